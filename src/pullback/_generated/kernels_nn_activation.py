@@ -1430,7 +1430,7 @@ def _elu_curve_jvp(xp, self, alpha, scale, input_scale, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * input_scale * result)
+    return self_t * input_scale * xp.conj(result)
 
 
 def _elu_slope_cpu(self, alpha, scale, input_scale):
@@ -1488,7 +1488,7 @@ def _elu_slope_jvp(xp, self, alpha, scale, input_scale, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp._elu_curve(self, alpha, scale, input_scale))
+    return self_t * xp.conj(xp._elu_curve(self, alpha, scale, input_scale))
 
 
 def _gelu_slope_cpu(self, *, approximate="none"):
@@ -1542,7 +1542,7 @@ def _gelu_slope_jvp(xp, self, approximate, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.gelu_curve(self, approximate))
+    return self_t * xp.conj(xp.gelu_curve(self, approximate))
 
 
 def _hardswish_slope_cpu(self):
@@ -1594,7 +1594,7 @@ def _hardswish_slope_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp._pass_between(xp.conj(self_t), self, -3.0, 3.0) / 3)
+    return xp._pass_between(self_t, self, -3.0, 3.0) / 3
 
 
 def _logsigmoid_slope_cpu(self):
@@ -1692,7 +1692,7 @@ def _mish_slope_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.mish_curve(self))
+    return self_t * xp.conj(xp.mish_curve(self))
 
 
 def _pass_above_cpu(grad_output, self, bound):
@@ -2011,7 +2011,7 @@ def _silu_slope_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.silu_curve(self))
+    return self_t * xp.conj(xp.silu_curve(self))
 
 
 def celu_cpu(self, alpha=1.0):
@@ -2065,7 +2065,7 @@ def celu_jvp(xp, self, alpha, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp._elu_slope(self, alpha, 1.0, 1.0 / alpha))
+    return self_t * xp.conj(xp._elu_slope(self, alpha, 1.0, 1.0 / alpha))
 
 
 def celu__cpu(self, alpha=1.0):
@@ -2149,7 +2149,7 @@ def elu_jvp(xp, self, alpha, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp._elu_slope(self, alpha, 1.0, 1.0))
+    return self_t * xp.conj(xp._elu_slope(self, alpha, 1.0, 1.0))
 
 
 def elu__cpu(self, alpha=1.0):
@@ -2233,7 +2233,7 @@ def gelu_jvp(xp, self, approximate, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp._gelu_slope(self, approximate=approximate))
+    return self_t * xp.conj(xp._gelu_slope(self, approximate=approximate))
 
 
 def hardshrink_cpu(self, lambd=0.5):
@@ -2287,7 +2287,7 @@ def hardshrink_jvp(xp, self, lambd, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp._pass_outside(xp.conj(self_t), self, -lambd, lambd))
+    return xp._pass_outside(self_t, self, -lambd, lambd)
 
 
 def hardsigmoid_cpu(self):
@@ -2339,7 +2339,7 @@ def hardsigmoid_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp._pass_between(xp.conj(self_t), self, -3.0, 3.0) / 6)
+    return xp._pass_between(self_t, self, -3.0, 3.0) / 6
 
 
 def hardswish_cpu(self):
@@ -2391,7 +2391,7 @@ def hardswish_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp._hardswish_slope(self))
+    return self_t * xp.conj(xp._hardswish_slope(self))
 
 
 def hardtanh_cpu(self, min_val=-1.0, max_val=1.0):
@@ -2447,7 +2447,7 @@ def hardtanh_jvp(xp, self, min_val, max_val, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp._pass_between(xp.conj(self_t), self, min_val, max_val))
+    return xp._pass_between(self_t, self, min_val, max_val)
 
 
 def hardtanh__cpu(self, min_val=-1.0, max_val=1.0):
@@ -2537,7 +2537,7 @@ def leaky_relu_jvp(xp, self, negative_slope, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp._pass_leaky(xp.conj(self_t), self, negative_slope))
+    return xp._pass_leaky(self_t, self, negative_slope)
 
 
 def leaky_relu__cpu(self, negative_slope=0.01):
@@ -2652,7 +2652,7 @@ def logsigmoid_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp._logsigmoid_slope(self))
+    return self_t * xp.conj(xp._logsigmoid_slope(self))
 
 
 def mish_cpu(self):
@@ -2704,7 +2704,7 @@ def mish_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp._mish_slope(self))
+    return self_t * xp.conj(xp._mish_slope(self))
 
 
 def relu_cpu(self):
@@ -2750,7 +2750,7 @@ def relu_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp._pass_above(xp.conj(self_t), result, 0.0))
+    return xp._pass_above(self_t, result, 0.0)
 
 
 def relu6_cpu(self):
@@ -2802,7 +2802,7 @@ def relu6_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp._pass_between(xp.conj(self_t), self, 0.0, 6.0))
+    return xp._pass_between(self_t, self, 0.0, 6.0)
 
 
 def relu__cpu(self):
@@ -2881,9 +2881,7 @@ def selu_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(
-        xp.conj(self_t) * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0)
-    )
+    return self_t * xp.conj(xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0))
 
 
 def selu__cpu(self):
@@ -2963,7 +2961,7 @@ def silu_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp._silu_slope(self))
+    return self_t * xp.conj(xp._silu_slope(self))
 
 
 def softmax_cpu(self, axis=-1):
@@ -3046,7 +3044,7 @@ def softshrink_jvp(xp, self, lambd, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp._pass_outside(xp.conj(self_t), self, -lambd, lambd))
+    return xp._pass_outside(self_t, self, -lambd, lambd)
 
 
 def softsign_cpu(self):
@@ -3098,7 +3096,7 @@ def softsign_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / (1 + xp.abs(self)) / (1 + xp.abs(self)))
+    return self_t / (1 + xp.abs(self)) / (1 + xp.abs(self))
 
 
 def tanhshrink_cpu(self):
@@ -3151,7 +3149,7 @@ def tanhshrink_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(xp.square(self - result)))
+    return self_t * xp.square(self - result)
 
 
 def threshold_cpu(self, threshold, value):
@@ -3205,7 +3203,7 @@ def threshold_jvp(xp, self, threshold, value, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp._pass_above(xp.conj(self_t), self, threshold))
+    return xp._pass_above(self_t, self, threshold)
 
 
 def threshold__cpu(self, threshold, value):

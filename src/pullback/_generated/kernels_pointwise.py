@@ -3356,7 +3356,7 @@ def acos_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(-xp.conj(self_t) / xp.conj(xp.sqrt((1 - self) * (1 + self))))
+    return -self_t / xp.sqrt((1 - self) * (1 + self))
 
 
 def acos__cpu(self):
@@ -3442,7 +3442,7 @@ def acosh_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / xp.conj(xp.sqrt(self - 1) * xp.sqrt(self + 1)))
+    return self_t / (xp.sqrt(self - 1) * xp.sqrt(self + 1))
 
 
 def acosh__cpu(self):
@@ -3667,7 +3667,7 @@ def asin_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / xp.conj(xp.sqrt((1 - self) * (1 + self))))
+    return self_t / xp.sqrt((1 - self) * (1 + self))
 
 
 def asin__cpu(self):
@@ -3753,7 +3753,7 @@ def asinh_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / xp.conj(xp.sqrt(self * self + 1)))
+    return self_t / xp.sqrt(self * self + 1)
 
 
 def asinh__cpu(self):
@@ -3882,7 +3882,7 @@ def atan_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / xp.conj(1 + self * self))
+    return self_t / (1 + self * self)
 
 
 def atan2_cpu(self, other):
@@ -4077,7 +4077,7 @@ def atanh_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / xp.conj((1 - self) * (1 + self)))
+    return self_t / ((1 - self) * (1 + self))
 
 
 def atanh__cpu(self):
@@ -4305,7 +4305,7 @@ def cbrt_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / (3 * result * result))
+    return self_t / xp.conj(3 * result * result)
 
 
 def cbrt__cpu(self):
@@ -4836,7 +4836,7 @@ def cos_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(-xp.conj(self_t) * xp.conj(xp.sin(self)))
+    return -self_t * xp.sin(self)
 
 
 def cos__cpu(self):
@@ -4920,7 +4920,7 @@ def cosh_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(xp.sinh(self)))
+    return self_t * xp.sinh(self)
 
 
 def cosh__cpu(self):
@@ -5191,7 +5191,7 @@ def exp_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(result))
+    return self_t * result
 
 
 def exp2_cpu(self):
@@ -5241,7 +5241,7 @@ def exp2_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(result) * 0.6931471805599453)
+    return self_t * result * 0.6931471805599453
 
 
 def exp2__cpu(self):
@@ -5345,7 +5345,7 @@ def expm1_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(result + 1))
+    return self_t * (result + 1)
 
 
 def expm1__cpu(self):
@@ -6381,7 +6381,7 @@ def log_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / xp.conj(self))
+    return self_t / self
 
 
 def log10_cpu(self):
@@ -6437,7 +6437,7 @@ def log10_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / (xp.conj(self) * 2.302585092994046))
+    return self_t / (self * 2.302585092994046)
 
 
 def log10__cpu(self):
@@ -6521,7 +6521,7 @@ def log1p_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / xp.conj(self + 1))
+    return self_t / (self + 1)
 
 
 def log1p__cpu(self):
@@ -6605,7 +6605,7 @@ def log2_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / (xp.conj(self) * 0.6931471805599453))
+    return self_t / (self * 0.6931471805599453)
 
 
 def log2__cpu(self):
@@ -7782,7 +7782,7 @@ def reciprocal_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(-xp.conj(self_t) * xp.conj(result * result))
+    return -self_t * (result * result)
 
 
 def reciprocal__cpu(self):
@@ -8225,7 +8225,7 @@ def sin_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(xp.cos(self)))
+    return self_t * xp.cos(self)
 
 
 def sin__cpu(self):
@@ -8305,7 +8305,7 @@ def sinc_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(xp.slope_of_sinc(self)))
+    return self_t * xp.slope_of_sinc(self)
 
 
 def sinc__cpu(self):
@@ -8389,7 +8389,7 @@ def sinh_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(xp.cosh(self)))
+    return self_t * xp.cosh(self)
 
 
 def sinh__cpu(self):
@@ -8463,7 +8463,7 @@ def sqrt_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / (2 * xp.conj(result)))
+    return self_t / (2 * result)
 
 
 def sqrt__cpu(self):
@@ -8542,7 +8542,7 @@ def square_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(2 * xp.conj(self_t) * xp.conj(self))
+    return 2 * self_t * self
 
 
 def square__cpu(self):
@@ -8709,7 +8709,7 @@ def tan_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(1 + result * result))
+    return self_t * (1 + result * result)
 
 
 def tan__cpu(self):
@@ -8786,7 +8786,7 @@ def tanh_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) - xp.conj(self_t) * xp.conj(result * result))
+    return self_t - self_t * (result * result)
 
 
 def tanh__cpu(self):

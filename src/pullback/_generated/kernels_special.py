@@ -788,7 +788,7 @@ def digamma_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.polygamma(1, self))
+    return self_t * xp.conj(xp.polygamma(1, self))
 
 
 def digamma__cpu(self):
@@ -868,7 +868,7 @@ def entr_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(-xp.conj(self_t) * (xp.log(self) + 1))
+    return -self_t * xp.conj(xp.log(self) + 1)
 
 
 def erf_cpu(self):
@@ -920,7 +920,7 @@ def erf_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.slope_of_erf(self))
+    return self_t * xp.conj(xp.slope_of_erf(self))
 
 
 def erf__cpu(self):
@@ -1000,7 +1000,7 @@ def erfc_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(-xp.conj(self_t) * xp.slope_of_erf(self))
+    return -self_t * xp.conj(xp.slope_of_erf(self))
 
 
 def erfc__cpu(self):
@@ -1074,7 +1074,7 @@ def erfinv_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) / xp.slope_of_erf(result))
+    return self_t / xp.conj(xp.slope_of_erf(result))
 
 
 def erfinv__cpu(self):
@@ -1154,7 +1154,7 @@ def gamma_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * (result * xp.digamma(self)))
+    return self_t * xp.conj(result * xp.digamma(self))
 
 
 def i0_cpu(self):
@@ -1206,7 +1206,7 @@ def i0_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.i1(self))
+    return self_t * xp.conj(xp.i1(self))
 
 
 def i1_cpu(self):
@@ -1259,7 +1259,7 @@ def i1_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.slope_of_i1(self, result))
+    return self_t * xp.conj(xp.slope_of_i1(self, result))
 
 
 def lgamma_cpu(self):
@@ -1311,7 +1311,7 @@ def lgamma_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.digamma(self))
+    return self_t * xp.conj(xp.digamma(self))
 
 
 def lgamma__cpu(self):
@@ -1393,7 +1393,7 @@ def logit_jvp(xp, self, eps, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.slope_of_logit(self, eps))
+    return self_t * xp.conj(xp.slope_of_logit(self, eps))
 
 
 def logit__cpu(self, eps=None):
@@ -1477,7 +1477,7 @@ def polygamma_jvp(xp, n, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.polygamma(n + 1, self))
+    return self_t * xp.conj(xp.polygamma(n + 1, self))
 
 
 def sigmoid_cpu(self):
@@ -1523,7 +1523,7 @@ def sigmoid_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj((xp.conj(self_t) - xp.conj(self_t) * xp.conj(result)) * xp.conj(result))
+    return (self_t - self_t * result) * result
 
 
 def sigmoid__cpu(self):
@@ -1606,11 +1606,7 @@ def softplus_jvp(xp, self, beta, threshold, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(
-        xp.where(
-            self * beta > threshold, xp.conj(self_t), xp.conj(self_t) * xp.sigmoid(self * beta)
-        )
-    )
+    return xp.where(self * beta > threshold, self_t, self_t * xp.conj(xp.sigmoid(self * beta)))
 
 
 def xlog1py_cpu(self, other):

@@ -14173,7 +14173,7 @@ def special_bei_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.special_beip(x))
+    return x_t * xp.conj(xp.special_beip(x))
 
 
 def special_beip_cpu(x):
@@ -14225,7 +14225,7 @@ def special_beip_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (xp.special_ber(x) - xp.kelvin_quotient(x, True)))
+    return x_t * xp.conj(xp.special_ber(x) - xp.kelvin_quotient(x, True))
 
 
 def special_ber_cpu(x):
@@ -14277,7 +14277,7 @@ def special_ber_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.special_berp(x))
+    return x_t * xp.conj(xp.special_berp(x))
 
 
 def special_berp_cpu(x):
@@ -14329,7 +14329,7 @@ def special_berp_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (-xp.special_bei(x) - xp.kelvin_quotient(x, False)))
+    return x_t * xp.conj(-xp.special_bei(x) - xp.kelvin_quotient(x, False))
 
 
 def special_besselpoly_cpu(a, lmb, nu):
@@ -15402,7 +15402,7 @@ def special_cosdg_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (-0.017453292519943295 * xp.special_sindg(x)))
+    return x_t * xp.conj(-0.017453292519943295 * xp.special_sindg(x))
 
 
 def special_cosm1_cpu(x):
@@ -15454,7 +15454,7 @@ def special_cosm1_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * -xp.sin(x))
+    return x_t * xp.conj(-xp.sin(x))
 
 
 def special_cotdg_cpu(x):
@@ -15500,7 +15500,7 @@ def special_cotdg_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (-0.017453292519943295 * (1 + result * result)))
+    return x_t * xp.conj(-0.017453292519943295 * (1 + result * result))
 
 
 def special_dawsn_cpu(x):
@@ -15553,7 +15553,7 @@ def special_dawsn_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.conj(1 - 2 * x * result))
+    return x_t * (1 - 2 * x * result)
 
 
 def special_ellipe_cpu(m):
@@ -15605,7 +15605,7 @@ def special_ellipe_jvp(xp, m, m_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(m_t) * (-xp.special_elliprd(0.0, 1 - m, 1.0) / 6))
+    return m_t * xp.conj(-xp.special_elliprd(0.0, 1 - m, 1.0) / 6)
 
 
 def special_ellipeinc_cpu(phi, m):
@@ -15766,7 +15766,7 @@ def special_ellipk_jvp(xp, m, m_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(m_t) * (xp.special_elliprd(0.0, 1.0, 1 - m) / 6))
+    return m_t * xp.conj(xp.special_elliprd(0.0, 1.0, 1 - m) / 6)
 
 
 def special_ellipkinc_cpu(phi, m):
@@ -15879,7 +15879,7 @@ def special_ellipkm1_jvp(xp, p, p_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(p_t) * (-xp.special_elliprd(0.0, 1.0, p) / 6))
+    return p_t * xp.conj(-xp.special_elliprd(0.0, 1.0, p) / 6)
 
 
 def special_elliprc_cpu(x, y):
@@ -16296,7 +16296,7 @@ def special_entr_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (-xp.log(x) - 1))
+    return x_t * xp.conj(-xp.log(x) - 1)
 
 
 def special_erf_cpu(z):
@@ -16348,7 +16348,7 @@ def special_erf_jvp(xp, z, z_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(z_t) * xp.conj(2 / 1.7724538509055159 * xp.exp(-z * z)))
+    return z_t * (2 / 1.7724538509055159 * xp.exp(-z * z))
 
 
 def special_erfc_cpu(x):
@@ -16400,7 +16400,7 @@ def special_erfc_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.conj(-2 / 1.7724538509055159 * xp.exp(-x * x)))
+    return x_t * (-2 / 1.7724538509055159 * xp.exp(-x * x))
 
 
 def special_erfcinv_cpu(y):
@@ -16446,7 +16446,7 @@ def special_erfcinv_jvp(xp, y, y_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(y_t) * (-1.7724538509055159 / 2 * xp.exp(result * result)))
+    return y_t * xp.conj(-1.7724538509055159 / 2 * xp.exp(result * result))
 
 
 def special_erfcx_cpu(x):
@@ -16499,7 +16499,7 @@ def special_erfcx_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.conj(2 * x * result - 2 / 1.7724538509055159))
+    return x_t * (2 * x * result - 2 / 1.7724538509055159)
 
 
 def special_erfi_cpu(z):
@@ -16551,7 +16551,7 @@ def special_erfi_jvp(xp, z, z_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(z_t) * xp.conj(2 / 1.7724538509055159 * xp.exp(z * z)))
+    return z_t * (2 / 1.7724538509055159 * xp.exp(z * z))
 
 
 def special_erfinv_cpu(y):
@@ -16597,7 +16597,7 @@ def special_erfinv_jvp(xp, y, y_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(y_t) * (1.7724538509055159 / 2 * xp.exp(result * result)))
+    return y_t * xp.conj(1.7724538509055159 / 2 * xp.exp(result * result))
 
 
 def special_eval_chebyc_cpu(n, x):
@@ -17624,7 +17624,7 @@ def special_exp1_jvp(xp, z, z_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(z_t) * xp.conj(-xp.exp(-z) / z))
+    return z_t * (-xp.exp(-z) / z)
 
 
 def special_exp10_cpu(x):
@@ -17670,7 +17670,7 @@ def special_exp10_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (result * 2.302585092994046))
+    return x_t * xp.conj(result * 2.302585092994046)
 
 
 def special_expi_cpu(x):
@@ -17722,7 +17722,7 @@ def special_expi_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.conj(xp.exp(x) / x))
+    return x_t * (xp.exp(x) / x)
 
 
 def special_expit_cpu(x):
@@ -17775,7 +17775,7 @@ def special_expit_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (result * xp.special_expit(-x)))
+    return x_t * xp.conj(result * xp.special_expit(-x))
 
 
 def special_expn_cpu(n, x):
@@ -17896,7 +17896,7 @@ def special_exprel_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.slope_of_exprel(x))
+    return x_t * xp.conj(xp.slope_of_exprel(x))
 
 
 def special_fdtr_cpu(dfn, dfd, x):
@@ -18182,7 +18182,7 @@ def special_gamma_jvp(xp, z, z_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(z_t) * xp.conj(result * xp.special_psi(z)))
+    return z_t * (result * xp.special_psi(z))
 
 
 def special_gammainc_cpu(a, x):
@@ -18468,7 +18468,7 @@ def special_gammaln_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.special_psi(x))
+    return x_t * xp.conj(xp.special_psi(x))
 
 
 def special_gammasgn_cpu(x):
@@ -19392,7 +19392,7 @@ def special_i0_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.special_i1(x))
+    return x_t * xp.conj(xp.special_i1(x))
 
 
 def special_i0e_cpu(x):
@@ -19445,7 +19445,7 @@ def special_i0e_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (xp.special_i1e(x) - xp.sign(x) * result))
+    return x_t * xp.conj(xp.special_i1e(x) - xp.sign(x) * result)
 
 
 def special_i1_cpu(x):
@@ -19497,7 +19497,7 @@ def special_i1_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * ((xp.special_i0(x) + xp.special_iv(2, x)) / 2))
+    return x_t * xp.conj((xp.special_i0(x) + xp.special_iv(2, x)) / 2)
 
 
 def special_i1e_cpu(x):
@@ -19550,9 +19550,7 @@ def special_i1e_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(
-        xp.conj(x_t) * ((xp.special_i0e(x) + xp.special_ive(2, x)) / 2 - xp.sign(x) * result)
-    )
+    return x_t * xp.conj((xp.special_i0e(x) + xp.special_ive(2, x)) / 2 - xp.sign(x) * result)
 
 
 def special_inv_boxcox_cpu(y, lmbda):
@@ -19788,7 +19786,7 @@ def special_it2struve0_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (-xp.special_struve(0, x) / x))
+    return x_t * xp.conj(-xp.special_struve(0, x) / x)
 
 
 def special_itairy_cpu(x):
@@ -19949,7 +19947,7 @@ def special_itmodstruve0_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.special_modstruve(0, x))
+    return x_t * xp.conj(xp.special_modstruve(0, x))
 
 
 def special_itstruve0_cpu(x):
@@ -20001,7 +19999,7 @@ def special_itstruve0_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.special_struve(0, x))
+    return x_t * xp.conj(xp.special_struve(0, x))
 
 
 def special_iv_cpu(v, z):
@@ -20182,7 +20180,7 @@ def special_j0_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * -xp.special_j1(x))
+    return x_t * xp.conj(-xp.special_j1(x))
 
 
 def special_j1_cpu(x):
@@ -20234,7 +20232,7 @@ def special_j1_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * ((xp.special_j0(x) - xp.special_jv(2, x)) / 2))
+    return x_t * xp.conj((xp.special_j0(x) - xp.special_jv(2, x)) / 2)
 
 
 def special_jv_cpu(v, z):
@@ -20410,7 +20408,7 @@ def special_k0_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * -xp.special_k1(x))
+    return x_t * xp.conj(-xp.special_k1(x))
 
 
 def special_k0e_cpu(x):
@@ -20463,7 +20461,7 @@ def special_k0e_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (result - xp.special_k1e(x)))
+    return x_t * xp.conj(result - xp.special_k1e(x))
 
 
 def special_k1_cpu(x):
@@ -20516,7 +20514,7 @@ def special_k1_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (-xp.special_k0(x) - result / x))
+    return x_t * xp.conj(-xp.special_k0(x) - result / x)
 
 
 def special_k1e_cpu(x):
@@ -20569,7 +20567,7 @@ def special_k1e_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (result - xp.special_k0e(x) - result / x))
+    return x_t * xp.conj(result - xp.special_k0e(x) - result / x)
 
 
 def special_kei_cpu(x):
@@ -20621,7 +20619,7 @@ def special_kei_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.special_keip(x))
+    return x_t * xp.conj(xp.special_keip(x))
 
 
 def special_keip_cpu(x):
@@ -20674,7 +20672,7 @@ def special_keip_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (xp.special_ker(x) - result / x))
+    return x_t * xp.conj(xp.special_ker(x) - result / x)
 
 
 def special_kelvin_cpu(x):
@@ -20771,7 +20769,7 @@ def special_ker_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.special_kerp(x))
+    return x_t * xp.conj(xp.special_kerp(x))
 
 
 def special_kerp_cpu(x):
@@ -20824,7 +20822,7 @@ def special_kerp_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (-xp.special_kei(x) - result / x))
+    return x_t * xp.conj(-xp.special_kei(x) - result / x)
 
 
 def special_kl_div_cpu(x, y):
@@ -20994,7 +20992,7 @@ def special_kolmogi_jvp(xp, p, p_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(p_t) * (1 / xp.slope_of_kolmogorov(result)))
+    return p_t * xp.conj(1 / xp.slope_of_kolmogorov(result))
 
 
 def special_kolmogorov_cpu(y):
@@ -21046,7 +21044,7 @@ def special_kolmogorov_jvp(xp, y, y_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(y_t) * xp.slope_of_kolmogorov(y))
+    return y_t * xp.conj(xp.slope_of_kolmogorov(y))
 
 
 def special_kv_cpu(v, z):
@@ -21277,7 +21275,7 @@ def special_log_expit_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.special_expit(-x))
+    return x_t * xp.conj(xp.special_expit(-x))
 
 
 def special_log_ndtr_cpu(x):
@@ -21330,7 +21328,7 @@ def special_log_ndtr_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.conj(xp.exp(-x * x / 2 - result) / 2.5066282746310002))
+    return x_t * (xp.exp(-x * x / 2 - result) / 2.5066282746310002)
 
 
 def special_log_wright_bessel_cpu(a, b, x):
@@ -21453,7 +21451,7 @@ def special_loggamma_jvp(xp, z, z_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(z_t) * xp.conj(xp.special_psi(z)))
+    return z_t * xp.special_psi(z)
 
 
 def special_logit_cpu(x):
@@ -21505,7 +21503,7 @@ def special_logit_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (1 / (x * (1 - x))))
+    return x_t * xp.conj(1 / (x * (1 - x)))
 
 
 def special_lpmv_cpu(m, v, x):
@@ -22734,7 +22732,7 @@ def special_ndtr_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * xp.conj(xp.exp(-x * x / 2) / 2.5066282746310002))
+    return x_t * (xp.exp(-x * x / 2) / 2.5066282746310002)
 
 
 def special_ndtri_cpu(y):
@@ -22780,7 +22778,7 @@ def special_ndtri_jvp(xp, y, y_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(y_t) * (2.5066282746310002 * xp.exp(result * result / 2)))
+    return y_t * xp.conj(2.5066282746310002 * xp.exp(result * result / 2))
 
 
 def special_ndtri_exp_cpu(y):
@@ -22833,7 +22831,7 @@ def special_ndtri_exp_jvp(xp, y, y_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(y_t) * (2.5066282746310002 * xp.exp(y + result * result / 2)))
+    return y_t * xp.conj(2.5066282746310002 * xp.exp(y + result * result / 2))
 
 
 def special_nrdtrimn_cpu(p, std, x):
@@ -24546,7 +24544,7 @@ def special_psi_jvp(xp, z, z_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(z_t) * xp.conj(xp.polygamma(1, xp.of_real(z, "scipy.special.psi"))))
+    return z_t * xp.polygamma(1, xp.of_real(z, "scipy.special.psi"))
 
 
 def special_radian_cpu(d, m, s):
@@ -24719,7 +24717,7 @@ def special_rgamma_jvp(xp, z, z_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(z_t) * xp.conj(xp.slope_of_rgamma(z, result)))
+    return z_t * xp.slope_of_rgamma(z, result)
 
 
 def special_shichi_cpu(x):
@@ -24839,7 +24837,7 @@ def special_sindg_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (0.017453292519943295 * xp.special_cosdg(x)))
+    return x_t * xp.conj(0.017453292519943295 * xp.special_cosdg(x))
 
 
 def special_smirnov_cpu(n, d):
@@ -25043,7 +25041,7 @@ def special_spence_jvp(xp, z, z_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(z_t) * xp.conj(xp.log_quotient(z)))
+    return z_t * xp.log_quotient(z)
 
 
 def special_spherical_in_cpu(n, z):
@@ -25802,7 +25800,7 @@ def special_tandg_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * (0.017453292519943295 * (1 + result * result)))
+    return x_t * xp.conj(0.017453292519943295 * (1 + result * result))
 
 
 def special_tklmbda_cpu(x, lmbda):
@@ -25998,7 +25996,7 @@ def special_wofz_jvp(xp, z, z_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(z_t) * xp.conj(2j / 1.7724538509055159 - 2 * z * result))
+    return z_t * (2j / 1.7724538509055159 - 2 * z * result)
 
 
 def special_wright_bessel_cpu(a, b, x):
@@ -26111,7 +26109,7 @@ def special_wrightomega_jvp(xp, z, z_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(z_t) * xp.conj(result / (1 + result)))
+    return z_t * (result / (1 + result))
 
 
 def special_xlog1py_cpu(x, y):
@@ -26285,7 +26283,7 @@ def special_y0_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * -xp.special_y1(x))
+    return x_t * xp.conj(-xp.special_y1(x))
 
 
 def special_y1_cpu(x):
@@ -26337,7 +26335,7 @@ def special_y1_jvp(xp, x, x_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(x_t) * ((xp.special_y0(x) - xp.special_yv(2, x)) / 2))
+    return x_t * xp.conj((xp.special_y0(x) - xp.special_yv(2, x)) / 2)
 
 
 def special_yn_cpu(n, x):

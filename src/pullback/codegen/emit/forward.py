@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 
+from pullback.codegen.emit.conjugates import cancel_conjugates
 from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor, is_tensor_list
 from pullback.codegen.emit.source import docstring, indent, tuple_text
 from pullback.codegen.model import ForwardDerivative
-from pullback.schema import Argument
+from pullback.schema import Argument, BaseTy, BaseType
 
 __all__ = ["emit_jvp", "form_of", "has_jvp", "sums_terms", "tangent_arguments"]
 
 
+_REAL_NUMBERS = {BaseType(BaseTy.float), BaseType(BaseTy.int), BaseType(BaseTy.bool)}
 _OF_MATRICES = {"matmul"}  # functions of the last two axes that broadcast those in front
 
 
@@ -143,7 +145,10 @@ def emit_jvp(op: Emitted) -> str:
     by_output: dict[str, str] = {}
     lines = []
     for formula in _formulas(op):
-        expression = in_namespace(_plain_primals(op, formula.formula))
+        expression = _plain_primals(op, formula.formula)
+        if formula.original_formula == "auto_element_wise":
+            expression = cancel_conjugates(expression, _real_numbers(op))
+        expression = in_namespace(expression)
         if len(formula.var_names) == 1:
             by_output[formula.var_names[0]] = expression
             continue
@@ -155,6 +160,10 @@ def emit_jvp(op: Emitted) -> str:
     lines = _shortened(op) or lines
     head = f"def {op.name}_jvp(xp, {', '.join([*names, *returns])}):\n"
     return head + indent(docstring(str(op.schema), texts)) + "\n" + indent("\n".join(lines)) + "\n"
+
+
+def _real_numbers(op: Emitted) -> set[str]:
+    return {a.name for a in op.arguments if a.type in _REAL_NUMBERS}
 
 
 def _target(name: str, returns: list[str]) -> str:
