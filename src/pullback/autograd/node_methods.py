@@ -132,8 +132,9 @@ def _held(node: Node, name: str) -> tuple[Any, Any]:
     held = getattr(node, name, None)
     is_bare = type(held) is np.ndarray
     if name in node._inputs:
+        # Looked for first: the tensor that is made for the array would be found as well.
+        tensor = _living(held, node._edges[node._inputs.index(name)]) if is_bare else None
         value, expected = saved_input(node, name)
-        tensor = _living(held, value._edge) if is_bare else None
         return value if tensor is None else tensor, expected  # if it is alive, that is meant
     tensor = _living(held, node) if is_bare else None
     if tensor is not None:
