@@ -280,7 +280,7 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
             given[place] = parts[0] if spec is pytree.LEAF else pytree.unflatten(spec, parts)
             return func(*given, **kwargs)
 
-        found = curvature(value, leaves, direction)
+        found = curvature(value, leaves, direction, by_tangents=True)
         if found is not None and call is None:
             (product,) = found[1]
             return product if type(argument) is Tensor else _back(product, type(argument))

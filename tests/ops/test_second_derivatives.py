@@ -90,7 +90,7 @@ def test_dual_numbers_of_arrays_agree_with_dual_tensors(op, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(pull.Pull, "_run_on_duals", lambda *_: None)
             wanted = [problem.general(vector) for vector in problem.vectors]
-        one = second.curvature(problem, problem.leaves, problem.vectors[0])
+        one = second.curvature(problem, problem.leaves, problem.vectors[0], by_tangents=True)
         stacked = [
             pb.tensor(np.stack([part.numpy() for part in pair]))
             for pair in zip(*problem.vectors, strict=True)

@@ -39,6 +39,29 @@ class Theirs:
     softplus = staticmethod(torch.nn.functional.softplus)
 
 
+def with_hook(x):
+    y = x * x
+    y.register_hook(lambda grad: grad * 2)
+    return (y * y).sum()
+
+
+@pytest.mark.parametrize("name", ["hvp", "vhp"])
+def test_products_see_hooks_and_no_grad_as_in_pytorch(name):
+    x, v = RNG.normal(size=3), RNG.normal(size=3)
+    for lib, tensor in ((pb, pb.tensor), (torch, torch.tensor)):
+
+        def partly_recorded(x, lib=lib):
+            with lib.no_grad():
+                y = x * x
+            return (y * x * x).sum()
+
+        product = getattr(lib.autograd.functional, name)
+        found = [product(f, tensor(x), tensor(v))[1].numpy() for f in (with_hook, partly_recorded)]
+        if lib is pb:
+            ours = found
+    np.testing.assert_allclose(ours, found)
+
+
 def rosenbrock(_, x):
     return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
 

@@ -36,8 +36,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -68,7 +66,7 @@ class CubeBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.conj(3 * self * self),)
 
@@ -110,13 +108,13 @@ class WeightedCubesBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         weight = (
             (
                 xp.load(node, node.weight, node.weight_v)
                 if type(node.weight) is Tensor
-                else xp.load(node, *saved_input(node, "weight"))
+                else xp.load_input(node, "weight")
             )
             if node._edge0 is not None
             else None

@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -609,18 +607,18 @@ class ScatterReduceBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         index = xp.load(node, node.index, node.index_v)
         src = (
             xp.load(node, node.src, node.src_v)
             if type(node.src) is Tensor
-            else xp.load(node, *saved_input(node, "src"))
+            else xp.load_input(node, "src")
         )
         reduce = node.reduce
         include_self = node.include_self
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_self, to_src = node._edge0, node._edge1
         grad_of_self, grad_of_src = xp.scatter_reduce_backward(
             grad, self, axis, index, src, result, reduce, include_self

@@ -38,8 +38,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -69,7 +67,7 @@ class AdjugateBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (xp.adjugate_grad(grad, self),)
 
@@ -106,7 +104,7 @@ class InvOrInfBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.inv_grad(grad, result),)
 
     def run(node, xp, grad, keep):
@@ -140,7 +138,7 @@ class LinalgCholeskyBackward0(OneEdge):
         if grad is None:
             return (None,)
         upper = node.upper
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.cholesky_grad(grad, result, upper),)
 
     def run(node, xp, grad, keep):
@@ -179,7 +177,7 @@ class LinalgCrossBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -191,7 +189,7 @@ class LinalgCrossBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None
@@ -258,7 +256,7 @@ class LinalgDetBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (xp.det_grad(grad, self),)
 
@@ -298,8 +296,8 @@ class LinalgEigBackward0(OneEdge):
             return (None,)
         grad_eigenvalues = grads[0]
         grad_eigenvectors = grads[1]
-        eigenvalues = xp.load_output(node, saved_output(node, "eigenvalues"))
-        eigenvectors = xp.load_output(node, saved_output(node, "eigenvectors"))
+        eigenvalues = xp.load_result(node, "eigenvalues")
+        eigenvectors = xp.load_result(node, "eigenvectors")
         return (xp.eig_grad(grad_eigenvalues, grad_eigenvectors, eigenvalues, eigenvectors),)
 
     def release(node):
@@ -327,8 +325,8 @@ class LinalgEighBackward0(OneEdge):
             return (None,)
         grad_eigenvalues = grads[0]
         grad_eigenvectors = grads[1]
-        eigenvalues = xp.load_output(node, saved_output(node, "eigenvalues"))
-        eigenvectors = xp.load_output(node, saved_output(node, "eigenvectors"))
+        eigenvalues = xp.load_result(node, "eigenvalues")
+        eigenvectors = xp.load_result(node, "eigenvectors")
         return (xp.eigh_grad(grad_eigenvalues, grad_eigenvectors, eigenvalues, eigenvectors),)
 
     def release(node):
@@ -356,7 +354,7 @@ class LinalgEigvalsBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (xp.eigvals_grad(grad, self),)
 
@@ -396,7 +394,7 @@ class LinalgEigvalshBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         UPLO = node.UPLO
         return (xp.eigvalsh_grad(grad, self, UPLO),)
@@ -438,7 +436,7 @@ class LinalgExpmBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (xp.expm_frechet(xp.mh(self), grad),)
 
@@ -475,7 +473,7 @@ class LinalgInvBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.inv_grad(grad, result),)
 
     def run(node, xp, grad, keep):
@@ -513,14 +511,14 @@ class LinalgLstsqBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
-        x = xp.load_output(node, saved_output(node, "x"))
+        x = xp.load_result(node, "x")
         to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.lstsq_grad(grads, self, other, x, grad_input_mask)
@@ -551,9 +549,9 @@ class LinalgPinvBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.pinv_grad(grad, self, result),)
 
     def run(node, xp, grad, keep):
@@ -598,8 +596,8 @@ class LinalgQrBackward0(OneEdge):
             return (None,)
         grad_Q = grads[0]
         grad_R = grads[1]
-        Q = xp.load_output(node, saved_output(node, "Q"))
-        R = xp.load_output(node, saved_output(node, "R"))
+        Q = xp.load_result(node, "Q")
+        R = xp.load_result(node, "R")
         return (xp.qr_grad(grad_Q, grad_R, Q, R),)
 
     def release(node):
@@ -631,9 +629,9 @@ class LinalgSlogdetBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
-        sign = xp.load_output(node, saved_output(node, "sign"))
+        sign = xp.load_result(node, "sign")
         return (xp.slogdet_grad(grad_sign, grad_logabsdet, self, sign),)
 
     def release(node):
@@ -661,10 +659,10 @@ class LinalgSolveBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other_ndim = node.other_ndim
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.solve_grad(
@@ -717,9 +715,9 @@ class LinalgSvdBackward0(OneEdge):
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,)
-        U = xp.load_output(node, saved_output(node, "U"))
-        S = xp.load_output(node, saved_output(node, "S"))
-        Vh = xp.load_output(node, saved_output(node, "Vh"))
+        U = xp.load_result(node, "U")
+        S = xp.load_result(node, "S")
+        Vh = xp.load_result(node, "Vh")
         return (xp.svd_grad(grads, U, S, Vh),)
 
     def release(node):
@@ -748,7 +746,7 @@ class LinalgSvdvalsBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (xp.svdvals_grad(grad, self),)
 
@@ -789,12 +787,12 @@ class LinalgVectorNormBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         keepdims = node.keepdims
         ord = node.ord
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.vector_norm_grad(grad, self, result, axis, keepdims, ord),)
 
     def run(node, xp, grad, keep):

@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -69,7 +67,7 @@ class DropoutBackward0(OneEdge):
         grads = xp.materialize(node, grads)
         grad = grads[0]
         p = node.p
-        mask = xp.load_output(node, saved_output(node, "mask"))
+        mask = xp.load_result(node, "mask")
         return (xp._masked_scale(grad, mask, xp.dropout_scale(p)),)
 
     def release(node):
@@ -168,7 +166,7 @@ class SafeSoftmaxBackward0(OneEdge):
         if grad is None:
             return (None,)
         axis = node.axis
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.softmax_vjp(grad, result, axis),)
 
     def run(node, xp, grad, keep):

@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -73,7 +71,7 @@ class EluCurveBackward0(OneEdge):
         if grad is None:
             return (None,)
         input_scale = node.input_scale
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * input_scale * result,)
 
     def run(node, xp, grad, keep):
@@ -111,7 +109,7 @@ class EluSlopeBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         alpha = node.alpha
         scale = node.scale
@@ -158,7 +156,7 @@ class GeluSlopeBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         approximate = node.approximate
         return (grad * xp.gelu_curve(self, approximate),)
@@ -201,7 +199,7 @@ class HardswishSlopeBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (xp._pass_between(grad, self, -3.0, 3.0) / 3,)
 
@@ -241,7 +239,7 @@ class LogsigmoidSlopeBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * result * (result - 1),)
 
     def run(node, xp, grad, keep):
@@ -278,7 +276,7 @@ class MishSlopeBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.mish_curve(self),)
 
@@ -471,13 +469,13 @@ class PreluBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         weight = (
             (
                 xp.load(node, node.weight, node.weight_v)
                 if type(node.weight) is Tensor
-                else xp.load(node, *saved_input(node, "weight"))
+                else xp.load_input(node, "weight")
             )
             if node._edge0 is not None
             else None
@@ -542,7 +540,7 @@ class SiluSlopeBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.silu_curve(self),)
 
@@ -583,7 +581,7 @@ class CeluBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         alpha = node.alpha
         return (grad * xp._elu_slope(self, alpha, 1.0, 1.0 / alpha),)
@@ -626,7 +624,7 @@ class EluBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         alpha = node.alpha
         return (grad * xp._elu_slope(self, alpha, 1.0, 1.0),)
@@ -669,7 +667,7 @@ class GeluBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         approximate = node.approximate
         return (grad * xp._gelu_slope(self, approximate=approximate),)
@@ -711,7 +709,7 @@ class HardshrinkBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         lambd = node.lambd
         return (xp._pass_outside(grad, self, -lambd, lambd),)
@@ -754,7 +752,7 @@ class HardsigmoidBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (xp._pass_between(grad, self, -3.0, 3.0) / 6,)
 
@@ -795,7 +793,7 @@ class HardswishBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp._hardswish_slope(self),)
 
@@ -835,7 +833,7 @@ class HardtanhBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         min_val = node.min_val
         max_val = node.max_val
@@ -879,7 +877,7 @@ class LeakyReluBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         negative_slope = node.negative_slope
         return (xp._pass_leaky(grad, self, negative_slope),)
@@ -919,7 +917,7 @@ class LogSoftmaxBackward0(OneEdge):
         if grad is None:
             return (None,)
         axis = node.axis
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.log_softmax_vjp(grad, result, axis),)
 
     def run(node, xp, grad, keep):
@@ -957,7 +955,7 @@ class LogsigmoidBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp._logsigmoid_slope(self),)
 
@@ -998,7 +996,7 @@ class MishBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp._mish_slope(self),)
 
@@ -1035,7 +1033,7 @@ class ReluBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp._pass_above(grad, result, 0.0),)
 
     def run(node, xp, grad, keep):
@@ -1071,7 +1069,7 @@ class Relu6Backward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (xp._pass_between(grad, self, 0.0, 6.0),)
 
@@ -1112,7 +1110,7 @@ class SeluBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0),)
 
@@ -1153,7 +1151,7 @@ class SiluBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp._silu_slope(self),)
 
@@ -1191,7 +1189,7 @@ class SoftmaxBackward0(OneEdge):
         if grad is None:
             return (None,)
         axis = node.axis
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.softmax_vjp(grad, result, axis),)
 
     def run(node, xp, grad, keep):
@@ -1228,7 +1226,7 @@ class SoftshrinkBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         lambd = node.lambd
         return (xp._pass_outside(grad, self, -lambd, lambd),)
@@ -1271,7 +1269,7 @@ class SoftsignBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad / (1 + xp.abs(self)) / (1 + xp.abs(self)),)
 
@@ -1313,9 +1311,9 @@ class TanhshrinkBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(xp.square(self - result)),)
 
     def run(node, xp, grad, keep):
@@ -1360,7 +1358,7 @@ class ThresholdBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         threshold = node.threshold
         return (xp._pass_above(grad, self, threshold),)

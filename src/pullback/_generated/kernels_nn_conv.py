@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -212,7 +210,7 @@ class ConvInputBackward0(TwoEdges):
             (
                 xp.load(node, node.weight, node.weight_v)
                 if type(node.weight) is Tensor
-                else xp.load(node, *saved_input(node, "weight"))
+                else xp.load_input(node, "weight")
             )
             if node._edge0 is not None
             else None
@@ -225,7 +223,7 @@ class ConvInputBackward0(TwoEdges):
             (
                 xp.load(node, node.grad_output, node.grad_output_v)
                 if type(node.grad_output) is Tensor
-                else xp.load(node, *saved_input(node, "grad_output"))
+                else xp.load_input(node, "grad_output")
             )
             if node._edge1 is not None
             else None
@@ -317,7 +315,7 @@ class ConvWeightBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -331,7 +329,7 @@ class ConvWeightBackward0(TwoEdges):
             (
                 xp.load(node, node.grad_output, node.grad_output_v)
                 if type(node.grad_output) is Tensor
-                else xp.load(node, *saved_input(node, "grad_output"))
+                else xp.load_input(node, "grad_output")
             )
             if node._edge0 is not None
             else None

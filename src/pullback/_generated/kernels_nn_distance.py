@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -70,14 +68,14 @@ class EuclideanBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.euclidean_vjp(grad, self, other, result) if to_self is not None else None,
@@ -149,11 +147,11 @@ class LengthBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         ord = node.ord
         axis = node.axis
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * xp.length_slope(self, result, ord, axis),)
 
     def run(node, xp, grad, keep):

@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -70,13 +68,13 @@ class BceBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         target = (
             (
                 xp.load(node, node.target, node.target_v)
                 if type(node.target) is Tensor
-                else xp.load(node, *saved_input(node, "target"))
+                else xp.load_input(node, "target")
             )
             if node._edge0 is not None
             else None
@@ -335,12 +333,12 @@ class HuberLossBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         target = (
             xp.load(node, node.target, node.target_v)
             if type(node.target) is Tensor
-            else xp.load(node, *saved_input(node, "target"))
+            else xp.load_input(node, "target")
         )
         reduction = node.reduction
         delta = node.delta
@@ -402,12 +400,12 @@ class L1LossBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         target = (
             xp.load(node, node.target, node.target_v)
             if type(node.target) is Tensor
-            else xp.load(node, *saved_input(node, "target"))
+            else xp.load_input(node, "target")
         )
         reduction = node.reduction
         to_self, to_target = node._edge0, node._edge1
@@ -467,12 +465,12 @@ class MseLossBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         target = (
             xp.load(node, node.target, node.target_v)
             if type(node.target) is Tensor
-            else xp.load(node, *saved_input(node, "target"))
+            else xp.load_input(node, "target")
         )
         reduction = node.reduction
         to_self, to_target = node._edge0, node._edge1
@@ -532,12 +530,12 @@ class SmoothL1LossBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         target = (
             xp.load(node, node.target, node.target_v)
             if type(node.target) is Tensor
-            else xp.load(node, *saved_input(node, "target"))
+            else xp.load_input(node, "target")
         )
         reduction = node.reduction
         beta = node.beta

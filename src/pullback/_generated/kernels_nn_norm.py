@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -71,8 +69,8 @@ class NormBackward0(ManyEdges):
         weight = xp.load(node, node.weight, node.weight_v)
         axis = node.axis
         eps = node.eps
-        mean = xp.load_output(node, saved_output(node, "mean"))
-        var = xp.load_output(node, saved_output(node, "var"))
+        mean = xp.load_result(node, "mean")
+        var = xp.load_result(node, "var")
         to_self, to_weight, to_bias = node._edges
         grad_input_mask = (to_self is not None, to_weight is not None, to_bias is not None)
         grad_of_self, grad_of_weight, grad_of_bias = xp.norm_vjp(
@@ -108,12 +106,12 @@ class RmsNormBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         weight = xp.load(node, node.weight, node.weight_v)
         axis = node.axis
         eps = node.eps
-        square = xp.load_output(node, saved_output(node, "square"))
+        square = xp.load_result(node, "square")
         to_self, to_weight = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_weight is not None)
         grad_of_self, grad_of_weight = xp.rms_norm_vjp(

@@ -38,8 +38,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -114,7 +112,7 @@ class AdaptiveMaxPoolBackward0(OneEdge):
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
-        indices = xp.load_output(node, saved_output(node, "indices"))
+        indices = xp.load_result(node, "indices")
         return (xp._plane_scatter(grad, indices, self_shape),)
 
     def release(node):
@@ -264,7 +262,7 @@ class MaxPoolBackward0(OneEdge):
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
-        indices = xp.load_output(node, saved_output(node, "indices"))
+        indices = xp.load_result(node, "indices")
         return (xp._plane_scatter(grad, indices, self_shape),)
 
     def release(node):

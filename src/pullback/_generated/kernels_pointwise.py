@@ -38,8 +38,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -148,9 +146,9 @@ class SgnBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.turned(grad, self, result),)
 
     def run(node, xp, grad, keep):
@@ -196,7 +194,7 @@ class AbsBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (xp.real_part(grad) * xp._sgn(self),)
 
@@ -237,7 +235,7 @@ class AcosBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (-grad / xp.conj(xp.sqrt((1 - self) * (1 + self))),)
 
@@ -278,7 +276,7 @@ class AcoshBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad / xp.conj(xp.sqrt(self - 1) * xp.sqrt(self + 1)),)
 
@@ -349,7 +347,7 @@ class AngleBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         deg = node.deg
         return (grad * xp.slope_of_angle(self, deg),)
@@ -392,7 +390,7 @@ class AsinBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad / xp.conj(xp.sqrt((1 - self) * (1 + self))),)
 
@@ -433,7 +431,7 @@ class AsinhBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad / xp.conj(xp.sqrt(self * self + 1)),)
 
@@ -493,7 +491,7 @@ class AtanBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad / xp.conj(1 + self * self),)
 
@@ -535,12 +533,12 @@ class Atan2Backward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -604,7 +602,7 @@ class AtanhBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad / xp.conj((1 - self) * (1 + self)),)
 
@@ -644,7 +642,7 @@ class CbrtBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad / (3 * result * result),)
 
     def run(node, xp, grad, keep):
@@ -842,7 +840,7 @@ class CopysignBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge0 is not None
             else None
@@ -851,7 +849,7 @@ class CopysignBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None
@@ -918,7 +916,7 @@ class CosBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (-grad * xp.conj(xp.sin(self)),)
 
@@ -961,7 +959,7 @@ class CoshBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.conj(xp.sinh(self)),)
 
@@ -1022,7 +1020,7 @@ class DivBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -1030,7 +1028,7 @@ class DivBackward0(TwoEdges):
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -1091,7 +1089,7 @@ class ExpBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(result),)
 
     def run(node, xp, grad, keep):
@@ -1127,7 +1125,7 @@ class Exp2Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(result) * 0.6931471805599453,)
 
     def run(node, xp, grad, keep):
@@ -1163,7 +1161,7 @@ class Expm1Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(result + 1),)
 
     def run(node, xp, grad, keep):
@@ -1246,12 +1244,12 @@ class FmaxBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -1313,12 +1311,12 @@ class FminBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -1382,7 +1380,7 @@ class FmodBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -1391,12 +1389,12 @@ class FmodBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_self, to_other = node._edge0, node._edge1
         return (
             grad if to_self is not None else None,
@@ -1462,7 +1460,7 @@ class FrexpBackward0(OneEdge):
             return (None,)
         grads = xp.materialize(node, grads)
         grad_mantissa = grads[0]
-        exponent = xp.load_output(node, saved_output(node, "exponent"))
+        exponent = xp.load_result(node, "exponent")
         return (xp.ldexp(grad_mantissa, -exponent),)
 
     def release(node):
@@ -1523,7 +1521,7 @@ class HypotBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge1 is not None
             else None
@@ -1532,12 +1530,12 @@ class HypotBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge0 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * (self / result) if to_self is not None else None,
@@ -1739,7 +1737,7 @@ class LogBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad / xp.conj(self),)
 
@@ -1782,7 +1780,7 @@ class Log10Backward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad / (xp.conj(self) * 2.302585092994046),)
 
@@ -1825,7 +1823,7 @@ class Log1PBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad / xp.conj(self + 1),)
 
@@ -1868,7 +1866,7 @@ class Log2Backward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad / (xp.conj(self) * 0.6931471805599453),)
 
@@ -1908,12 +1906,12 @@ class LogaddexpBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
         to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
@@ -1969,12 +1967,12 @@ class Logaddexp2Backward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -2038,12 +2036,12 @@ class MaximumBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -2105,12 +2103,12 @@ class MinimumBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -2193,7 +2191,7 @@ class MulBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -2202,7 +2200,7 @@ class MulBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None
@@ -2292,7 +2290,7 @@ class NanToNumBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (xp.where_finite(self, grad),)
 
@@ -2384,12 +2382,12 @@ class PolarBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.real(grad * xp.conj(xp.polar(1, other))) if to_self is not None else None,
@@ -2468,14 +2466,14 @@ class PowBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.conj_slope_of_base(self, other) if to_self is not None else None,
@@ -2577,7 +2575,7 @@ class ReciprocalBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (-grad * xp.conj(result * result),)
 
     def run(node, xp, grad, keep):
@@ -2616,7 +2614,7 @@ class RemainderBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -2625,12 +2623,12 @@ class RemainderBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_self, to_other = node._edge0, node._edge1
         return (
             grad if to_self is not None else None,
@@ -2731,9 +2729,9 @@ class SignBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.turned(grad, self, result),)
 
     def run(node, xp, grad, keep):
@@ -2781,7 +2779,7 @@ class SinBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.conj(xp.cos(self)),)
 
@@ -2822,7 +2820,7 @@ class SincBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.conj(xp.slope_of_sinc(self)),)
 
@@ -2865,7 +2863,7 @@ class SinhBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.conj(xp.cosh(self)),)
 
@@ -2905,7 +2903,7 @@ class SqrtBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad / (2 * xp.conj(result)),)
 
     def run(node, xp, grad, keep):
@@ -2944,7 +2942,7 @@ class SquareBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (2 * grad * xp.conj(self),)
 
@@ -3016,7 +3014,7 @@ class TanBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(1 + result * result),)
 
     def run(node, xp, grad, keep):
@@ -3052,7 +3050,7 @@ class TanhBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad - grad * xp.conj(result * result),)
 
     def run(node, xp, grad, keep):

@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -102,7 +100,7 @@ class TensordotBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -115,7 +113,7 @@ class TensordotBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None
@@ -190,7 +188,7 @@ class ConvolveBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -201,7 +199,7 @@ class ConvolveBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None
@@ -278,7 +276,7 @@ class CorrelateBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -290,7 +288,7 @@ class CorrelateBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None
@@ -367,7 +365,7 @@ class DotBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -378,7 +376,7 @@ class DotBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None
@@ -447,7 +445,7 @@ class MatmulBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -458,7 +456,7 @@ class MatmulBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None
@@ -534,7 +532,7 @@ class OuterBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -545,7 +543,7 @@ class OuterBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None
@@ -647,7 +645,7 @@ class VecdotBackward0(TwoEdges):
             (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor
-                else xp.load(node, *saved_input(node, "self"))
+                else xp.load_input(node, "self")
             )
             if node._edge1 is not None
             else None
@@ -659,7 +657,7 @@ class VecdotBackward0(TwoEdges):
             (
                 xp.load(node, node.other, node.other_v)
                 if type(node.other) is Tensor
-                else xp.load(node, *saved_input(node, "other"))
+                else xp.load_input(node, "other")
             )
             if node._edge0 is not None
             else None

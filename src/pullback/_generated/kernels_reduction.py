@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -78,11 +76,11 @@ class ExclusiveCumprodBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         reverse = node.reverse
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.exclusive_cumprod_backward(grad, self, result, axis, reverse),)
 
     def run(node, xp, grad, keep):
@@ -130,11 +128,11 @@ class RecurrenceBackward0(TwoEdges):
         factor = (
             xp.load(node, node.factor, node.factor_v)
             if type(node.factor) is Tensor
-            else xp.load(node, *saved_input(node, "factor"))
+            else xp.load_input(node, "factor")
         )
         axis = node.axis
         reverse = node.reverse
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_self, to_factor = node._edge0, node._edge1
         grad_of_self, grad_of_factor = xp.recurrence_backward(grad, factor, result, axis, reverse)
         return (grad_of_self, grad_of_factor)
@@ -208,7 +206,7 @@ class CummaxBackward0(OneEdge):
         grad = grads[0]
         self_shape = node.self_shape
         axis = node.axis
-        indices = xp.load_output(node, saved_output(node, "indices"))
+        indices = xp.load_result(node, "indices")
         return (xp.put_along_axis(xp.zeros_for(grad, self_shape), indices, grad, axis, True),)
 
     def release(node):
@@ -237,7 +235,7 @@ class CumminBackward0(OneEdge):
         grad = grads[0]
         self_shape = node.self_shape
         axis = node.axis
-        indices = xp.load_output(node, saved_output(node, "indices"))
+        indices = xp.load_result(node, "indices")
         return (xp.put_along_axis(xp.zeros_for(grad, self_shape), indices, grad, axis, True),)
 
     def release(node):
@@ -265,10 +263,10 @@ class CumprodBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.cumprod_backward(grad, self, result, axis),)
 
     def run(node, xp, grad, keep):
@@ -337,10 +335,10 @@ class LogcumsumexpBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.logcumsumexp_backward(grad, self, result, axis),)
 
     def run(node, xp, grad, keep):
@@ -387,11 +385,11 @@ class LogsumexpBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         keepdims = node.keepdims
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (xp.logsumexp_backward(grad, self, result, axis, keepdims),)
 
     def run(node, xp, grad, keep):
@@ -441,11 +439,11 @@ class MaxBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         keepdims = node.keepdims
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
@@ -534,11 +532,11 @@ class MinBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         keepdims = node.keepdims
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
@@ -595,11 +593,11 @@ class NanmaxBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         keepdims = node.keepdims
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
@@ -656,11 +654,11 @@ class NanminBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         keepdims = node.keepdims
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
@@ -716,7 +714,7 @@ class ProdBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         keepdims = node.keepdims
@@ -768,13 +766,13 @@ class StdBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         keepdims = node.keepdims
         ddof = node.ddof
         correction = node.correction
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (
             xp.var_backward(xp.half_over(grad, result), self, axis, keepdims, ddof, correction),
         )
@@ -851,7 +849,7 @@ class VarBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         keepdims = node.keepdims

@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -140,7 +138,7 @@ class KthvalueBackward0(OneEdge):
         self_shape = node.self_shape
         axis = node.axis
         keepdims = node.keepdims
-        indices = xp.load_output(node, saved_output(node, "indices"))
+        indices = xp.load_result(node, "indices")
         return (xp.picked_backward(grad, self_shape, indices, axis, keepdims),)
 
     def release(node):
@@ -170,7 +168,7 @@ class ModeBackward0(OneEdge):
         self_shape = node.self_shape
         axis = node.axis
         keepdims = node.keepdims
-        indices = xp.load_output(node, saved_output(node, "indices"))
+        indices = xp.load_result(node, "indices")
         return (xp.picked_backward(grad, self_shape, indices, axis, keepdims),)
 
     def release(node):
@@ -197,7 +195,7 @@ class SortBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         axis = node.axis
         descending = node.descending
@@ -245,7 +243,7 @@ class TopkBackward0(OneEdge):
         grad = grads[0]
         self_shape = node.self_shape
         axis = node.axis
-        indices = xp.load_output(node, saved_output(node, "indices"))
+        indices = xp.load_result(node, "indices")
         return (xp.put_along_axis(xp.zeros_for(grad, self_shape), indices, grad, axis),)
 
     def release(node):

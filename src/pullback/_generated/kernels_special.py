@@ -37,8 +37,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -73,7 +71,7 @@ class DigammaBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.polygamma(1, self),)
 
@@ -114,7 +112,7 @@ class EntrBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (-grad * (xp.log(self) + 1),)
 
@@ -155,7 +153,7 @@ class ErfBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.slope_of_erf(self),)
 
@@ -196,7 +194,7 @@ class ErfcBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (-grad * xp.slope_of_erf(self),)
 
@@ -234,7 +232,7 @@ class ErfinvBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad / xp.slope_of_erf(result),)
 
     def run(node, xp, grad, keep):
@@ -272,9 +270,9 @@ class GammaBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * (result * xp.digamma(self)),)
 
     def run(node, xp, grad, keep):
@@ -320,7 +318,7 @@ class I0Backward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.i1(self),)
 
@@ -362,9 +360,9 @@ class I1Backward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * xp.slope_of_i1(self, result),)
 
     def run(node, xp, grad, keep):
@@ -410,7 +408,7 @@ class LgammaBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.digamma(self),)
 
@@ -451,7 +449,7 @@ class LogitBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         eps = node.eps
         return (grad * xp.slope_of_logit(self, eps),)
@@ -495,7 +493,7 @@ class PolygammaBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         return (grad * xp.polygamma(n + 1, self),)
 
@@ -536,7 +534,7 @@ class SigmoidBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return ((grad - grad * xp.conj(result)) * xp.conj(result),)
 
     def run(node, xp, grad, keep):
@@ -572,7 +570,7 @@ class SoftplusBackward0(OneEdge):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         beta = node.beta
         threshold = node.threshold
@@ -618,12 +616,12 @@ class Xlog1PyBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -688,12 +686,12 @@ class XlogyBackward0(TwoEdges):
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
-            else xp.load(node, *saved_input(node, "self"))
+            else xp.load_input(node, "self")
         )
         other = (
             xp.load(node, node.other, node.other_v)
             if type(node.other) is Tensor
-            else xp.load(node, *saved_input(node, "other"))
+            else xp.load_input(node, "other")
         )
         to_self, to_other = node._edge0, node._edge1
         return (

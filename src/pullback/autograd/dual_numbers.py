@@ -17,11 +17,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pullback.autograd.namespaces import FORWARD, ForwardFormula, Namespace, arrays
+from pullback.autograd.forward_formula import FORWARD, ForwardFormula
+from pullback.autograd.namespaces import Namespace, arrays
 from pullback.autograd.node import Node
-from pullback.autograd.pushed import Pushed, tangent_array, tangent_in
 from pullback.autograd.rows import DeclinedError, Rows, rows
-from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor
+from pullback.autograd.saved import load_output_tensor, load_tensor
+from pullback.autograd.tangents import tangents_of
 from pullback.dispatch.keys import DUAL
 from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
@@ -88,6 +89,8 @@ class Dual:
     def __add__(self, other: Any) -> Dual:
         if type(other) is Dual:
             return Dual(self.primal + other.primal, self.tangent + other.tangent)
+        if type(other) is int or type(other) is float:  # then there is nothing to broadcast
+            return Dual(self.primal + other, self.tangent)
         return _with(self.primal + other, self.tangent)
 
     __radd__ = __add__
@@ -201,13 +204,6 @@ class Duals(Namespace):
 
     def load(self, node: Node, value: Any, expected: Any) -> Any:
         """A saved input, checked; None where none was needed."""
-        if type(value) is Tensor:  # the common case, with as few calls as possible
-            counter, meta = value._counter, value._meta
-            if (0 if counter is None else counter[0]) == expected:
-                if type(meta) is Pushed and meta.level is self._level:
-                    return Dual(value._array, meta.level.tangent(meta.place))
-                if meta is None and type(value._array) is _ndarray:
-                    return value._array
         loaded = load_tensor(node, value, expected)
         if isinstance(loaded, list):
             return [None if tensor is None else self.from_tensor(tensor) for tensor in loaded]
@@ -215,11 +211,6 @@ class Duals(Namespace):
 
     def load_output(self, node: Node, value: Any) -> Any:
         """A saved result, checked; None where none was needed."""
-        if type(value) is SavedOutput and value.counter[0] == value.version:
-            tangent = None if value.tangents is None else tangent_in(value.tangents, self._level)
-            array = value.array
-            if type(array) is _ndarray:
-                return array if tangent is None else Dual(array, tangent)
         loaded = load_output_tensor(node, value)
         return None if loaded is None else self.from_tensor(loaded)
 
@@ -230,15 +221,24 @@ class Duals(Namespace):
             raise DeclinedError("a value that is no array")
         if not tensor._flags & DUAL:
             return array
-        tangent = tangent_array(tensor, self._level)
-        return array if tangent is None else Dual(array, tangent)
+        tangent = None
+        for level, found in tangents_of(tensor).items():
+            if level is self._level:
+                tangent = found
+            else:
+                raise DeclinedError("tangents of several levels")
+        if tangent is None:
+            return array
+        if tangent._flags & DUAL or type(tangent._array) is not _ndarray:
+            raise DeclinedError("a tangent that is no array")
+        return Dual(array, tangent._array)
 
     @staticmethod
     def conj(x: Any) -> Any:
         """The complex conjugate; what is real is returned as it is."""
         if type(x) is not Dual:
             return arrays.conj(x)
-        return x if x.primal.dtype.kind != "c" else duals.conjugate(x)
+        return x if x.tangent.dtype.kind != "c" else duals.conjugate(x)
 
     def seed(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """The gradient that a pass starts from, a constant."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from heapq import heappop, heappush
-from itertools import islice
 from typing import Any
 
 from pullback.autograd.accumulate import AccumulateGrad
@@ -17,19 +16,13 @@ from pullback.autograd.buffers import Buffers, fitted, receive
 from pullback.autograd.dual_numbers import Dual, Duals
 from pullback.autograd.engine import Root
 from pullback.autograd.level import Level
-from pullback.autograd.namespaces import Namespace, arrays
-from pullback.autograd.node import Edge, HookLists, Node, ends_of, node_of, output_of
-from pullback.autograd.part import Part
-from pullback.autograd.pushed import ClosedLevel
-from pullback.autograd.rows import DeclinedError, Rows, rows
-from pullback.autograd.summed import begin_whole, end_whole
+from pullback.autograd.node import HookLists, Node, ends_of, output_of
+from pullback.autograd.rows import DeclinedError
 from pullback.autograd.traversal import is_in_order
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.kernels.quiet import begin_quiet, end_quiet
 
-__all__ = ["Dual", "run_for_tangents", "run_on_duals"]
-
-_UNKNOWN: Any = object()
+__all__ = ["Dual", "run_on_duals"]
 
 
 def run_on_duals(
@@ -114,94 +107,6 @@ def _run(
                 heappush(heap, (-node._seq, node))
                 break
     return {leaf: buffers[leaf] for leaf in leaves if _is_asked_for(leaf, targets)}, done
-
-
-def run_for_tangents(root: Edge, level: ClosedLevel) -> Buffers | None:
-    """The tangents of the gradients that arrive at the inputs of a closed level, from one result.
-
-    As ``run_on_duals``, where the level knows every node and in which order they were recorded: so
-    nobody has to look for the next one. A straight node gets the tangent of a gradient instead of
-    the gradient, or nothing where there is none. Rows and arrays alike go through steady nodes.
-    The graph dies with the function's result, so nothing is released.
-    """
-    quiet, whole = begin_quiet(), begin_whole()
-    try:
-        return _run_for_tangents(root, level.kinds, len(level.inputs), Duals(level))
-    except Exception:  # as above
-        return None
-    finally:
-        end_whole(whole)
-        end_quiet(quiet)
-
-
-def _run_for_tangents(root: Edge, kinds: dict[Any, bool | None], inputs: int, xp: Duals) -> Buffers:
-    """The pass itself, through all nodes but those of the inputs, which came first."""
-    kind_of = kinds.get
-    buffers: Buffers = {}
-    arrived = buffers.get
-    first, number = ends_of(root)
-    if first is None or first not in kinds:
-        raise DeclinedError("a node that the level does not know")
-    if not kinds[first]:  # else nothing that arrives there has a tangent
-        receive(buffers, first, number, arrays.seed(*output_of(first, number)))
-    for node, is_straight in islice(reversed(kinds.items()), len(kinds) - inputs):
-        if type(node._form[2]) is HookLists:  # also of a node that is left out
-            raise DeclinedError("code of the user's")
-        grad = arrived(node)
-        if grad is None:
-            continue
-        del buffers[node]
-        if is_straight is None or type(grad) is Dual:
-            results = node.backward(xp, grad) if node._outputs == 1 else node.backward(xp, *grad)
-        elif type(grad) is Rows:
-            results = node.backward(rows, grad)
-        else:
-            results = node.run(arrays, grad, True)
-        arity = node._arity
-        if arity == 1:
-            edges: tuple[Any, ...] = (node._edge0,)
-        else:
-            edges = (node._edge0, node._edge1) if arity else node._edges
-        for target, part in zip(edges, results):  # noqa: B905 - may be one for both
-            if part is None or target is None:
-                continue
-            goes_straight = kind_of(target, _UNKNOWN)
-            if goes_straight is _UNKNOWN:
-                goes_straight = None
-                if node_of(target) not in kinds:
-                    raise DeclinedError("a node that the level does not know")
-            shown = part
-            if type(part) is Dual:
-                shown = part.tangent
-                if goes_straight:
-                    part = shown
-            elif goes_straight and not is_straight:
-                continue  # a gradient without a tangent
-            shape, dtype, _ = target._form
-            if shown.dtype is not dtype or shown.shape != shape:
-                target, number = ends_of(target)
-                part = _fitted(xp, node, target, number, part)
-                if target._outputs != 1:
-                    receive(buffers, target, number, part)
-                    continue
-            held = arrived(target)
-            buffers[target] = part if held is None else held + part
-    for leaf in islice(kinds, inputs):
-        if leaf.is_watched:
-            raise DeclinedError("hooks")
-    return buffers
-
-
-def _fitted(xp: Duals, source: Node, target: Node, number: int, part: Any) -> Any:
-    """What a node has returned for an output of another, in the shape and dtype of that."""
-    if type(part) is Part:
-        part = part.whole()
-    space: Namespace = arrays
-    if type(part) is Dual:
-        space = xp
-    elif type(part) is Rows:
-        space = rows
-    return fitted(space, source, target, number, part)
 
 
 def _is_asked_for(leaf: Any, targets: Container[Node]) -> bool:

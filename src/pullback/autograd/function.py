@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.form import UNDESCRIBED, form_of
-from pullback.autograd.function_forward import given_tangents, push_tangents
+from pullback.autograd.function_forward import alone, given_tangents, push_tangents
 from pullback.autograd.function_map import forward_of_samples, innermost_level, outside_of
 from pullback.autograd.function_outputs import wrap_outputs
 from pullback.autograd.handed import shown, taken
@@ -33,7 +33,7 @@ from pullback.autograd.saved_hooks import current_hooks, packed
 from pullback.autograd.tangents import below, keep_tangents, levels_of
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, TRANSFORM, StateGuard, get_state, is_grad_enabled
+from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
 from pullback.errors import AutogradError, AutogradTypeError, DerivativeMissingError
 from pullback.tensor.tensor import Tensor, fresh, zeros_beside
 
@@ -306,7 +306,7 @@ class Function(metaclass=_FunctionMeta):
             if is_anomaly_enabled():
                 remember_call(ctx)
         levels = levels_of(args)
-        with GradSwitch(grad=False), StateGuard(drop=DUAL if levels else 0):
+        with GradSwitch(grad=False), alone(levels):
             if has_setup:
                 if mapped is not None:
                     output = forward_of_samples(cls, has_rule)(args, kwargs)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback.autograd.dual import write_tangent
 from pullback.autograd.level import Level
 from pullback.autograd.tangents import set_beside, tangents_of, zeros_like
 from pullback.autograd.view import view_of
+from pullback.dispatch.keys import DUAL
+from pullback.dispatch.modes import NOTES, StateGuard
 from pullback.errors import AutogradError
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["given_tangents", "push_tangents"]
+__all__ = ["alone", "given_tangents", "push_tangents"]
+
+
+def alone(levels: Iterable[Level]) -> StateGuard:
+    """For the time of ``forward``: tangents do not go through it, and nobody notes what it does."""
+    return StateGuard(drop=DUAL if levels else 0, end=NOTES)
 
 
 def given_tangents(args: tuple[Any, ...], level: Level, materializes: bool) -> list[Tensor | None]:

@@ -95,6 +95,9 @@ class TransformLevel(Level):
     Args:
         forward: whether tangents belong to this level; else it is one of reverse mode, and history
             is recorded inside whatever the mode outside.
+
+    Attributes:
+        modes: of the state inside, beside those outside.
     """
 
     __slots__ = (
@@ -107,6 +110,7 @@ class TransformLevel(Level):
         "records",
         "start",
     )
+    modes = TRANSFORM
 
     def __init__(self, *, forward: bool):
         super().__init__()
@@ -123,8 +127,8 @@ class TransformLevel(Level):
         self._birthplace = birthplace.get()
         birthplace.set(self.serial)
         _current.set(self)
-        inside = _inside.get((before, self.records))
-        set_state(inside or _state_inside(before, self.records))
+        inside = _inside.get((before, self.records, self.modes))
+        set_state(inside or _state_inside(before, self.records, self.modes))
         return self
 
     def __exit__(
@@ -148,16 +152,16 @@ class TransformLevel(Level):
         return counter
 
 
-_inside: dict[tuple[State, bool], State] = {}  # by the state outside, and whether it records
+_inside: dict[tuple[State, bool, int], State] = {}  # by what ``_state_inside`` takes
 
 
-def _state_inside(before: State, records: bool) -> State:
+def _state_inside(before: State, records: bool, modes: int) -> State:
     """The state of a thread inside a transform."""
     keep = before.keep | AUTOGRAD_BITS
     if records:
         keep |= REQUIRES_GRAD
-    modes = before.modes & ~INFERENCE | TRANSFORM
-    found = _inside[before, records] = state_of(before.include | TRACKED, keep, modes)
+    inside = before.modes & ~INFERENCE | modes
+    found = _inside[before, records, modes] = state_of(before.include | TRACKED, keep, inside)
     return found
 
 

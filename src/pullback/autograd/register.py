@@ -25,7 +25,8 @@ from pullback.autograd.around import (
 from pullback.autograd.carried import levels_in
 from pullback.autograd.dual import dual_kernel, follow_base
 from pullback.autograd.dual_arrays import array_kernel
-from pullback.autograd.namespaces import FORWARD, ForwardFormula, arrays, tensors
+from pullback.autograd.forward_formula import FORWARD, ForwardFormula
+from pullback.autograd.namespaces import arrays, tensors
 from pullback.autograd.view import requires_grad
 from pullback.batching.rules import declare, is_random
 from pullback.dispatch.keys import (
@@ -39,7 +40,7 @@ from pullback.dispatch.keys import (
     after_autograd,
     highest_key,
 )
-from pullback.dispatch.modes import INFERENCE, MAPPING, SAVED_HOOKS, TRANSFORM, get_state
+from pullback.dispatch.modes import INFERENCE, MAPPING, NOTES, SAVED_HOOKS, TRANSFORM, get_state
 from pullback.dispatch.table import Kernel, OperatorEntry, fallthrough_kernel
 from pullback.lazy import lazy_module
 from pullback.meta import RULES, meta_kernel
@@ -47,10 +48,10 @@ from pullback.tensor.meta import View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, born_here
 
 if TYPE_CHECKING:
-    from pullback.autograd import pushing
+    from pullback.autograd import noting
     from pullback.batching import random
 else:
-    pushing = lazy_module("pullback.autograd.pushing")
+    noting = lazy_module("pullback.autograd.noting")
     random = lazy_module("pullback.batching.random")
 
 __all__ = ["Function", "refreshing", "register", "register_composite"]
@@ -113,9 +114,9 @@ def register(
     else:
         dual = _dual_maker(entry, jvp, tangents, inplace is not None, sums, refused)
         dual = _short_way(entry, dual, stock, jvp, form, tangents, sums, view is not None)
-        dual = _pushing(dual, record, FORWARD.get(name), view is not None)
-        makes_new = view is None and inplace is None
-        link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
+        around = partial(around, make_node=node)
+        notes = partial(_noting, record, name, view is not None)
+        link = _linker(entry.name, stock, record, around, dual, notes, makes_new=stock is cpu)
         kernels.append(Kernel(record, key, linker=link, goes_on_with=after_autograd))
     entry.fill({kernel.key: [kernel] for kernel in kernels})
 
@@ -165,18 +166,9 @@ def _short_way(
     return make_short
 
 
-def _pushing(
-    make: Function, record: Function, formula: ForwardFormula | None, is_view: bool
-) -> Function:
-    """Makes the same where our own kernel records: tangents may be left for later there."""
-    if formula is None:  # a write, whose function on arrays has no name
-        return make
-
-    def make_pushing(base: Function) -> Function:
-        general: Function = make(base)
-        return pushing.pushed_kernel(base, general, formula, is_view) if base is record else general
-
-    return make_pushing
+def _noting(record: Function, name: str, is_view: bool) -> Function:
+    """Our own kernel that records, where operations are noted; writes have no formula."""
+    return noting.noting_kernel(record, FORWARD.get(name), is_view)
 
 
 def register_composite(entry: OperatorEntry, function: Function, kernel: Function) -> None:
@@ -206,6 +198,7 @@ def _linker(
     record: Function,
     around: Function,
     dual: Function,
+    notes: Function,
     makes_new: bool,
 ) -> Callable[[Any, int], Function]:
     def link(operator: Any, flags: int) -> Function:
@@ -214,16 +207,21 @@ def _linker(
         if flags & DUAL:
             return dual(link(operator, flags & ~DUAL))  # type: ignore[no-any-return]
         below = operator.below(flags & after_autograd)
-        modes = get_state().modes
+        state = get_state()
+        modes = state.modes
         if not flags & REQUIRES_GRAD:
-            return _marking(below, name) if modes & _marked_in(flags) else below
+            kernel = _marking(below, name) if modes & _marked_in(flags) else below
+            is_off = modes & NOTES and not state.keep & REQUIRES_GRAD
+            return noting.leaving_kernel(kernel) if is_off else kernel
         watched = bool(modes & SAVED_HOOKS) or is_anomaly_enabled()
         below = getattr(below, "marks", below)
         in_map = bool(modes & MAPPING & _marked_in(flags))
         if in_map and is_random(name):
             below = _marking(below, name)
         elif below is stock and not watched:
-            return _marking(record, name, is_own=True) if in_map and makes_new else record
+            if in_map and makes_new:
+                return _marking(record, name, is_own=True)
+            return notes() if modes & NOTES else record
         below = below if below is stock else alone(below)
         return around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))  # type: ignore[no-any-return]
 

@@ -46,7 +46,7 @@ IN_KERNELS = IN_FUNCTIONS | _words(
     "form_of get_following grad grad_input_mask grads input_array keep len map ndarray "
     "new_tensor node np number output_array pullback record_inplace record_view record_views "
     "recorded recorded_list recorded_several result results save_before_write save_list "
-    "save_output saved_input saved_output second_array spread tuple wrap write write_by write_out "
+    "save_output second_array spread tuple wrap write write_by write_out "
     "xp zip"
 )
 """What kernels, nodes and forward formulas read beside their operator's arguments."""

@@ -37,6 +37,7 @@ __all__ = [
     "INFERENCE",
     "MAPPING",
     "MUTATION",
+    "NOTES",
     "SAVED_HOOKS",
     "TRANSFORM",
     "AutoDispatchBelowADInplaceOrView",
@@ -64,6 +65,7 @@ SAVED_HOOKS = 2  # what nodes save goes through the hooks of saved_tensors_hooks
 MUTATION = 4  # writes are announced: allow_mutation_on_saved_tensors
 TRANSFORM = 8  # inside a function that pullback.func transforms
 MAPPING = 16  # inside a function that vmap maps
+NOTES = 32  # operations are noted, for second derivatives
 
 
 class State:

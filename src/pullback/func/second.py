@@ -1,8 +1,9 @@
 """Second derivatives of scalar functions by one run: forward over reverse, on arrays.
 
-The function runs once on aliases that require grad and carry tangents; the backward pass through
-what it has recorded then gives gradients with tangents, which are products of the Hessian with the
-tangents (``pullback.autograd.pushed``, ``pullback.autograd.dual_pass``).
+The function runs once, in a level that takes notes (``pullback.autograd.closed_level``). A backward
+pass through what it has recorded gives gradients with tangents, which are products of the Hessian
+with the tangents of the inputs (``pullback.autograd.closed_pass``). Where that cannot be done, two
+backward passes through the same record give one such product.
 """
 
 from __future__ import annotations
@@ -16,83 +17,110 @@ import numpy as np
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.buffers import Buffers
-from pullback.autograd.dual_pass import run_for_tangents
-from pullback.autograd.level import process_levels
+from pullback.autograd.closed_level import ClosedLevel
+from pullback.autograd.closed_pass import HooksError, run_for_tangents
+from pullback.autograd.level import TransformLevel, process_levels
 from pullback.autograd.namespaces import arrays
+from pullback.autograd.node import Edge, HookLists, Node, node_of
 from pullback.autograd.pull import Alias, Pull
-from pullback.autograd.pushed import ClosedLevel, LeaveError, known
 from pullback.autograd.rows import Rows, rows
-from pullback.autograd.tangents import beside, tangents_of
 from pullback.autograd.view import edge_of
-from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import get_state
+from pullback.errors import DerivativeMissingError
+from pullback.func.forward import jvp
+from pullback.func.reverse import grad_and_value
+from pullback.tensor.memory import empty_in_layout, layout_of
+from pullback.tensor.meta import Meta
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, version_of, wrap
 
 __all__ = ["curvature", "curvatures"]
 
-_INPUT_FLAGS = CPU_FLAGS | REQUIRES_GRAD | DUAL
+_Call = Callable[[list[Tensor]], Any]
+_Found = tuple[Tensor, list[Tensor]]
+_INPUT_FLAGS = CPU_FLAGS | REQUIRES_GRAD
 
 
 def curvature(
-    call: Callable[[list[Tensor]], Any], leaves: Sequence[Tensor], vectors: Sequence[Tensor]
-) -> tuple[Tensor, list[Tensor]] | None:
+    call: _Call, leaves: Sequence[Tensor], vectors: Sequence[Tensor], *, by_tangents: bool
+) -> _Found | None:
     """What a scalar function returns, and its Hessian times a vector.
 
     Argument, vector and product are lists of parts. None where that takes the general way: the
-    function then has to run again.
+    function then has to run again. If it registers hooks or turns recording off for a while, the
+    tangent of its gradient is something else than two backward passes give: `by_tangents` says
+    that it is wanted.
     """
-    if not (_is_plain(leaves) and _is_plain(vectors)):
+    if not _are_plain(leaves, vectors):
         return None
     tangents = []
     for leaf, vector in zip(leaves, vectors, strict=True):
         like, array = leaf._array, vector._array
-        if array.strides != like.strides:
-            array = beside(leaf, vector)._array
-        tangents.append(array if array.dtype is like.dtype else array.astype(like.dtype))
-    return _run(call, leaves, tangents, ClosedLevel(arrays))
+        if array.dtype is not like.dtype or (array.ndim and array.strides != like.strides):
+            array = empty_in_layout(like.shape, like.dtype, layout_of(like))
+            np.copyto(array, vector._array)
+        tangents.append(array)
+    level = ClosedLevel(arrays)
+    found = _run(call, leaves, tangents, level, vectors)
+    if found is None and level.is_left and by_tangents:
+        return _by_tangents(call, leaves, vectors)
+    return found
 
 
 def curvatures(
-    call: Callable[[list[Tensor]], Any], leaves: Sequence[Tensor], vectors: Sequence[Tensor]
+    call: _Call, leaves: Sequence[Tensor], vectors: Sequence[Tensor]
 ) -> list[Tensor] | None:
     """The products with many vectors at once, which the first axis of `vectors` counts."""
-    if not (_is_plain(leaves) and _is_plain(vectors)) or not len(vectors[0]._array):
+    if not _are_plain(leaves, vectors) or not len(vectors[0]._array):
         return None
-    found = _run(call, leaves, [Rows(vector._array) for vector in vectors], ClosedLevel(rows))
+    tangents = [Rows(vector._array) for vector in vectors]
+    found = _run(call, leaves, tangents, ClosedLevel(rows), None)
     return None if found is None else found[1]
 
 
-def _is_plain(tensors: Sequence[Tensor]) -> bool:
+def _are_plain(leaves: Sequence[Tensor], vectors: Sequence[Tensor]) -> bool:
     """Whether there is nothing but real arrays, and nobody outside who could want more."""
     if get_state().modes or process_levels or is_anomaly_enabled():
         return False
-    for tensor in tensors:
+    for tensor in (*leaves, *vectors):
         if tensor._flags != CPU_FLAGS or tensor._array.dtype.kind != "f":
             return False
     return True
 
 
 def _run(
-    call: Callable[[list[Tensor]], Any],
+    call: _Call,
     leaves: Sequence[Tensor],
     tangents: Sequence[Any],
     level: ClosedLevel,
-) -> tuple[Tensor, list[Tensor]] | None:
-    """The value, and the tangents of the gradients."""
+    vectors: Sequence[Tensor] | None,
+) -> _Found | None:
+    """The value and the tangents of the gradients; if these cannot be had, the same by two passes.
+
+    None where there are no `vectors` for those, or they would not do. Whether the level was left is
+    to be seen there.
+    """
     inputs: list[_Input] = []
-    with level:
-        for leaf, tangent in zip(leaves, tangents, strict=True):
-            inputs.append(_Input(leaf, tangent, level))
-        try:
+    found: list[Any] | None = None
+    try:
+        with level:
+            for leaf, tangent in zip(leaves, tangents, strict=True):
+                inputs.append(_Input(leaf, tangent, level))
             value = call([made.tensor for made in inputs])
-            products = _products(value, inputs, level)
-        except (Exception, LeaveError):  # an error of the function's comes again
-            products = None
-    for made in inputs:
-        made.end()
-    if products is None or level.is_left:  # which the function may have caught, and gone on
-        return None
-    return value, [fresh(array) for array in products]
+            edge = _edge_of_scalar(value)
+            if edge is not None and not level.is_left:
+                found = _products(edge, inputs, level)
+        if found is not None:
+            return value, [fresh(array) for array in found]
+        if edge is not None and not level.is_left and _has_hooks(edge):
+            level.is_left = True
+        if edge is None or level.is_left or vectors is None:
+            return None
+        found = _pulled_twice(value, vectors, inputs)
+        return None if found is None else (value, found)
+    finally:
+        for made in inputs:
+            made.end()
 
 
 class _Input(Alias):
@@ -106,34 +134,29 @@ class _Input(Alias):
         tensor._flags = _INPUT_FLAGS
         tensor._counter = version_of(leaf)
         level.inputs.append(tensor._counter)
-        meta = tensor._meta = known(level, tangent)
         node = self.node = AccumulateGrad(tensor)
+        tensor._meta = meta = Meta()
         meta.accumulator = ref(node)
-        level.kinds[node] = True
+        level.tangents[node] = tangent
 
 
-def _products(result: Any, inputs: list[_Input], level: ClosedLevel) -> list[Any] | None:
-    """The same as arrays, from what the function has returned."""
+def _edge_of_scalar(result: Any) -> Edge:
+    """Where the gradient of a function's result flows; None if it has none or is no real number."""
     if type(result) is not Tensor:
         return None
     array = result._array
-    edge = edge_of(result)
-    if edge is None or array.shape != () or array.dtype.kind != "f":
+    is_real = type(array) is np.ndarray and array.shape == () and array.dtype.kind == "f"
+    return edge_of(result) if is_real else None
+
+
+def _products(edge: Edge, inputs: list[_Input], level: ClosedLevel) -> list[Any] | None:
+    """The tangents of the gradients, as arrays."""
+    try:
+        found = run_for_tangents(edge, level, [made.node for made in inputs])
+    except HooksError:
+        level.is_left = True
         return None
-    found = run_for_tangents(edge, level)
-    if found is not None:
-        return _owned(found, inputs)
-    if level.xp is not arrays:
-        return None
-    pull = Pull([result], inputs)
-    if pull.is_open:  # something else requires grad, which the products depend on too
-        return None
-    gradients = pull.run(None, create_graph=False, retain_graph=False)
-    tangents = [tangents_of(gradient).get(level) for gradient in gradients]
-    return [
-        np.zeros(gradient.shape, gradient.dtype) if tangent is None else tangent._array
-        for gradient, tangent in zip(gradients, tangents, strict=True)
-    ]
+    return None if found is None else _owned(found, inputs)
 
 
 def _owned(found: Buffers, inputs: list[_Input]) -> list[Any]:
@@ -152,3 +175,42 @@ def _owned(found: Buffers, inputs: list[_Input]) -> list[Any]:
             is_taken = is_taken or product is taken
         products.append(product.copy() if is_taken else product)
     return products
+
+
+def _has_hooks(edge: Edge) -> bool:
+    """Whether a backward pass would call hooks."""
+    stack = [edge]
+    seen: set[Node] = set()
+    while stack:
+        node = node_of(stack.pop())
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        rare = node._form[2]
+        is_watched = isinstance(node, AccumulateGrad) and node.is_watched
+        if is_watched or (type(rare) is HookLists and not rare.are_empty):
+            return True
+        stack.extend(node._edges)
+    return False
+
+
+def _pulled_twice(
+    result: Tensor, vectors: Sequence[Tensor], inputs: list[_Input]
+) -> list[Tensor] | None:
+    """The gradient of the gradient's product with a vector; None where it could go on outside."""
+    with TransformLevel(forward=False):
+        pull = Pull([result], inputs)
+        if pull.is_open:
+            return None
+        slopes = pull.run(None, create_graph=True)
+        return Pull(slopes, inputs).run(vectors, create_graph=False, retain_graph=False)
+
+
+def _by_tangents(call: _Call, leaves: Sequence[Tensor], vectors: Sequence[Tensor]) -> _Found | None:
+    """The tangent of the gradient on tensors, by another run; None where it has no formula."""
+    slope = grad_and_value(lambda parts: call(list(parts)))
+    try:
+        (_, value), (products, _) = jvp(slope, (list(leaves),), (list(vectors),))
+    except DerivativeMissingError:
+        return None
+    return value, products

@@ -36,8 +36,6 @@ from pullback.autograd.saved import (
     input_array,
     output_array,
     save_output,
-    saved_input,
-    saved_output,
 )
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
@@ -68,17 +66,9 @@ class SpecialAgmBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        a = (
-            xp.load(node, node.a, node.a_v)
-            if type(node.a) is Tensor
-            else xp.load(node, *saved_input(node, "a"))
-        )
-        b = (
-            xp.load(node, node.b, node.b_v)
-            if type(node.b) is Tensor
-            else xp.load(node, *saved_input(node, "b"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        a = xp.load(node, node.a, node.a_v) if type(node.a) is Tensor else xp.load_input(node, "a")
+        b = xp.load(node, node.b, node.b_v) if type(node.b) is Tensor else xp.load_input(node, "b")
+        result = xp.load_result(node, "result")
         to_a, to_b = node._edge0, node._edge1
         return (
             grad * xp.slope_of_agm(a, b, result) if to_a is not None else None,
@@ -148,15 +138,11 @@ class SpecialAiryBackward0(OneEdge):
         grad_aip = grads[1]
         grad_bi = grads[2]
         grad_bip = grads[3]
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
-        ai = xp.load_output(node, saved_output(node, "ai"))
-        aip = xp.load_output(node, saved_output(node, "aip"))
-        bi = xp.load_output(node, saved_output(node, "bi"))
-        bip = xp.load_output(node, saved_output(node, "bip"))
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
+        ai = xp.load_result(node, "ai")
+        aip = xp.load_result(node, "aip")
+        bi = xp.load_result(node, "bi")
+        bip = xp.load_result(node, "bip")
         return (
             grad_ai * xp.conj(aip)
             + grad_aip * xp.conj(z * ai)
@@ -194,15 +180,11 @@ class SpecialAiryeBackward0(OneEdge):
         grad_eaip = grads[1]
         grad_ebi = grads[2]
         grad_ebip = grads[3]
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
-        eai = xp.load_output(node, saved_output(node, "eai"))
-        eaip = xp.load_output(node, saved_output(node, "eaip"))
-        ebi = xp.load_output(node, saved_output(node, "ebi"))
-        ebip = xp.load_output(node, saved_output(node, "ebip"))
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
+        eai = xp.load_result(node, "eai")
+        eaip = xp.load_result(node, "eaip")
+        ebi = xp.load_result(node, "ebi")
+        ebip = xp.load_result(node, "ebip")
         return (
             xp.by_outputs(
                 grad_eai,
@@ -396,7 +378,7 @@ class SpecialBdtriBackward0(ManyEdges):
             return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v) if node._edges[2] is not None else None
         n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_k, to_n, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.bdtri in k") if to_k is not None else None,
@@ -469,11 +451,7 @@ class SpecialBeiBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.special_beip(x),)
 
     def run(node, xp, grad, keep):
@@ -510,11 +488,7 @@ class SpecialBeipBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * (xp.special_ber(x) - xp.kelvin_quotient(x, True)),)
 
     def run(node, xp, grad, keep):
@@ -551,11 +525,7 @@ class SpecialBerBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.special_berp(x),)
 
     def run(node, xp, grad, keep):
@@ -592,11 +562,7 @@ class SpecialBerpBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * (-xp.special_bei(x) - xp.kelvin_quotient(x, False)),)
 
     def run(node, xp, grad, keep):
@@ -718,17 +684,9 @@ class SpecialBetaBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        a = (
-            xp.load(node, node.a, node.a_v)
-            if type(node.a) is Tensor
-            else xp.load(node, *saved_input(node, "a"))
-        )
-        b = (
-            xp.load(node, node.b, node.b_v)
-            if type(node.b) is Tensor
-            else xp.load(node, *saved_input(node, "b"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        a = xp.load(node, node.a, node.a_v) if type(node.a) is Tensor else xp.load_input(node, "a")
+        b = xp.load(node, node.b, node.b_v) if type(node.b) is Tensor else xp.load_input(node, "b")
+        result = xp.load_result(node, "result")
         to_a, to_b = node._edge0, node._edge1
         return (
             grad * (result * (xp.special_psi(a) - xp.special_psi(a + b)))
@@ -947,7 +905,7 @@ class SpecialBetainccinvBackward0(ManyEdges):
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
         b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_a, to_b, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.betainccinv in a") if to_a is not None else None,
@@ -1019,7 +977,7 @@ class SpecialBetaincinvBackward0(ManyEdges):
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
         b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_a, to_b, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.betaincinv in a") if to_a is not None else None,
@@ -1089,16 +1047,8 @@ class SpecialBetalnBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        a = (
-            xp.load(node, node.a, node.a_v)
-            if type(node.a) is Tensor
-            else xp.load(node, *saved_input(node, "a"))
-        )
-        b = (
-            xp.load(node, node.b, node.b_v)
-            if type(node.b) is Tensor
-            else xp.load(node, *saved_input(node, "b"))
-        )
+        a = xp.load(node, node.a, node.a_v) if type(node.a) is Tensor else xp.load_input(node, "a")
+        b = xp.load(node, node.b, node.b_v) if type(node.b) is Tensor else xp.load_input(node, "b")
         to_a, to_b = node._edge0, node._edge1
         return (
             grad * (xp.special_psi(a) - xp.special_psi(a + b)) if to_a is not None else None,
@@ -1158,17 +1108,9 @@ class SpecialBinomBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        y = (
-            xp.load(node, node.y, node.y_v)
-            if type(node.y) is Tensor
-            else xp.load(node, *saved_input(node, "y"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        y = xp.load(node, node.y, node.y_v) if type(node.y) is Tensor else xp.load_input(node, "y")
+        result = xp.load_result(node, "result")
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * (result * (xp.special_psi(x + 1) - xp.special_psi(x - y + 1)))
@@ -1237,15 +1179,11 @@ class SpecialBoxcoxBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         lmbda = (
             xp.load(node, node.lmbda, node.lmbda_v)
             if type(node.lmbda) is Tensor
-            else xp.load(node, *saved_input(node, "lmbda"))
+            else xp.load_input(node, "lmbda")
         )
         to_x, to_lmbda = node._edge0, node._edge1
         return (
@@ -1305,15 +1243,11 @@ class SpecialBoxcox1PBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         lmbda = (
             xp.load(node, node.lmbda, node.lmbda_v)
             if type(node.lmbda) is Tensor
-            else xp.load(node, *saved_input(node, "lmbda"))
+            else xp.load_input(node, "lmbda")
         )
         to_x, to_lmbda = node._edge0, node._edge1
         return (
@@ -1376,7 +1310,7 @@ class SpecialChdtrBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -1385,7 +1319,7 @@ class SpecialChdtrBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -1451,7 +1385,7 @@ class SpecialChdtrcBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -1460,7 +1394,7 @@ class SpecialChdtrcBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -1527,12 +1461,12 @@ class SpecialChdtriBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_v, to_p = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.chdtri in v") if to_v is not None else None,
@@ -1591,7 +1525,7 @@ class SpecialChndtrBackward0(ManyEdges):
         x = xp.load(node, node.x, node.x_v)
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_x, to_df, to_nc = node._edges
         return (
             grad * xp.density_of_chi2(x, df, nc) if to_x is not None else None,
@@ -1673,7 +1607,7 @@ class SpecialChndtrincBackward0(ManyEdges):
         x = xp.load(node, node.x, node.x_v)
         df = xp.load(node, node.df, node.df_v)
         p = xp.load(node, node.p, node.p_v)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_x, to_df, to_p = node._edges
         return (
             grad
@@ -1768,7 +1702,7 @@ class SpecialChndtrixBackward0(ManyEdges):
         p = xp.load(node, node.p, node.p_v) if node._edges[2] is not None else None
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_p, to_df, to_nc = node._edges
         return (
             grad * (1 / xp.density_of_chi2(result, df, nc)) if to_p is not None else None,
@@ -1855,11 +1789,7 @@ class SpecialCosdgBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * (-0.017453292519943295 * xp.special_sindg(x)),)
 
     def run(node, xp, grad, keep):
@@ -1898,11 +1828,7 @@ class SpecialCosm1Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * -xp.sin(x),)
 
     def run(node, xp, grad, keep):
@@ -1941,7 +1867,7 @@ class SpecialCotdgBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * (-0.017453292519943295 * (1 + result * result)),)
 
     def run(node, xp, grad, keep):
@@ -1978,12 +1904,8 @@ class SpecialDawsnBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(1 - 2 * x * result),)
 
     def run(node, xp, grad, keep):
@@ -2026,11 +1948,7 @@ class SpecialEllipeBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        m = (
-            xp.load(node, node.m, node.m_v)
-            if type(node.m) is Tensor
-            else xp.load(node, *saved_input(node, "m"))
-        )
+        m = xp.load(node, node.m, node.m_v) if type(node.m) is Tensor else xp.load_input(node, "m")
         return (grad * (-xp.special_elliprd(0.0, 1 - m, 1.0) / 6),)
 
     def run(node, xp, grad, keep):
@@ -2071,13 +1989,9 @@ class SpecialEllipeincBackward0(TwoEdges):
         phi = (
             xp.load(node, node.phi, node.phi_v)
             if type(node.phi) is Tensor
-            else xp.load(node, *saved_input(node, "phi"))
+            else xp.load_input(node, "phi")
         )
-        m = (
-            xp.load(node, node.m, node.m_v)
-            if type(node.m) is Tensor
-            else xp.load(node, *saved_input(node, "m"))
-        )
+        m = xp.load(node, node.m, node.m_v) if type(node.m) is Tensor else xp.load_input(node, "m")
         to_phi, to_m = node._edge0, node._edge1
         return (
             grad * xp.sqrt(1 - m * xp.sin(phi) ** 2) if to_phi is not None else None,
@@ -2142,15 +2056,11 @@ class SpecialEllipjBackward0(TwoEdges):
         grad_cn = grads[1]
         grad_dn = grads[2]
         grad_ph = grads[3]
-        m = (
-            xp.load(node, node.m, node.m_v)
-            if type(node.m) is Tensor
-            else xp.load(node, *saved_input(node, "m"))
-        )
-        sn = xp.load_output(node, saved_output(node, "sn"))
-        cn = xp.load_output(node, saved_output(node, "cn"))
-        dn = xp.load_output(node, saved_output(node, "dn"))
-        ph = xp.load_output(node, saved_output(node, "ph"))
+        m = xp.load(node, node.m, node.m_v) if type(node.m) is Tensor else xp.load_input(node, "m")
+        sn = xp.load_result(node, "sn")
+        cn = xp.load_result(node, "cn")
+        dn = xp.load_result(node, "dn")
+        ph = xp.load_result(node, "ph")
         to_u, to_m = node._edge0, node._edge1
         return (
             grad_sn * (cn * dn) + grad_cn * (-sn * dn) + grad_dn * (-m * sn * cn) + grad_ph * dn
@@ -2189,11 +2099,7 @@ class SpecialEllipkBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        m = (
-            xp.load(node, node.m, node.m_v)
-            if type(node.m) is Tensor
-            else xp.load(node, *saved_input(node, "m"))
-        )
+        m = xp.load(node, node.m, node.m_v) if type(node.m) is Tensor else xp.load_input(node, "m")
         return (grad * (xp.special_elliprd(0.0, 1.0, 1 - m) / 6),)
 
     def run(node, xp, grad, keep):
@@ -2234,13 +2140,9 @@ class SpecialEllipkincBackward0(TwoEdges):
         phi = (
             xp.load(node, node.phi, node.phi_v)
             if type(node.phi) is Tensor
-            else xp.load(node, *saved_input(node, "phi"))
+            else xp.load_input(node, "phi")
         )
-        m = (
-            xp.load(node, node.m, node.m_v)
-            if type(node.m) is Tensor
-            else xp.load(node, *saved_input(node, "m"))
-        )
+        m = xp.load(node, node.m, node.m_v) if type(node.m) is Tensor else xp.load_input(node, "m")
         to_phi, to_m = node._edge0, node._edge1
         return (
             grad * (1 / xp.sqrt(1 - m * xp.sin(phi) ** 2)) if to_phi is not None else None,
@@ -2298,11 +2200,7 @@ class SpecialEllipkm1Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        p = (
-            xp.load(node, node.p, node.p_v)
-            if type(node.p) is Tensor
-            else xp.load(node, *saved_input(node, "p"))
-        )
+        p = xp.load(node, node.p, node.p_v) if type(node.p) is Tensor else xp.load_input(node, "p")
         return (grad * (-xp.special_elliprd(0.0, 1.0, p) / 6),)
 
     def run(node, xp, grad, keep):
@@ -2340,16 +2238,8 @@ class SpecialElliprcBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        y = (
-            xp.load(node, node.y, node.y_v)
-            if type(node.y) is Tensor
-            else xp.load(node, *saved_input(node, "y"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        y = xp.load(node, node.y, node.y_v) if type(node.y) is Tensor else xp.load_input(node, "y")
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.conj(-xp.special_elliprd(y, y, x) / 6) if to_x is not None else None,
@@ -2412,7 +2302,7 @@ class SpecialElliprdBackward0(ManyEdges):
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
         z = xp.load(node, node.z, node.z_v)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_x, to_y, to_z = node._edges
         return (
             grad * xp.conj(xp.slope_of_elliprd(x, y, z)) if to_x is not None else None,
@@ -2668,7 +2558,7 @@ class SpecialElliprjBackward0(ManyEdges):
         y = xp.load(node, node.y, node.y_v)
         z = xp.load(node, node.z, node.z_v)
         p = xp.load(node, node.p, node.p_v)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_x, to_y, to_z, to_p = node._edges
         return (
             grad * xp.conj(xp.slope_of_elliprj(x, y, z, p, result)) if to_x is not None else None,
@@ -2762,11 +2652,7 @@ class SpecialEntrBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * (-xp.log(x) - 1),)
 
     def run(node, xp, grad, keep):
@@ -2805,11 +2691,7 @@ class SpecialErfBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
         return (grad * xp.conj(2 / 1.7724538509055159 * xp.exp(-z * z)),)
 
     def run(node, xp, grad, keep):
@@ -2848,11 +2730,7 @@ class SpecialErfcBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.conj(-2 / 1.7724538509055159 * xp.exp(-x * x)),)
 
     def run(node, xp, grad, keep):
@@ -2891,7 +2769,7 @@ class SpecialErfcinvBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * (-1.7724538509055159 / 2 * xp.exp(result * result)),)
 
     def run(node, xp, grad, keep):
@@ -2928,12 +2806,8 @@ class SpecialErfcxBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(2 * x * result - 2 / 1.7724538509055159),)
 
     def run(node, xp, grad, keep):
@@ -2978,11 +2852,7 @@ class SpecialErfiBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
         return (grad * xp.conj(2 / 1.7724538509055159 * xp.exp(z * z)),)
 
     def run(node, xp, grad, keep):
@@ -3021,7 +2891,7 @@ class SpecialErfinvBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * (1.7724538509055159 / 2 * xp.exp(result * result)),)
 
     def run(node, xp, grad, keep):
@@ -3059,7 +2929,7 @@ class SpecialEvalChebycBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -3068,7 +2938,7 @@ class SpecialEvalChebycBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -3141,7 +3011,7 @@ class SpecialEvalChebysBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -3150,7 +3020,7 @@ class SpecialEvalChebysBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -3223,7 +3093,7 @@ class SpecialEvalChebytBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -3232,7 +3102,7 @@ class SpecialEvalChebytBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -3303,7 +3173,7 @@ class SpecialEvalChebyuBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -3312,7 +3182,7 @@ class SpecialEvalChebyuBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -3552,7 +3422,7 @@ class SpecialEvalHermiteBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -3561,7 +3431,7 @@ class SpecialEvalHermiteBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -3629,7 +3499,7 @@ class SpecialEvalHermitenormBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -3638,7 +3508,7 @@ class SpecialEvalHermitenormBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -3825,7 +3695,7 @@ class SpecialEvalLaguerreBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -3834,7 +3704,7 @@ class SpecialEvalLaguerreBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -3902,7 +3772,7 @@ class SpecialEvalLegendreBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -3911,7 +3781,7 @@ class SpecialEvalLegendreBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -3982,7 +3852,7 @@ class SpecialEvalShChebytBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -3991,7 +3861,7 @@ class SpecialEvalShChebytBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -4065,7 +3935,7 @@ class SpecialEvalShChebyuBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -4074,7 +3944,7 @@ class SpecialEvalShChebyuBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -4266,7 +4136,7 @@ class SpecialEvalShLegendreBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -4275,7 +4145,7 @@ class SpecialEvalShLegendreBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -4350,11 +4220,7 @@ class SpecialExp1Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
         return (grad * xp.conj(-xp.exp(-z) / z),)
 
     def run(node, xp, grad, keep):
@@ -4393,7 +4259,7 @@ class SpecialExp10Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * (result * 2.302585092994046),)
 
     def run(node, xp, grad, keep):
@@ -4429,11 +4295,7 @@ class SpecialExpiBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.conj(xp.exp(x) / x),)
 
     def run(node, xp, grad, keep):
@@ -4471,12 +4333,8 @@ class SpecialExpitBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * (result * xp.special_expit(-x)),)
 
     def run(node, xp, grad, keep):
@@ -4524,7 +4382,7 @@ class SpecialExpnBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -4533,12 +4391,12 @@ class SpecialExpnBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.expn in n") if to_n is not None else None,
@@ -4613,11 +4471,7 @@ class SpecialExprelBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.slope_of_exprel(x),)
 
     def run(node, xp, grad, keep):
@@ -4805,7 +4659,7 @@ class SpecialFdtriBackward0(ManyEdges):
             return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v) if node._edges[2] is not None else None
         dfd = xp.load(node, node.dfd, node.dfd_v) if node._edges[2] is not None else None
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_dfn, to_dfd, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.fdtri in dfn") if to_dfn is not None else None,
@@ -4878,11 +4732,7 @@ class SpecialFresnelBackward0(OneEdge):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_c = grads[1]
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
         return (
             grad_s * xp.conj(xp.sin(1.5707963267948966 * z * z))
             + grad_c * xp.conj(xp.cos(1.5707963267948966 * z * z)),
@@ -4908,12 +4758,8 @@ class SpecialGammaBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(result * xp.special_psi(z)),)
 
     def run(node, xp, grad, keep):
@@ -4960,7 +4806,7 @@ class SpecialGammaincBackward0(TwoEdges):
             (
                 xp.load(node, node.a, node.a_v)
                 if type(node.a) is Tensor
-                else xp.load(node, *saved_input(node, "a"))
+                else xp.load_input(node, "a")
             )
             if node._edge1 is not None
             else None
@@ -4969,7 +4815,7 @@ class SpecialGammaincBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -5035,7 +4881,7 @@ class SpecialGammainccBackward0(TwoEdges):
             (
                 xp.load(node, node.a, node.a_v)
                 if type(node.a) is Tensor
-                else xp.load(node, *saved_input(node, "a"))
+                else xp.load_input(node, "a")
             )
             if node._edge1 is not None
             else None
@@ -5044,7 +4890,7 @@ class SpecialGammainccBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -5111,12 +4957,12 @@ class SpecialGammainccinvBackward0(TwoEdges):
             (
                 xp.load(node, node.a, node.a_v)
                 if type(node.a) is Tensor
-                else xp.load(node, *saved_input(node, "a"))
+                else xp.load_input(node, "a")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_a, to_y = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammainccinv in a") if to_a is not None else None,
@@ -5176,12 +5022,12 @@ class SpecialGammaincinvBackward0(TwoEdges):
             (
                 xp.load(node, node.a, node.a_v)
                 if type(node.a) is Tensor
-                else xp.load(node, *saved_input(node, "a"))
+                else xp.load_input(node, "a")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_a, to_y = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammaincinv in a") if to_a is not None else None,
@@ -5236,11 +5082,7 @@ class SpecialGammalnBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.special_psi(x),)
 
     def run(node, xp, grad, keep):
@@ -5445,7 +5287,7 @@ class SpecialGdtriaBackward0(ManyEdges):
             return (None,) * len(node._edges)
         b = xp.load(node, node.b, node.b_v) if node._edges[0] is not None else None
         x = xp.load(node, node.x, node.x_v)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_p, to_b, to_x = node._edges
         return (
             grad * (1 / (x * xp.density_of_gamma(b, result * x))) if to_p is not None else None,
@@ -5517,7 +5359,7 @@ class SpecialGdtrixBackward0(ManyEdges):
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_a, to_b, to_p = node._edges
         return (
             grad * (-result / a) if to_a is not None else None,
@@ -5590,7 +5432,7 @@ class SpecialHankel1Backward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -5599,7 +5441,7 @@ class SpecialHankel1Backward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -5671,7 +5513,7 @@ class SpecialHankel1EBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -5680,12 +5522,12 @@ class SpecialHankel1EBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel1e in v") if to_v is not None else None,
@@ -5764,7 +5606,7 @@ class SpecialHankel2Backward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -5773,7 +5615,7 @@ class SpecialHankel2Backward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -5845,7 +5687,7 @@ class SpecialHankel2EBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -5854,12 +5696,12 @@ class SpecialHankel2EBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel2e in v") if to_v is not None else None,
@@ -5938,13 +5780,9 @@ class SpecialHuberBackward0(TwoEdges):
         delta = (
             xp.load(node, node.delta, node.delta_v)
             if type(node.delta) is Tensor
-            else xp.load(node, *saved_input(node, "delta"))
+            else xp.load_input(node, "delta")
         )
-        r = (
-            xp.load(node, node.r, node.r_v)
-            if type(node.r) is Tensor
-            else xp.load(node, *saved_input(node, "r"))
-        )
+        r = xp.load(node, node.r, node.r_v) if type(node.r) is Tensor else xp.load_input(node, "r")
         to_delta, to_r = node._edge0, node._edge1
         return (
             grad * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta)
@@ -6010,7 +5848,7 @@ class SpecialHyp0F1Backward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -6019,7 +5857,7 @@ class SpecialHyp0F1Backward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -6328,11 +6166,7 @@ class SpecialI0Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.special_i1(x),)
 
     def run(node, xp, grad, keep):
@@ -6370,12 +6204,8 @@ class SpecialI0EBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * (xp.special_i1e(x) - xp.sign(x) * result),)
 
     def run(node, xp, grad, keep):
@@ -6418,11 +6248,7 @@ class SpecialI1Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * ((xp.special_i0(x) + xp.special_iv(2, x)) / 2),)
 
     def run(node, xp, grad, keep):
@@ -6460,12 +6286,8 @@ class SpecialI1EBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * ((xp.special_i0e(x) + xp.special_ive(2, x)) / 2 - xp.sign(x) * result),)
 
     def run(node, xp, grad, keep):
@@ -6513,9 +6335,9 @@ class SpecialInvBoxcoxBackward0(TwoEdges):
         lmbda = (
             xp.load(node, node.lmbda, node.lmbda_v)
             if type(node.lmbda) is Tensor
-            else xp.load(node, *saved_input(node, "lmbda"))
+            else xp.load_input(node, "lmbda")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_y, to_lmbda = node._edge0, node._edge1
         return (
             grad * result ** (1 - lmbda) if to_y is not None else None,
@@ -6579,9 +6401,9 @@ class SpecialInvBoxcox1PBackward0(TwoEdges):
         lmbda = (
             xp.load(node, node.lmbda, node.lmbda_v)
             if type(node.lmbda) is Tensor
-            else xp.load(node, *saved_input(node, "lmbda"))
+            else xp.load_input(node, "lmbda")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_y, to_lmbda = node._edge0, node._edge1
         return (
             grad * (1 + result) ** (1 - lmbda) if to_y is not None else None,
@@ -6643,11 +6465,7 @@ class SpecialIt2I0K0Backward0(OneEdge):
             return (None,)
         grad_ii0 = grads[0]
         grad_ik0 = grads[1]
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (
             xp.by_outputs(grad_ii0, xp.minus_one_quotient(x, 1), grad_ik0, -xp.special_k0(x) / x),
         )
@@ -6674,11 +6492,7 @@ class SpecialIt2J0Y0Backward0(OneEdge):
             return (None,)
         grad_ij0 = grads[0]
         grad_iy0 = grads[1]
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (
             xp.by_outputs(grad_ij0, xp.minus_one_quotient(x, -1), grad_iy0, -xp.special_y0(x) / x),
         )
@@ -6702,11 +6516,7 @@ class SpecialIt2Struve0Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * (-xp.special_struve(0, x) / x),)
 
     def run(node, xp, grad, keep):
@@ -6749,11 +6559,7 @@ class SpecialItairyBackward0(OneEdge):
         grad_bpt = grads[1]
         grad_ant = grads[2]
         grad_bnt = grads[3]
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (
             grad_apt * xp.special_airy(x)[0]
             + grad_bpt * xp.special_airy(x)[2]
@@ -6783,11 +6589,7 @@ class SpecialIti0K0Backward0(OneEdge):
             return (None,)
         grad_ii0 = grads[0]
         grad_ik0 = grads[1]
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (xp.by_outputs(grad_ii0, xp.special_i0(x), grad_ik0, xp.special_k0(x)),)
 
     def release(node):
@@ -6812,11 +6614,7 @@ class SpecialItj0Y0Backward0(OneEdge):
             return (None,)
         grad_ij0 = grads[0]
         grad_iy0 = grads[1]
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (xp.by_outputs(grad_ij0, xp.special_j0(x), grad_iy0, xp.special_y0(x)),)
 
     def release(node):
@@ -6838,11 +6636,7 @@ class SpecialItmodstruve0Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.special_modstruve(0, x),)
 
     def run(node, xp, grad, keep):
@@ -6879,11 +6673,7 @@ class SpecialItstruve0Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.special_struve(0, x),)
 
     def run(node, xp, grad, keep):
@@ -6924,7 +6714,7 @@ class SpecialIvBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -6933,7 +6723,7 @@ class SpecialIvBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -7002,7 +6792,7 @@ class SpecialIveBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -7011,12 +6801,12 @@ class SpecialIveBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.ive in v") if to_v is not None else None,
@@ -7097,11 +6887,7 @@ class SpecialJ0Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * -xp.special_j1(x),)
 
     def run(node, xp, grad, keep):
@@ -7138,11 +6924,7 @@ class SpecialJ1Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * ((xp.special_j0(x) - xp.special_jv(2, x)) / 2),)
 
     def run(node, xp, grad, keep):
@@ -7183,7 +6965,7 @@ class SpecialJvBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -7192,7 +6974,7 @@ class SpecialJvBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -7260,7 +7042,7 @@ class SpecialJveBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -7269,7 +7051,7 @@ class SpecialJveBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -7346,11 +7128,7 @@ class SpecialK0Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * -xp.special_k1(x),)
 
     def run(node, xp, grad, keep):
@@ -7388,12 +7166,8 @@ class SpecialK0EBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * (result - xp.special_k1e(x)),)
 
     def run(node, xp, grad, keep):
@@ -7437,12 +7211,8 @@ class SpecialK1Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * (-xp.special_k0(x) - result / x),)
 
     def run(node, xp, grad, keep):
@@ -7486,12 +7256,8 @@ class SpecialK1EBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * (result - xp.special_k0e(x) - result / x),)
 
     def run(node, xp, grad, keep):
@@ -7534,11 +7300,7 @@ class SpecialKeiBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.special_keip(x),)
 
     def run(node, xp, grad, keep):
@@ -7576,12 +7338,8 @@ class SpecialKeipBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * (xp.special_ker(x) - result / x),)
 
     def run(node, xp, grad, keep):
@@ -7629,15 +7387,11 @@ class SpecialKelvinBackward0(OneEdge):
         grad_ke = grads[1]
         grad_bep = grads[2]
         grad_kep = grads[3]
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        be = xp.load_output(node, saved_output(node, "be"))
-        ke = xp.load_output(node, saved_output(node, "ke"))
-        bep = xp.load_output(node, saved_output(node, "bep"))
-        kep = xp.load_output(node, saved_output(node, "kep"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        be = xp.load_result(node, "be")
+        ke = xp.load_result(node, "ke")
+        bep = xp.load_result(node, "bep")
+        kep = xp.load_result(node, "kep")
         return (
             xp.by_outputs(
                 grad_be,
@@ -7676,11 +7430,7 @@ class SpecialKerBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.special_kerp(x),)
 
     def run(node, xp, grad, keep):
@@ -7718,12 +7468,8 @@ class SpecialKerpBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * (-xp.special_kei(x) - result / x),)
 
     def run(node, xp, grad, keep):
@@ -7767,16 +7513,8 @@ class SpecialKlDivBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        y = (
-            xp.load(node, node.y, node.y_v)
-            if type(node.y) is Tensor
-            else xp.load(node, *saved_input(node, "y"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        y = xp.load(node, node.y, node.y_v) if type(node.y) is Tensor else xp.load_input(node, "y")
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.log(x / y) if to_x is not None else None,
@@ -7838,7 +7576,7 @@ class SpecialKnBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -7847,7 +7585,7 @@ class SpecialKnBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -7914,7 +7652,7 @@ class SpecialKolmogiBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * (1 / xp.slope_of_kolmogorov(result)),)
 
     def run(node, xp, grad, keep):
@@ -7948,11 +7686,7 @@ class SpecialKolmogorovBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        y = (
-            xp.load(node, node.y, node.y_v)
-            if type(node.y) is Tensor
-            else xp.load(node, *saved_input(node, "y"))
-        )
+        y = xp.load(node, node.y, node.y_v) if type(node.y) is Tensor else xp.load_input(node, "y")
         return (grad * xp.slope_of_kolmogorov(y),)
 
     def run(node, xp, grad, keep):
@@ -7993,7 +7727,7 @@ class SpecialKvBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -8002,7 +7736,7 @@ class SpecialKvBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -8073,7 +7807,7 @@ class SpecialKveBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -8082,12 +7816,12 @@ class SpecialKveBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.kve in v") if to_v is not None else None,
@@ -8157,7 +7891,7 @@ class SpecialLambertwBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None and node._edges[2] is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_z, to_k, to_tol = node._edges
         return (
             grad * xp.conj(xp.exp(-result) / (1 + result)) if to_z is not None else None,
@@ -8208,11 +7942,7 @@ class SpecialLogExpitBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.special_expit(-x),)
 
     def run(node, xp, grad, keep):
@@ -8252,12 +7982,8 @@ class SpecialLogNdtrBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(xp.exp(-x * x / 2 - result) / 2.5066282746310002),)
 
     def run(node, xp, grad, keep):
@@ -8304,7 +8030,7 @@ class SpecialLogWrightBesselBackward0(ManyEdges):
         a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
         b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.log_wright_bessel in a")
@@ -8388,11 +8114,7 @@ class SpecialLoggammaBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
         return (grad * xp.conj(xp.special_psi(z)),)
 
     def run(node, xp, grad, keep):
@@ -8431,11 +8153,7 @@ class SpecialLogitBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * (1 / (x * (1 - x))),)
 
     def run(node, xp, grad, keep):
@@ -8476,7 +8194,7 @@ class SpecialLpmvBackward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         v = xp.load(node, node.v, node.v_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_m, to_v, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.lpmv in m") if to_m is not None else None,
@@ -8629,8 +8347,8 @@ class SpecialMathieuCemBackward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_output(node, saved_output(node, "y"))
-        yp = xp.load_output(node, saved_output(node, "yp"))
+        y = xp.load_result(node, "y")
+        yp = xp.load_result(node, "yp")
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_cem in m") if to_m is not None else None,
@@ -8681,8 +8399,8 @@ class SpecialMathieuModcem1Backward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_output(node, saved_output(node, "y"))
-        yp = xp.load_output(node, saved_output(node, "yp"))
+        y = xp.load_result(node, "y")
+        yp = xp.load_result(node, "yp")
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modcem1 in m") if to_m is not None else None,
@@ -8727,8 +8445,8 @@ class SpecialMathieuModcem2Backward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_output(node, saved_output(node, "y"))
-        yp = xp.load_output(node, saved_output(node, "yp"))
+        y = xp.load_result(node, "y")
+        yp = xp.load_result(node, "yp")
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modcem2 in m") if to_m is not None else None,
@@ -8773,8 +8491,8 @@ class SpecialMathieuModsem1Backward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_output(node, saved_output(node, "y"))
-        yp = xp.load_output(node, saved_output(node, "yp"))
+        y = xp.load_result(node, "y")
+        yp = xp.load_result(node, "yp")
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modsem1 in m") if to_m is not None else None,
@@ -8819,8 +8537,8 @@ class SpecialMathieuModsem2Backward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_output(node, saved_output(node, "y"))
-        yp = xp.load_output(node, saved_output(node, "yp"))
+        y = xp.load_result(node, "y")
+        yp = xp.load_result(node, "yp")
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modsem2 in m") if to_m is not None else None,
@@ -8865,8 +8583,8 @@ class SpecialMathieuSemBackward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_output(node, saved_output(node, "y"))
-        yp = xp.load_output(node, saved_output(node, "yp"))
+        y = xp.load_result(node, "y")
+        yp = xp.load_result(node, "yp")
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_sem in m") if to_m is not None else None,
@@ -8909,12 +8627,8 @@ class SpecialModfresnelmBackward0(OneEdge):
         grads = xp.materialize(node, grads)
         grad_f = grads[0]
         grad_k = grads[1]
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        k = xp.load_output(node, saved_output(node, "k"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        k = xp.load_result(node, "k")
         return (
             grad_f * xp.conj(-xp.exp(-1j * x * x))
             + grad_k * xp.conj(2j * x * k - (1 + 1j) / 1.4142135623730951 / 1.7724538509055159),
@@ -8946,12 +8660,8 @@ class SpecialModfresnelpBackward0(OneEdge):
         grads = xp.materialize(node, grads)
         grad_f = grads[0]
         grad_k = grads[1]
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        k = xp.load_output(node, saved_output(node, "k"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        k = xp.load_result(node, "k")
         return (
             grad_f * xp.conj(-xp.exp(1j * x * x))
             + grad_k * xp.conj(-2j * x * k - (1 - 1j) / 1.4142135623730951 / 1.7724538509055159),
@@ -8983,7 +8693,7 @@ class SpecialModstruveBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -8992,7 +8702,7 @@ class SpecialModstruveBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -9226,7 +8936,7 @@ class SpecialNbdtriBackward0(ManyEdges):
             return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v) if node._edges[2] is not None else None
         n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_k, to_n, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.nbdtri in k") if to_k is not None else None,
@@ -9392,7 +9102,7 @@ class SpecialNcfdtriBackward0(ManyEdges):
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         nc = xp.load(node, node.nc, node.nc_v)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_dfn, to_dfd, to_nc, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.ncfdtri in dfn") if to_dfn is not None else None,
@@ -9485,7 +9195,7 @@ class SpecialNcfdtrincBackward0(ManyEdges):
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         f = xp.load(node, node.f, node.f_v)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_dfn, to_dfd, to_p, to_f = node._edges
         return (
             xp.not_implemented("scipy.special.ncfdtrinc in dfn") if to_dfn is not None else None,
@@ -9658,7 +9368,7 @@ class SpecialNctdtritBackward0(ManyEdges):
             return (None,) * len(node._edges)
         df = xp.load(node, node.df, node.df_v) if node._edges[2] is not None else None
         nc = xp.load(node, node.nc, node.nc_v) if node._edges[2] is not None else None
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_df, to_nc, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.nctdtrit in df") if to_df is not None else None,
@@ -9729,11 +9439,7 @@ class SpecialNdtrBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * xp.conj(xp.exp(-x * x / 2) / 2.5066282746310002),)
 
     def run(node, xp, grad, keep):
@@ -9772,7 +9478,7 @@ class SpecialNdtriBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * (2.5066282746310002 * xp.exp(result * result / 2)),)
 
     def run(node, xp, grad, keep):
@@ -9809,12 +9515,8 @@ class SpecialNdtriExpBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        y = (
-            xp.load(node, node.y, node.y_v)
-            if type(node.y) is Tensor
-            else xp.load(node, *saved_input(node, "y"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        y = xp.load(node, node.y, node.y_v) if type(node.y) is Tensor else xp.load_input(node, "y")
+        result = xp.load_result(node, "result")
         return (grad * (2.5066282746310002 * xp.exp(y + result * result / 2)),)
 
     def run(node, xp, grad, keep):
@@ -9862,7 +9564,7 @@ class SpecialNrdtrimnBackward0(ManyEdges):
             return (None,) * len(node._edges)
         std = xp.load(node, node.std, node.std_v)
         x = xp.load(node, node.x, node.x_v)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_p, to_std, to_x = node._edges
         return (
             grad * (-2.5066282746310002 * std * xp.exp(((x - result) / std) ** 2 / 2))
@@ -9938,7 +9640,7 @@ class SpecialNrdtrisdBackward0(ManyEdges):
         mn = xp.load(node, node.mn, node.mn_v)
         x = xp.load(node, node.x, node.x_v)
         p = xp.load(node, node.p, node.p_v) if node._edges[1] is not None else None
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_mn, to_p, to_x = node._edges
         return (
             grad * (-result / (x - mn)) if to_mn is not None else None,
@@ -10044,8 +9746,8 @@ class SpecialOblAng1Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_ang1 in m") if to_m is not None else None,
@@ -10097,8 +9799,8 @@ class SpecialOblAng1CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_ang1_cv in m") if to_m is not None else None,
@@ -10183,8 +9885,8 @@ class SpecialOblRad1Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad1 in m") if to_m is not None else None,
@@ -10235,8 +9937,8 @@ class SpecialOblRad1CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad1_cv in m") if to_m is not None else None,
@@ -10286,8 +9988,8 @@ class SpecialOblRad2Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad2 in m") if to_m is not None else None,
@@ -10338,8 +10040,8 @@ class SpecialOblRad2CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad2_cv in m") if to_m is not None else None,
@@ -10375,16 +10077,8 @@ class SpecialOwensTBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        h = (
-            xp.load(node, node.h, node.h_v)
-            if type(node.h) is Tensor
-            else xp.load(node, *saved_input(node, "h"))
-        )
-        a = (
-            xp.load(node, node.a, node.a_v)
-            if type(node.a) is Tensor
-            else xp.load(node, *saved_input(node, "a"))
-        )
+        h = xp.load(node, node.h, node.h_v) if type(node.h) is Tensor else xp.load_input(node, "h")
+        a = xp.load(node, node.a, node.a_v) if type(node.a) is Tensor else xp.load_input(node, "a")
         to_h, to_a = node._edge0, node._edge1
         return (
             grad
@@ -10466,7 +10160,7 @@ class SpecialPbdvBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -10475,13 +10169,13 @@ class SpecialPbdvBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
         )
-        d = xp.load_output(node, saved_output(node, "d"))
-        dp = xp.load_output(node, saved_output(node, "dp"))
+        d = xp.load_result(node, "d")
+        dp = xp.load_result(node, "dp")
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pbdv in v") if to_v is not None else None,
@@ -10520,7 +10214,7 @@ class SpecialPbvvBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -10529,13 +10223,13 @@ class SpecialPbvvBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
         )
-        d = xp.load_output(node, saved_output(node, "d"))
-        dp = xp.load_output(node, saved_output(node, "dp"))
+        d = xp.load_result(node, "d")
+        dp = xp.load_result(node, "dp")
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pbvv in v") if to_v is not None else None,
@@ -10574,7 +10268,7 @@ class SpecialPbwaBackward0(TwoEdges):
             (
                 xp.load(node, node.a, node.a_v)
                 if type(node.a) is Tensor
-                else xp.load(node, *saved_input(node, "a"))
+                else xp.load_input(node, "a")
             )
             if node._edge1 is not None
             else None
@@ -10583,13 +10277,13 @@ class SpecialPbwaBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
         )
-        w = xp.load_output(node, saved_output(node, "w"))
-        wp = xp.load_output(node, saved_output(node, "wp"))
+        w = xp.load_result(node, "w")
+        wp = xp.load_result(node, "wp")
         to_a, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pbwa in a") if to_a is not None else None,
@@ -10623,7 +10317,7 @@ class SpecialPdtrBackward0(TwoEdges):
             (
                 xp.load(node, node.k, node.k_v)
                 if type(node.k) is Tensor
-                else xp.load(node, *saved_input(node, "k"))
+                else xp.load_input(node, "k")
             )
             if node._edge1 is not None
             else None
@@ -10632,7 +10326,7 @@ class SpecialPdtrBackward0(TwoEdges):
             (
                 xp.load(node, node.m, node.m_v)
                 if type(node.m) is Tensor
-                else xp.load(node, *saved_input(node, "m"))
+                else xp.load_input(node, "m")
             )
             if node._edge1 is not None
             else None
@@ -10698,7 +10392,7 @@ class SpecialPdtrcBackward0(TwoEdges):
             (
                 xp.load(node, node.k, node.k_v)
                 if type(node.k) is Tensor
-                else xp.load(node, *saved_input(node, "k"))
+                else xp.load_input(node, "k")
             )
             if node._edge1 is not None
             else None
@@ -10707,7 +10401,7 @@ class SpecialPdtrcBackward0(TwoEdges):
             (
                 xp.load(node, node.m, node.m_v)
                 if type(node.m) is Tensor
-                else xp.load(node, *saved_input(node, "m"))
+                else xp.load_input(node, "m")
             )
             if node._edge1 is not None
             else None
@@ -10774,12 +10468,12 @@ class SpecialPdtriBackward0(TwoEdges):
             (
                 xp.load(node, node.k, node.k_v)
                 if type(node.k) is Tensor
-                else xp.load(node, *saved_input(node, "k"))
+                else xp.load_input(node, "k")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_k, to_y = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pdtri in k") if to_k is not None else None,
@@ -10838,17 +10532,9 @@ class SpecialPochBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
-        m = (
-            xp.load(node, node.m, node.m_v)
-            if type(node.m) is Tensor
-            else xp.load(node, *saved_input(node, "m"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
+        m = xp.load(node, node.m, node.m_v) if type(node.m) is Tensor else xp.load_input(node, "m")
+        result = xp.load_result(node, "result")
         to_z, to_m = node._edge0, node._edge1
         return (
             grad * (result * (xp.special_psi(z + m) - xp.special_psi(z)))
@@ -10916,17 +10602,9 @@ class SpecialPowm1Backward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        y = (
-            xp.load(node, node.y, node.y_v)
-            if type(node.y) is Tensor
-            else xp.load(node, *saved_input(node, "y"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        y = xp.load(node, node.y, node.y_v) if type(node.y) is Tensor else xp.load_input(node, "y")
+        result = xp.load_result(node, "result")
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.slope_of_base(x, y) if to_x is not None else None,
@@ -11005,8 +10683,8 @@ class SpecialProAng1Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_ang1 in m") if to_m is not None else None,
@@ -11058,8 +10736,8 @@ class SpecialProAng1CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_ang1_cv in m") if to_m is not None else None,
@@ -11144,8 +10822,8 @@ class SpecialProRad1Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad1 in m") if to_m is not None else None,
@@ -11197,8 +10875,8 @@ class SpecialProRad1CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad1_cv in m") if to_m is not None else None,
@@ -11248,8 +10926,8 @@ class SpecialProRad2Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad2 in m") if to_m is not None else None,
@@ -11301,8 +10979,8 @@ class SpecialProRad2CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_output(node, saved_output(node, "s"))
-        sp = xp.load_output(node, saved_output(node, "sp"))
+        s = xp.load_result(node, "s")
+        sp = xp.load_result(node, "sp")
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad2_cv in m") if to_m is not None else None,
@@ -11342,14 +11020,10 @@ class SpecialPseudoHuberBackward0(TwoEdges):
         delta = (
             xp.load(node, node.delta, node.delta_v)
             if type(node.delta) is Tensor
-            else xp.load(node, *saved_input(node, "delta"))
+            else xp.load_input(node, "delta")
         )
-        r = (
-            xp.load(node, node.r, node.r_v)
-            if type(node.r) is Tensor
-            else xp.load(node, *saved_input(node, "r"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        r = xp.load(node, node.r, node.r_v) if type(node.r) is Tensor else xp.load_input(node, "r")
+        result = xp.load_result(node, "result")
         to_delta, to_r = node._edge0, node._edge1
         return (
             grad * (2 * result / delta - r * r / (delta * xp.sqrt(1 + (r / delta) ** 2)))
@@ -11417,11 +11091,7 @@ class SpecialPsiBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
         return (grad * xp.conj(xp.polygamma(1, xp.of_real(z, "scipy.special.psi"))),)
 
     def run(node, xp, grad, keep):
@@ -11498,16 +11168,8 @@ class SpecialRelEntrBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        y = (
-            xp.load(node, node.y, node.y_v)
-            if type(node.y) is Tensor
-            else xp.load(node, *saved_input(node, "y"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        y = xp.load(node, node.y, node.y_v) if type(node.y) is Tensor else xp.load_input(node, "y")
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * (xp.log(x / y) + 1) if to_x is not None else None,
@@ -11566,12 +11228,8 @@ class SpecialRgammaBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(xp.slope_of_rgamma(z, result)),)
 
     def run(node, xp, grad, keep):
@@ -11617,11 +11275,7 @@ class SpecialShichiBackward0(OneEdge):
             return (None,)
         grad_shi = grads[0]
         grad_chi = grads[1]
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (xp.by_outputs(grad_shi, xp.sine_quotient(x, 1), grad_chi, xp.cosh(x) / x),)
 
     def release(node):
@@ -11646,11 +11300,7 @@ class SpecialSiciBackward0(OneEdge):
             return (None,)
         grad_si = grads[0]
         grad_ci = grads[1]
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (xp.by_outputs(grad_si, xp.sine_quotient(x, -1), grad_ci, xp.cos(x) / x),)
 
     def release(node):
@@ -11672,11 +11322,7 @@ class SpecialSindgBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * (0.017453292519943295 * xp.special_cosdg(x)),)
 
     def run(node, xp, grad, keep):
@@ -11717,7 +11363,7 @@ class SpecialSmirnovBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -11726,7 +11372,7 @@ class SpecialSmirnovBackward0(TwoEdges):
             (
                 xp.load(node, node.d, node.d_v)
                 if type(node.d) is Tensor
-                else xp.load(node, *saved_input(node, "d"))
+                else xp.load_input(node, "d")
             )
             if node._edge1 is not None
             else None
@@ -11793,12 +11439,12 @@ class SpecialSmirnoviBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_n, to_p = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.smirnovi in n") if to_n is not None else None,
@@ -11886,11 +11532,7 @@ class SpecialSpenceBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
         return (grad * xp.conj(xp.log_quotient(z)),)
 
     def run(node, xp, grad, keep):
@@ -11931,7 +11573,7 @@ class SpecialSphericalInBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -11940,7 +11582,7 @@ class SpecialSphericalInBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -12025,7 +11667,7 @@ class SpecialSphericalInDBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -12034,12 +11676,12 @@ class SpecialSphericalInDBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_in_d in n") if to_n is not None else None,
@@ -12115,7 +11757,7 @@ class SpecialSphericalJnBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -12124,7 +11766,7 @@ class SpecialSphericalJnBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -12209,7 +11851,7 @@ class SpecialSphericalJnDBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -12218,12 +11860,12 @@ class SpecialSphericalJnDBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_jn_d in n") if to_n is not None else None,
@@ -12299,7 +11941,7 @@ class SpecialSphericalKnBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -12308,7 +11950,7 @@ class SpecialSphericalKnBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -12393,7 +12035,7 @@ class SpecialSphericalKnDBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -12402,12 +12044,12 @@ class SpecialSphericalKnDBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_kn_d in n") if to_n is not None else None,
@@ -12483,7 +12125,7 @@ class SpecialSphericalYnBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -12492,7 +12134,7 @@ class SpecialSphericalYnBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -12577,7 +12219,7 @@ class SpecialSphericalYnDBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -12586,12 +12228,12 @@ class SpecialSphericalYnDBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_yn_d in n") if to_n is not None else None,
@@ -12667,7 +12309,7 @@ class SpecialStdtrBackward0(TwoEdges):
             (
                 xp.load(node, node.df, node.df_v)
                 if type(node.df) is Tensor
-                else xp.load(node, *saved_input(node, "df"))
+                else xp.load_input(node, "df")
             )
             if node._edge1 is not None
             else None
@@ -12676,7 +12318,7 @@ class SpecialStdtrBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -12743,12 +12385,12 @@ class SpecialStdtritBackward0(TwoEdges):
             (
                 xp.load(node, node.df, node.df_v)
                 if type(node.df) is Tensor
-                else xp.load(node, *saved_input(node, "df"))
+                else xp.load_input(node, "df")
             )
             if node._edge1 is not None
             else None
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_df, to_p = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.stdtrit in df") if to_df is not None else None,
@@ -12807,7 +12449,7 @@ class SpecialStruveBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -12816,7 +12458,7 @@ class SpecialStruveBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -12897,7 +12539,7 @@ class SpecialTandgBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * (0.017453292519943295 * (1 + result * result)),)
 
     def run(node, xp, grad, keep):
@@ -12936,9 +12578,9 @@ class SpecialTklmbdaBackward0(TwoEdges):
         lmbda = (
             xp.load(node, node.lmbda, node.lmbda_v)
             if type(node.lmbda) is Tensor
-            else xp.load(node, *saved_input(node, "lmbda"))
+            else xp.load_input(node, "lmbda")
         )
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         to_x, to_lmbda = node._edge0, node._edge1
         return (
             grad * xp.slope_of_tklmbda(lmbda, result, False) if to_x is not None else None,
@@ -13092,12 +12734,8 @@ class SpecialWofzBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = (
-            xp.load(node, node.z, node.z_v)
-            if type(node.z) is Tensor
-            else xp.load(node, *saved_input(node, "z"))
-        )
-        result = xp.load_output(node, saved_output(node, "result"))
+        z = xp.load(node, node.z, node.z_v) if type(node.z) is Tensor else xp.load_input(node, "z")
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(2j / 1.7724538509055159 - 2 * z * result),)
 
     def run(node, xp, grad, keep):
@@ -13216,7 +12854,7 @@ class SpecialWrightomegaBackward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        result = xp.load_output(node, saved_output(node, "result"))
+        result = xp.load_result(node, "result")
         return (grad * xp.conj(result / (1 + result)),)
 
     def run(node, xp, grad, keep):
@@ -13251,16 +12889,8 @@ class SpecialXlog1PyBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        y = (
-            xp.load(node, node.y, node.y_v)
-            if type(node.y) is Tensor
-            else xp.load(node, *saved_input(node, "y"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        y = xp.load(node, node.y, node.y_v) if type(node.y) is Tensor else xp.load_input(node, "y")
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.conj(xp.log1p(xp.where((x == 0) & (y == -1), 0, y)))
@@ -13321,16 +12951,8 @@ class SpecialXlogyBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
-        y = (
-            xp.load(node, node.y, node.y_v)
-            if type(node.y) is Tensor
-            else xp.load(node, *saved_input(node, "y"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
+        y = xp.load(node, node.y, node.y_v) if type(node.y) is Tensor else xp.load_input(node, "y")
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.conj(xp.log(xp.where((x == 0) & (y == 0), 1, y)))
@@ -13390,11 +13012,7 @@ class SpecialY0Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * -xp.special_y1(x),)
 
     def run(node, xp, grad, keep):
@@ -13431,11 +13049,7 @@ class SpecialY1Backward0(OneEdge):
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = (
-            xp.load(node, node.x, node.x_v)
-            if type(node.x) is Tensor
-            else xp.load(node, *saved_input(node, "x"))
-        )
+        x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         return (grad * ((xp.special_y0(x) - xp.special_yv(2, x)) / 2),)
 
     def run(node, xp, grad, keep):
@@ -13476,7 +13090,7 @@ class SpecialYnBackward0(TwoEdges):
             (
                 xp.load(node, node.n, node.n_v)
                 if type(node.n) is Tensor
-                else xp.load(node, *saved_input(node, "n"))
+                else xp.load_input(node, "n")
             )
             if node._edge1 is not None
             else None
@@ -13485,7 +13099,7 @@ class SpecialYnBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -13555,7 +13169,7 @@ class SpecialYvBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -13564,7 +13178,7 @@ class SpecialYvBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -13632,7 +13246,7 @@ class SpecialYveBackward0(TwoEdges):
             (
                 xp.load(node, node.v, node.v_v)
                 if type(node.v) is Tensor
-                else xp.load(node, *saved_input(node, "v"))
+                else xp.load_input(node, "v")
             )
             if node._edge1 is not None
             else None
@@ -13641,7 +13255,7 @@ class SpecialYveBackward0(TwoEdges):
             (
                 xp.load(node, node.z, node.z_v)
                 if type(node.z) is Tensor
-                else xp.load(node, *saved_input(node, "z"))
+                else xp.load_input(node, "z")
             )
             if node._edge1 is not None
             else None
@@ -13722,7 +13336,7 @@ class SpecialZetaBackward0(TwoEdges):
             (
                 xp.load(node, node.x, node.x_v)
                 if type(node.x) is Tensor
-                else xp.load(node, *saved_input(node, "x"))
+                else xp.load_input(node, "x")
             )
             if node._edge1 is not None
             else None
@@ -13731,7 +13345,7 @@ class SpecialZetaBackward0(TwoEdges):
             (
                 xp.load(node, node.q, node.q_v)
                 if type(node.q) is Tensor
-                else xp.load(node, *saved_input(node, "q"))
+                else xp.load_input(node, "q")
             )
             if node._edge1 is not None
             else None

@@ -143,6 +143,7 @@ def _in_one_run(
         lambda parts: func(*parts),
         [detach(tensor) for tensor in given],
         [detach(vector) for vector in vectors],
+        by_tangents=False,  # PyTorch takes two backward passes
     )
     if found is None:
         return None

@@ -137,13 +137,13 @@ def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
         if not is_tensor(attribute.type) and not is_tensor_list(attribute.type):
             lines.append(f"    {name} = node.{name}")
         elif name in outputs:
-            lines.append(f"    {name} = xp.load_output(node, saved_output(node, {quoted(name)}))")
+            lines.append(f"    {name} = xp.load_result(node, {quoted(name)})")
         else:
             guard = guard_of(op, attribute)
             only = f" if {guard} else None" if guard else ""
             load = f"xp.load(node, node.{name}, node.{name}_v)"
             if place_of(op, attribute) is not None:
-                bare = f"xp.load(node, *saved_input(node, {quoted(name)}))"
+                bare = f"xp.load_input(node, {quoted(name)})"
                 load = f"({load} if type(node.{name}) is Tensor else {bare})"
             lines.append(f"    {name} = {load}{only}")
     lines += _results(op)
