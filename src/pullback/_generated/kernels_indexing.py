@@ -811,7 +811,7 @@ def gather_node(self, axis, index):
     node = GatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._form = UNDESCRIBED
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -821,7 +821,7 @@ def gather_node(self, axis, index):
 def gather_record(self, axis, index):
     node = GatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -915,7 +915,7 @@ def index_node(self, indices):
     node = IndexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._form = UNDESCRIBED
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     save_list(node, "indices", indices)
     return node
 
@@ -923,7 +923,7 @@ def index_node(self, indices):
 def index_record(self, indices):
     node = IndexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     save_list(node, "indices", indices)
     return recorded(
         node,
@@ -1615,7 +1615,7 @@ def take_along_axis_node(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._form = UNDESCRIBED
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1625,7 +1625,7 @@ def take_along_axis_node(self, indices, axis=-1):
 def take_along_axis_record(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis

@@ -923,9 +923,9 @@ def linalg_cross_node(self, other, *, axis=-1):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other_shape = other.shape
+    node.other_shape = other._array.shape if to_other is not None else other.shape
     node.axis = axis
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -942,9 +942,9 @@ def linalg_cross_record(self, other, *, axis=-1):
             node.self_v = 0 if self._counter is None else self._counter[0]
         else:
             node.self = self._array
-    node.other_shape = other.shape
+    node.other_shape = other._array.shape if to_other is not None else other.shape
     node.axis = axis
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         if other._edge is None or other._counter is not None or other._meta is not None:
             node.other = other
@@ -1348,7 +1348,7 @@ def linalg_solve_node(self, other):
     node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other_ndim = other.ndim
+    node.other_ndim = other._array.ndim if node._edge1 is not None else other.ndim
     return node
 
 
@@ -1361,7 +1361,7 @@ def linalg_solve_record(self, other):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    node.other_ndim = other.ndim
+    node.other_ndim = other._array.ndim if node._edge1 is not None else other.ndim
     result = recorded(node, linalg_kernels.solve(self._array, other._array))
     node.result = result._array
     return result

@@ -434,7 +434,7 @@ def embedding_node(self, weight, padding_idx=None):
     node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    node.weight_shape = weight.shape
+    node.weight_shape = weight._array.shape if node._edge0 is not None else weight.shape
     node.padding_idx = padding_idx
     return node
 
@@ -444,7 +444,7 @@ def embedding_record(self, weight, padding_idx=None):
     node._edge0 = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    node.weight_shape = weight.shape
+    node.weight_shape = weight._array.shape if node._edge0 is not None else weight.shape
     node.padding_idx = padding_idx
     return recorded(node, nn_kernels.embedding(self._array, weight._array, padding_idx))
 

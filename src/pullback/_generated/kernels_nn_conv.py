@@ -564,7 +564,7 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
     if to_weight is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
-    node.weight_shape = weight.shape
+    node.weight_shape = weight._array.shape if to_weight is not None else weight.shape
     return node
 
 
@@ -594,7 +594,7 @@ def _conv_input_record(grad_output, weight, space, stride, padding, dilation, gr
             node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
         else:
             node.grad_output = grad_output._array
-    node.weight_shape = weight.shape
+    node.weight_shape = weight._array.shape if to_weight is not None else weight.shape
     return recorded(
         node,
         nn_conv_kernels.conv_input(
@@ -651,7 +651,7 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
@@ -674,7 +674,7 @@ def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilatio
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         if (
             grad_output._edge is None

@@ -699,8 +699,8 @@ def _pick_node(self, target, ignore_index):
     node = PickBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._form = UNDESCRIBED
-    node.self_shape = self.shape
-    node.self_ndim = self.ndim
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
+    node.self_ndim = self._array.ndim if node._edge0 is not None else self.ndim
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
@@ -710,8 +710,8 @@ def _pick_node(self, target, ignore_index):
 def _pick_record(self, target, ignore_index):
     node = PickBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node.self_shape = self.shape
-    node.self_ndim = self.ndim
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
+    node.self_ndim = self._array.ndim if node._edge0 is not None else self.ndim
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
@@ -734,8 +734,8 @@ def _pick_sum_node(self, target, ignore_index, scale):
     node = PickSumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._form = UNDESCRIBED
-    node.self_shape = self.shape
-    node.self_ndim = self.ndim
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
+    node.self_ndim = self._array.ndim if node._edge0 is not None else self.ndim
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
@@ -746,8 +746,8 @@ def _pick_sum_node(self, target, ignore_index, scale):
 def _pick_sum_record(self, target, ignore_index, scale):
     node = PickSumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node.self_shape = self.shape
-    node.self_ndim = self.ndim
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
+    node.self_ndim = self._array.ndim if node._edge0 is not None else self.ndim
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index

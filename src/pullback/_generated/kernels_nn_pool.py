@@ -707,7 +707,7 @@ def _plane_gather_node(self, indices):
     node = PlaneGatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._form = UNDESCRIBED
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return node
@@ -716,7 +716,7 @@ def _plane_gather_node(self, indices):
 def _plane_gather_record(self, indices):
     node = PlaneGatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return recorded(node, nn_pool_kernels.plane_gather(self._array, indices._array))

@@ -754,10 +754,10 @@ def _tensordot_node(self, other, axes_self, axes_other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other_shape = other.shape
+    node.other_shape = other._array.shape if to_other is not None else other.shape
     node.axes_self = axes_self
     node.axes_other = axes_other
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -774,10 +774,10 @@ def _tensordot_record(self, other, axes_self, axes_other):
             node.self_v = 0 if self._counter is None else self._counter[0]
         else:
             node.self = self._array
-    node.other_shape = other.shape
+    node.other_shape = other._array.shape if to_other is not None else other.shape
     node.axes_self = axes_self
     node.axes_other = axes_other
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         if other._edge is None or other._counter is not None or other._meta is not None:
             node.other = other
@@ -812,11 +812,11 @@ def convolve_node(self, other, mode="full"):
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._form = UNDESCRIBED
-    node.self_size = self.size
+    node.self_size = self._array.size if to_self is not None else self.size
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other_size = other.size
+    node.other_size = other._array.size if to_other is not None else other.size
     node.mode = mode
     if to_self is not None:
         node.other = other
@@ -828,14 +828,14 @@ def convolve_record(self, other, mode="full"):
     node = ConvolveBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node.self_size = self.size
+    node.self_size = self._array.size if to_self is not None else self.size
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
             node.self_v = 0 if self._counter is None else self._counter[0]
         else:
             node.self = self._array
-    node.other_size = other.size
+    node.other_size = other._array.size if to_other is not None else other.size
     node.mode = mode
     if to_self is not None:
         if other._edge is None or other._counter is not None or other._meta is not None:
@@ -870,8 +870,8 @@ def correlate_node(self, other, mode="valid"):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    node.self_size = self.size
-    node.other_size = other.size
+    node.self_size = self._array.size if to_self is not None else self.size
+    node.other_size = other._array.size if to_other is not None else other.size
     node.mode = mode
     if to_self is not None:
         node.other = other
@@ -889,8 +889,8 @@ def correlate_record(self, other, mode="valid"):
             node.self_v = 0 if self._counter is None else self._counter[0]
         else:
             node.self = self._array
-    node.self_size = self.size
-    node.other_size = other.size
+    node.self_size = self._array.size if to_self is not None else self.size
+    node.other_size = other._array.size if to_other is not None else other.size
     node.mode = mode
     if to_self is not None:
         if other._edge is None or other._counter is not None or other._meta is not None:
@@ -925,8 +925,8 @@ def dot_node(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other_shape = other.shape
-    node.self_shape = self.shape
+    node.other_shape = other._array.shape if to_other is not None else other.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -943,8 +943,8 @@ def dot_record(self, other):
             node.self_v = 0 if self._counter is None else self._counter[0]
         else:
             node.self = self._array
-    node.other_shape = other.shape
-    node.self_shape = self.shape
+    node.other_shape = other._array.shape if to_other is not None else other.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         if other._edge is None or other._counter is not None or other._meta is not None:
             node.other = other
@@ -978,8 +978,8 @@ def matmul_node(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other_shape = other.shape
-    node.self_shape = self.shape
+    node.other_shape = other._array.shape if to_other is not None else other.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -996,8 +996,8 @@ def matmul_record(self, other):
             node.self_v = 0 if self._counter is None else self._counter[0]
         else:
             node.self = self._array
-    node.other_shape = other.shape
-    node.self_shape = self.shape
+    node.other_shape = other._array.shape if to_other is not None else other.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         if other._edge is None or other._counter is not None or other._meta is not None:
             node.other = other
@@ -1031,8 +1031,8 @@ def outer_node(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other_shape = other.shape
-    node.self_shape = self.shape
+    node.other_shape = other._array.shape if to_other is not None else other.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -1049,8 +1049,8 @@ def outer_record(self, other):
             node.self_v = 0 if self._counter is None else self._counter[0]
         else:
             node.self = self._array
-    node.other_shape = other.shape
-    node.self_shape = self.shape
+    node.other_shape = other._array.shape if to_other is not None else other.shape
+    node.self_shape = self._array.shape if to_self is not None else self.shape
     if to_self is not None:
         if other._edge is None or other._counter is not None or other._meta is not None:
             node.other = other
@@ -1117,9 +1117,9 @@ def vecdot_node(self, other, *, axis=-1):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other_ndim = other.ndim
+    node.other_ndim = other._array.ndim if to_other is not None else other.ndim
     node.axis = axis
-    node.self_ndim = self.ndim
+    node.self_ndim = self._array.ndim if to_self is not None else self.ndim
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -1136,9 +1136,9 @@ def vecdot_record(self, other, *, axis=-1):
             node.self_v = 0 if self._counter is None else self._counter[0]
         else:
             node.self = self._array
-    node.other_ndim = other.ndim
+    node.other_ndim = other._array.ndim if to_other is not None else other.ndim
     node.axis = axis
-    node.self_ndim = self.ndim
+    node.self_ndim = self._array.ndim if to_self is not None else self.ndim
     if to_self is not None:
         if other._edge is None or other._counter is not None or other._meta is not None:
             node.other = other

@@ -57,6 +57,24 @@ def test_a_node_saves_what_its_formulas_read(table):
     assert "def release(node):\n        node.self = node.factor = FREED" in source
 
 
+def test_an_operand_with_an_edge_is_asked_for_its_shape_through_its_array(table):
+    text = SCALE.replace("conj(factor ** power)", "factor.ndim")
+    source = generate([table(text)], namespace="mine")["kernels_mine.py"]
+    shape = "factor._array.ndim if to_factor is not None else factor.ndim"
+    assert f"node.factor_ndim = {shape}\n" in source
+
+
+@pytest.mark.parametrize("function", ["dot", "outer"])
+def test_a_number_beside_a_tensor_has_the_shape_of_no_axes(function):
+    x = pullback.tensor([1.0, 2.0], requires_grad=True)
+    for operands in ((x, 3.0), (3.0, x)):
+        result = getattr(pullback, function)(*operands)
+        node = result.grad_fn
+        shapes = (node._saved_self_shape, node._saved_other_shape)
+        assert shapes == (((2,), ()) if operands[0] is x else ((), (2,)))
+        assert pullback.autograd.grad(result.sum(), x)[0].tolist() == [3.0, 3.0]
+
+
 def test_every_variant_of_an_entry_is_an_operator(table):
     files = generate([table(SCALE)], namespace="mine")
     operators = files["operators.py"]

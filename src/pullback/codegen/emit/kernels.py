@@ -353,13 +353,25 @@ def _edges_text(edges: list[str]) -> str:
     return tuple_text(edges)
 
 
+def _form_of_input(op: Emitted, attribute: SavedAttribute) -> str:
+    """What is kept of an input besides its values; a tensor is slower to ask than its array.
+
+    What requires grad holds no Python number, so that it has an array to ask.
+    """
+    source, expr = attribute.source, attribute.expr
+    bare = expr.replace(f"{source}.", f"{source}._array.", 1)
+    names = [a.name for a in op.differentiable]
+    if not expr.startswith(f"{source}.") or source not in names or not arity_of(op):
+        return expr
+    if len(op.tensors) == 1:
+        return bare
+    return f"{bare} if {edge_text(op, names.index(source))} is not None else {expr}"
+
+
 def _save_input(op: Emitted, attribute: SavedAttribute, *, recording: bool) -> list[str]:
     name = attribute.name
     if attribute.expr != attribute.source:
-        expr = attribute.expr
-        if len(op.tensors) == 1 and expr == f"{attribute.source}.shape":
-            expr = f"{attribute.source}._array.shape"  # no number: it requires grad
-        return [f"    node.{name} = {expr}"]
+        return [f"    node.{name} = {_form_of_input(op, attribute)}"]
     if is_tensor_list(attribute.type):
         return [f"    save_list(node, {quoted(name)}, {name})"]
     if not is_tensor(attribute.type):
