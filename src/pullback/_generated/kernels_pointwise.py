@@ -1394,7 +1394,7 @@ class FmodBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             grad if to_self is not None else None,
@@ -2187,6 +2187,14 @@ class MulBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
+        if node._edge0 is node._edge1 and node.self is node.other:
+            self = (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load_input(node, "self")
+            )
+            both = grad * xp.conj(self)
+            return (both, both)
         self = (
             (
                 xp.load(node, node.self, node.self_v)
@@ -2387,7 +2395,7 @@ class PolarBackward0(TwoEdges):
             if node._edge0 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.real(grad * xp.conj(xp.polar(1, other))) if to_self is not None else None,
@@ -2473,7 +2481,7 @@ class PowBackward0(TwoEdges):
             if type(node.other) is Tensor
             else xp.load_input(node, "other")
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.conj_slope_of_base(self, other) if to_self is not None else None,
@@ -2628,7 +2636,7 @@ class RemainderBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             grad if to_self is not None else None,

@@ -193,7 +193,8 @@ class _NotedDuals(Duals):
         """The same in any form: mostly a bare array, of the result of another node."""
         value = getattr(node, name, None)
         if type(value) is _ndarray:
-            edge = node._edges[node._inputs.index(name)]
+            alone = node._arity == 1  # as nearly always, and then there is nothing to look for
+            edge = node._edge0 if alone else node._edges[node._inputs.index(name)]
             if edge._form[2] is None:  # nobody has written to it
                 return Dual(value, self._level.tangent(edge))
         return super().load_input(node, name)

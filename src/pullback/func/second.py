@@ -54,7 +54,7 @@ def curvature(
     if not _are_plain(leaves, vectors):
         return None
     tangents = []
-    for leaf, vector in zip(leaves, vectors, strict=True):
+    for leaf, vector in zip(leaves, vectors):  # noqa: B905 - the caller has seen to that
         like, array = leaf._array, vector._array
         if array.dtype is not like.dtype or (array.ndim and array.strides != like.strides):
             array = empty_in_layout(like.shape, like.dtype, layout_of(like))
@@ -104,7 +104,7 @@ def _run(
     found: list[Any] | None = None
     try:
         with level:
-            for leaf, tangent in zip(leaves, tangents, strict=True):
+            for leaf, tangent in zip(leaves, tangents):  # noqa: B905 - made together
                 inputs.append(_Input(leaf, tangent, level))
             value = call([made.tensor for made in inputs])
             edge = _edge_of_scalar(value)

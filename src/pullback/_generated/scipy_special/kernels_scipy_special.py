@@ -378,7 +378,7 @@ class SpecialBdtriBackward0(ManyEdges):
             return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v) if node._edges[2] is not None else None
         n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[2] is not None else None
         to_k, to_n, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.bdtri in k") if to_k is not None else None,
@@ -905,7 +905,7 @@ class SpecialBetainccinvBackward0(ManyEdges):
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
         b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[2] is not None else None
         to_a, to_b, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.betainccinv in a") if to_a is not None else None,
@@ -977,7 +977,7 @@ class SpecialBetaincinvBackward0(ManyEdges):
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
         b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[2] is not None else None
         to_a, to_b, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.betaincinv in a") if to_a is not None else None,
@@ -1466,7 +1466,7 @@ class SpecialChdtriBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_v, to_p = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.chdtri in v") if to_v is not None else None,
@@ -1525,7 +1525,7 @@ class SpecialChndtrBackward0(ManyEdges):
         x = xp.load(node, node.x, node.x_v)
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[2] is not None else None
         to_x, to_df, to_nc = node._edges
         return (
             grad * xp.density_of_chi2(x, df, nc) if to_x is not None else None,
@@ -2060,7 +2060,7 @@ class SpecialEllipjBackward0(TwoEdges):
         sn = xp.load_result(node, "sn")
         cn = xp.load_result(node, "cn")
         dn = xp.load_result(node, "dn")
-        ph = xp.load_result(node, "ph")
+        ph = xp.load_result(node, "ph") if node._edge1 is not None else None
         to_u, to_m = node._edge0, node._edge1
         return (
             grad_sn * (cn * dn) + grad_cn * (-sn * dn) + grad_dn * (-m * sn * cn) + grad_ph * dn
@@ -2302,7 +2302,7 @@ class SpecialElliprdBackward0(ManyEdges):
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
         z = xp.load(node, node.z, node.z_v)
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[2] is not None else None
         to_x, to_y, to_z = node._edges
         return (
             grad * xp.conj(xp.slope_of_elliprd(x, y, z)) if to_x is not None else None,
@@ -4396,7 +4396,7 @@ class SpecialExpnBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.expn in n") if to_n is not None else None,
@@ -4659,7 +4659,7 @@ class SpecialFdtriBackward0(ManyEdges):
             return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v) if node._edges[2] is not None else None
         dfd = xp.load(node, node.dfd, node.dfd_v) if node._edges[2] is not None else None
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[2] is not None else None
         to_dfn, to_dfd, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.fdtri in dfn") if to_dfn is not None else None,
@@ -4962,7 +4962,7 @@ class SpecialGammainccinvBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_a, to_y = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammainccinv in a") if to_a is not None else None,
@@ -5027,7 +5027,7 @@ class SpecialGammaincinvBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_a, to_y = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammaincinv in a") if to_a is not None else None,
@@ -5527,7 +5527,7 @@ class SpecialHankel1EBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel1e in v") if to_v is not None else None,
@@ -5701,7 +5701,7 @@ class SpecialHankel2EBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel2e in v") if to_v is not None else None,
@@ -6806,7 +6806,7 @@ class SpecialIveBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.ive in v") if to_v is not None else None,
@@ -7821,7 +7821,7 @@ class SpecialKveBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.kve in v") if to_v is not None else None,
@@ -7891,7 +7891,7 @@ class SpecialLambertwBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None and node._edges[2] is None:
             return (None,) * len(node._edges)
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[0] is not None else None
         to_z, to_k, to_tol = node._edges
         return (
             grad * xp.conj(xp.exp(-result) / (1 + result)) if to_z is not None else None,
@@ -8030,7 +8030,7 @@ class SpecialLogWrightBesselBackward0(ManyEdges):
         a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
         b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[2] is not None else None
         to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.log_wright_bessel in a")
@@ -8194,7 +8194,7 @@ class SpecialLpmvBackward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         v = xp.load(node, node.v, node.v_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[2] is not None else None
         to_m, to_v, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.lpmv in m") if to_m is not None else None,
@@ -8347,8 +8347,8 @@ class SpecialMathieuCemBackward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_result(node, "y")
-        yp = xp.load_result(node, "yp")
+        y = xp.load_result(node, "y") if node._edges[2] is not None else None
+        yp = xp.load_result(node, "yp") if node._edges[2] is not None else None
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_cem in m") if to_m is not None else None,
@@ -8399,8 +8399,8 @@ class SpecialMathieuModcem1Backward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_result(node, "y")
-        yp = xp.load_result(node, "yp")
+        y = xp.load_result(node, "y") if node._edges[2] is not None else None
+        yp = xp.load_result(node, "yp") if node._edges[2] is not None else None
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modcem1 in m") if to_m is not None else None,
@@ -8445,8 +8445,8 @@ class SpecialMathieuModcem2Backward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_result(node, "y")
-        yp = xp.load_result(node, "yp")
+        y = xp.load_result(node, "y") if node._edges[2] is not None else None
+        yp = xp.load_result(node, "yp") if node._edges[2] is not None else None
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modcem2 in m") if to_m is not None else None,
@@ -8491,8 +8491,8 @@ class SpecialMathieuModsem1Backward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_result(node, "y")
-        yp = xp.load_result(node, "yp")
+        y = xp.load_result(node, "y") if node._edges[2] is not None else None
+        yp = xp.load_result(node, "yp") if node._edges[2] is not None else None
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modsem1 in m") if to_m is not None else None,
@@ -8537,8 +8537,8 @@ class SpecialMathieuModsem2Backward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_result(node, "y")
-        yp = xp.load_result(node, "yp")
+        y = xp.load_result(node, "y") if node._edges[2] is not None else None
+        yp = xp.load_result(node, "yp") if node._edges[2] is not None else None
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modsem2 in m") if to_m is not None else None,
@@ -8583,8 +8583,8 @@ class SpecialMathieuSemBackward0(ManyEdges):
         m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
         q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
-        y = xp.load_result(node, "y")
-        yp = xp.load_result(node, "yp")
+        y = xp.load_result(node, "y") if node._edges[2] is not None else None
+        yp = xp.load_result(node, "yp") if node._edges[2] is not None else None
         to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_sem in m") if to_m is not None else None,
@@ -8936,7 +8936,7 @@ class SpecialNbdtriBackward0(ManyEdges):
             return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v) if node._edges[2] is not None else None
         n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[2] is not None else None
         to_k, to_n, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.nbdtri in k") if to_k is not None else None,
@@ -9368,7 +9368,7 @@ class SpecialNctdtritBackward0(ManyEdges):
             return (None,) * len(node._edges)
         df = xp.load(node, node.df, node.df_v) if node._edges[2] is not None else None
         nc = xp.load(node, node.nc, node.nc_v) if node._edges[2] is not None else None
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edges[2] is not None else None
         to_df, to_nc, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.nctdtrit in df") if to_df is not None else None,
@@ -9746,8 +9746,8 @@ class SpecialOblAng1Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[3] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[3] is not None else None
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_ang1 in m") if to_m is not None else None,
@@ -9799,8 +9799,8 @@ class SpecialOblAng1CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[4] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[4] is not None else None
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_ang1_cv in m") if to_m is not None else None,
@@ -9885,8 +9885,8 @@ class SpecialOblRad1Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[3] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[3] is not None else None
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad1 in m") if to_m is not None else None,
@@ -9937,8 +9937,8 @@ class SpecialOblRad1CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[4] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[4] is not None else None
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad1_cv in m") if to_m is not None else None,
@@ -9988,8 +9988,8 @@ class SpecialOblRad2Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[3] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[3] is not None else None
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad2 in m") if to_m is not None else None,
@@ -10040,8 +10040,8 @@ class SpecialOblRad2CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[4] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[4] is not None else None
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad2_cv in m") if to_m is not None else None,
@@ -10174,8 +10174,8 @@ class SpecialPbdvBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        d = xp.load_result(node, "d")
-        dp = xp.load_result(node, "dp")
+        d = xp.load_result(node, "d") if node._edge1 is not None else None
+        dp = xp.load_result(node, "dp") if node._edge1 is not None else None
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pbdv in v") if to_v is not None else None,
@@ -10228,8 +10228,8 @@ class SpecialPbvvBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        d = xp.load_result(node, "d")
-        dp = xp.load_result(node, "dp")
+        d = xp.load_result(node, "d") if node._edge1 is not None else None
+        dp = xp.load_result(node, "dp") if node._edge1 is not None else None
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pbvv in v") if to_v is not None else None,
@@ -10282,8 +10282,8 @@ class SpecialPbwaBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        w = xp.load_result(node, "w")
-        wp = xp.load_result(node, "wp")
+        w = xp.load_result(node, "w") if node._edge1 is not None else None
+        wp = xp.load_result(node, "wp") if node._edge1 is not None else None
         to_a, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pbwa in a") if to_a is not None else None,
@@ -10473,7 +10473,7 @@ class SpecialPdtriBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_k, to_y = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pdtri in k") if to_k is not None else None,
@@ -10604,7 +10604,7 @@ class SpecialPowm1Backward0(TwoEdges):
             return (None, None)
         x = xp.load(node, node.x, node.x_v) if type(node.x) is Tensor else xp.load_input(node, "x")
         y = xp.load(node, node.y, node.y_v) if type(node.y) is Tensor else xp.load_input(node, "y")
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.slope_of_base(x, y) if to_x is not None else None,
@@ -10683,8 +10683,8 @@ class SpecialProAng1Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[3] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[3] is not None else None
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_ang1 in m") if to_m is not None else None,
@@ -10736,8 +10736,8 @@ class SpecialProAng1CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[4] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[4] is not None else None
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_ang1_cv in m") if to_m is not None else None,
@@ -10822,8 +10822,8 @@ class SpecialProRad1Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[3] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[3] is not None else None
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad1 in m") if to_m is not None else None,
@@ -10875,8 +10875,8 @@ class SpecialProRad1CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[4] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[4] is not None else None
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad1_cv in m") if to_m is not None else None,
@@ -10926,8 +10926,8 @@ class SpecialProRad2Backward0(ManyEdges):
         n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
         c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[3] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[3] is not None else None
         to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad2 in m") if to_m is not None else None,
@@ -10979,8 +10979,8 @@ class SpecialProRad2CvBackward0(ManyEdges):
         c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
         cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
         x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
-        s = xp.load_result(node, "s")
-        sp = xp.load_result(node, "sp")
+        s = xp.load_result(node, "s") if node._edges[4] is not None else None
+        sp = xp.load_result(node, "sp") if node._edges[4] is not None else None
         to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad2_cv in m") if to_m is not None else None,
@@ -11023,7 +11023,7 @@ class SpecialPseudoHuberBackward0(TwoEdges):
             else xp.load_input(node, "delta")
         )
         r = xp.load(node, node.r, node.r_v) if type(node.r) is Tensor else xp.load_input(node, "r")
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge0 is not None else None
         to_delta, to_r = node._edge0, node._edge1
         return (
             grad * (2 * result / delta - r * r / (delta * xp.sqrt(1 + (r / delta) ** 2)))
@@ -11444,7 +11444,7 @@ class SpecialSmirnoviBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_n, to_p = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.smirnovi in n") if to_n is not None else None,
@@ -11681,7 +11681,7 @@ class SpecialSphericalInDBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_in_d in n") if to_n is not None else None,
@@ -11865,7 +11865,7 @@ class SpecialSphericalJnDBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_jn_d in n") if to_n is not None else None,
@@ -12049,7 +12049,7 @@ class SpecialSphericalKnDBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_kn_d in n") if to_n is not None else None,
@@ -12233,7 +12233,7 @@ class SpecialSphericalYnDBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_yn_d in n") if to_n is not None else None,
@@ -12390,7 +12390,7 @@ class SpecialStdtritBackward0(TwoEdges):
             if node._edge1 is not None
             else None
         )
-        result = xp.load_result(node, "result")
+        result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_df, to_p = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.stdtrit in df") if to_df is not None else None,

@@ -13,6 +13,7 @@ from pullback.codegen.emit.run import (
     guard_of,
     is_alike,
     is_exact,
+    is_product,
     makes_new,
     only_sums,
     place_of,
@@ -131,23 +132,34 @@ def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
         lines += [f"    if {nothing}:", f"        return {none}"]
     if not single:
         lines += _unpack_grads(op)
-    outputs = {attribute.name for attribute in op.saved("outputs")}
+    if is_product(op):  # of a value with itself: both gradients are one
+        (own,) = [attribute for attribute in saved if attribute.name == "self"]
+        lines += [
+            "    if node._edge0 is node._edge1 and node.self is node.other:",
+            f"        self = {_loaded(op, own)}",
+            "        both = grad * xp.conj(self)",
+            "        return (both, both)",
+        ]
     for attribute in saved:
-        name = attribute.name
-        if not is_tensor(attribute.type) and not is_tensor_list(attribute.type):
-            lines.append(f"    {name} = node.{name}")
-        elif name in outputs:
-            lines.append(f"    {name} = xp.load_result(node, {quoted(name)})")
-        else:
-            guard = guard_of(op, attribute)
-            only = f" if {guard} else None" if guard else ""
-            load = f"xp.load(node, node.{name}, node.{name}_v)"
-            if place_of(op, attribute) is not None:
-                bare = f"xp.load_input(node, {quoted(name)})"
-                load = f"({load} if type(node.{name}) is Tensor else {bare})"
-            lines.append(f"    {name} = {load}{only}")
+        guard = guard_of(op, attribute) if is_tensor(attribute.type) else None
+        only = f" if {guard} else None" if guard else ""
+        lines.append(f"    {attribute.name} = {_loaded(op, attribute)}{only}")
     lines += _results(op)
     return "\n".join(lines) + "\n"
+
+
+def _loaded(op: Emitted, attribute: SavedAttribute) -> str:
+    """The expression that reads a saved value."""
+    name = attribute.name
+    if not is_tensor(attribute.type) and not is_tensor_list(attribute.type):
+        return f"node.{name}"
+    if attribute in op.saved("outputs"):
+        return f"xp.load_result(node, {quoted(name)})"
+    load = f"xp.load(node, node.{name}, node.{name}_v)"
+    if place_of(op, attribute) is None:
+        return load
+    bare = f"xp.load_input(node, {quoted(name)})"
+    return f"({load} if type(node.{name}) is Tensor else {bare})"
 
 
 def _refused(op: Emitted) -> list[int]:

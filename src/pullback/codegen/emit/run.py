@@ -248,10 +248,15 @@ def _summed_product(formula: str, target: str) -> str:
     return f"{formula} if grad.size < PRODUCT else {early}, {target})"
 
 
+def is_product(op: Emitted) -> bool:
+    """Whether an operator is the product of two tensors, which may be one and the same."""
+    formulas = {d.var_names: d.formula for d in op.derivatives}
+    return formulas == {("self",): "grad * conj(other)", ("other",): "grad * conj(self)"}
+
+
 def _square(op: Emitted, saved: list[SavedAttribute]) -> list[str]:
     """Lines for a value multiplied by itself, whose two gradients are one, doubled."""
-    formulas = {d.var_names: d.formula for d in op.derivatives}
-    if formulas != {("self",): "grad * conj(other)", ("other",): "grad * conj(self)"}:
+    if not is_product(op):
         return []
     freed = ["    if not keep:", "        node.self = node.other = FREED"]
     return [
