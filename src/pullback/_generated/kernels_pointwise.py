@@ -2187,7 +2187,7 @@ class MulBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        if node._edge0 is node._edge1 and node.self is node.other:
+        if node._edge0 is node._edge1 is not None and node.self is node.other:
             self = (
                 xp.load(node, node.self, node.self_v)
                 if type(node.self) is Tensor

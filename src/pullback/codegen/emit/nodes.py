@@ -135,7 +135,7 @@ def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
     if is_product(op):  # of a value with itself: both gradients are one
         (own,) = [attribute for attribute in saved if attribute.name == "self"]
         lines += [
-            "    if node._edge0 is node._edge1 and node.self is node.other:",
+            "    if node._edge0 is node._edge1 is not None and node.self is node.other:",
             f"        self = {_loaded(op, own)}",
             "        both = grad * xp.conj(self)",
             "        return (both, both)",

@@ -23,6 +23,7 @@ __all__ = [
     "guard_of",
     "is_alike",
     "is_exact",
+    "is_product",
     "makes_new",
     "only_sums",
     "place_of",
