@@ -78,6 +78,19 @@ def test_a_write_to_what_depends_on_the_argument():
     check(f, calls=1)
 
 
+def test_what_was_saved_has_lost_its_history():
+    def f(x):
+        y = x * x
+        y[1:]  # a view, so that the tensor itself is saved
+        z = pb.sin(y) * y
+        y.detach_()
+        return (z * x).sum()
+
+    for way in (pb.hvp(f), lambda *_: pb.hessian(f)(X), lambda *_: func.grad(f)(pb.tensor(X))):
+        with pytest.raises(RuntimeError, match="detach"):
+            way(X, V)
+
+
 class Square(Function):
     @staticmethod
     def forward(x):

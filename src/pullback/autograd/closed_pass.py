@@ -183,8 +183,12 @@ class _NotedDuals(Duals):
     def load(self, node: Node, value: Any, expected: Any) -> Any:
         """A saved input, checked; None where none was needed."""
         if type(value) is Tensor and value._edge is None:  # a constant, or an input of the function
-            counter, array = value._counter, value._array
-            if (0 if counter is None else counter[0]) == expected and type(array) is _ndarray:
+            counter, array, meta = value._counter, value._array, value._meta
+            if (
+                (0 if counter is None else counter[0]) == expected
+                and type(array) is _ndarray
+                and (meta is None or not meta.detached)
+            ):
                 edge = edge_of(value) if value._flags & EDGED else None
                 return array if edge is None else Dual(array, self._level.tangent(edge))
         return super().load(node, value, expected)
