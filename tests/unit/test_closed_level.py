@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -13,6 +14,7 @@ from pullback.autograd import functional
 from pullback.autograd.closed_level import closed_level
 from pullback.autograd.function import Function
 from pullback.dispatch.modes import DEFAULT_STATE, get_state
+from pullback.utils.checkpoint import checkpoint
 
 X, V = np.array([1.0, -2.0, 0.5]), np.array([1.0, 10.0, 100.0])
 
@@ -190,3 +192,191 @@ def test_a_transform_inside_is_noted_as_well():
 
     check(f, calls=1)
     check(g, calls=1)
+
+
+# --- what happens beside the notes ----------------------------------------------------------------
+
+
+def in_no_grad(f):
+    def g(x):
+        with pb.no_grad():
+            y = f(x)
+        return (y * x).sum()
+
+    return g
+
+
+def pulled_without_recording(x):
+    return func.vjp(lambda y: y * y, x)[1](x, create_graph=False)[0]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        in_no_grad(Square.apply),
+        in_no_grad(func.grad(lambda y: (y * y * y).sum())),
+        in_no_grad(lambda x: pb.hvp(lambda y: (y * y * y).sum())(x, x)),
+        lambda x: (pulled_without_recording(x) * x).sum(),
+        lambda x: (pb.autograd.grad((x * x * x).sum(), x)[0] * x).sum(),
+    ],
+)
+def test_what_is_not_recorded_has_tangents_all_the_same(f):
+    assert tangent_of_gradient(f).all()
+    check(f, calls=2)
+
+
+def test_detach_in_place_after_a_tensor_was_used():
+    def f(x):
+        y = x * x
+        z = pb.where(y > 1, y, x)
+        y.detach_()
+        return (z * z * z * y).sum()
+
+    check(f, calls=2)
+
+    def saves_it(x):
+        y = x * x
+        y[:2]
+        z = y * y
+        y.detach_()
+        return z.sum()
+
+    for product in (lambda: pb.hvp(saves_it)(X, V), lambda: pb.hessian(saves_it)(X)):
+        with pytest.raises(RuntimeError, match="detached in-place"):
+            product()
+
+
+def test_the_data_of_a_constant_is_replaced_after_it_was_used():
+    def f(x):
+        mask = pb.tensor([True, False, True])
+        y = pb.where(mask, pb.exp(x), x * x)
+        mask.data = pb.tensor([False, True, False])
+        return (y * y).sum()
+
+    check(f, calls=2)
+
+
+class Tripled(Function):
+    @staticmethod
+    def forward(x):
+        x.numpy()[...] *= 3.0  # which nobody hears of
+        return x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):  # noqa: ARG004 - the interface
+        ctx.mark_dirty(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):  # noqa: ARG004
+        return grad * 3
+
+    @staticmethod
+    def jvp(ctx, tangent):  # noqa: ARG004
+        return tangent.mul_(3)
+
+
+def test_writes_by_code_of_the_users():
+    def increment(x):
+        x.numpy()[...] *= 3.0
+        pb.autograd.graph.increment_version(x)
+
+    def f(x, write):
+        y = x / (x * x + 1.0)  # the forward formula reads the result, the backward does not
+        z = y + 1.0
+        write(y)
+        return (z * z).sum()
+
+    wanted = tangent_of_gradient(lambda x: f(x, lambda _: None))
+    for write in (Tripled.apply, lambda y: increment(y.detach())):
+        np.testing.assert_allclose(pb.hvp(f)(X, write, V), wanted, rtol=1e-12)
+        np.testing.assert_allclose(pb.hessian(f)(X, write) @ V, wanted, rtol=1e-12)
+
+
+def filled_one_by_one(x, count=30):
+    y = pb.zeros(count)
+    for place in range(count):
+        y[place] = x[place % 3] * x[0]
+    return (y * y).sum()
+
+
+def beside_a_buffer(x, count):
+    buffer = pb.zeros(3)
+    for _ in range(count):
+        x = pb.sin(x) + buffer
+        buffer.add_(0.1)
+    return x.sum()
+
+
+def test_writes_to_parts():
+    check(filled_one_by_one, calls=1)
+
+
+@pytest.mark.parametrize("f", [filled_one_by_one, beside_a_buffer])
+def test_a_write_looks_at_what_is_new_only(f):
+    def steps(count):
+        taken = 0
+
+        def step(frame, event, arg):  # noqa: ARG001 - the interface
+            nonlocal taken
+            taken += 1
+
+        sys.setprofile(step)  # calls, also of functions in C
+        try:
+            pb.hvp(lambda x: f(x, count))(X, V)
+        finally:
+            sys.setprofile(None)
+        return taken
+
+    steps(10)
+    assert steps(400) < 2.2 * steps(200)
+
+
+# --- autograd.functional, whose functions run as any other ----------------------------------------
+
+
+class SquareWithContext(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * ctx.saved_tensors[0] * grad
+
+
+def with_leaf_inside(x):
+    y = pb.tensor([1.0, 2.0, 3.0]).requires_grad_()
+    return (pb.autograd.grad((y * y * y).sum(), y)[0] * x**3).sum()
+
+
+CAPTURED = pb.zeros(3)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (SquareWithContext.apply(x) * x).sum(),
+        with_leaf_inside,
+        lambda x: (CAPTURED.fill_(2.0) * x**3).sum(),
+        lambda x: (functional.vhp(lambda y: (y**3).sum(), x, x, create_graph=True)[1] * x).sum(),
+    ],
+)
+def test_functional_products_take_what_transforms_refuse(f):
+    x, v = pb.tensor(X), pb.tensor(V)
+    wanted = functional.hvp(f, x, v, create_graph=True)[1].detach().numpy()
+    assert wanted.all()
+    for product in (functional.hvp, functional.vhp):
+        np.testing.assert_allclose(product(f, x, v)[1].numpy(), wanted)
+    hessian = functional.hessian(f, x, vectorize=True).numpy()
+    np.testing.assert_allclose(hessian @ V, wanted)
+
+
+def test_functional_products_through_a_checkpoint():
+    def f(x):
+        return (checkpoint(lambda y: pb.sin(y) * y, x, use_reentrant=False) * x).sum()
+
+    x, v = pb.tensor(X), pb.tensor(V)
+    wanted = functional.hvp(f, x, v, create_graph=True)[1].detach().numpy()
+    for product in (functional.hvp, functional.vhp):
+        np.testing.assert_allclose(product(f, x, v)[1].numpy(), wanted)

@@ -12,7 +12,7 @@ from pullback.autograd.checked_task import CheckedTask
 from pullback.autograd.engine import GraphTask
 from pullback.autograd.everyday import as_tensors, run_everyday
 from pullback.autograd.form import form_of
-from pullback.autograd.level import forbid_in_transform
+from pullback.autograd.level import forbid_in_transform, leave_notes
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Edge, Node, ends_of, output_of
 from pullback.autograd.retain import retain_grad
@@ -192,6 +192,8 @@ def _gradients(
     retain_graph: bool | None,
 ) -> list[Tensor | None]:
     """One pass: the gradient that arrives at each input, None where none does."""
+    if not create_graph:
+        leave_notes()
     edges = [_input_edge(tensor) for tensor in wanted]
     task = _task(create_graph, retain_graph)
     task.capture([(*edge, place) for place, edge in enumerate(edges)])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from itertools import islice
+from itertools import takewhile
 from operator import attrgetter
 from typing import Any
 
@@ -90,7 +90,7 @@ class ClosedLevel(TransformLevel):
         self.notes: dict[Node, Note] = {}
         self.tangents: dict[Any, Any] = {}
         self.is_left = False
-        self._settled = 0
+        self._settled: Node | None = None  # the last node that had a tangent before a write
         _current.set(self)  # what is there afterwards nobody reads
 
     def end(self) -> None:
@@ -100,16 +100,29 @@ class ClosedLevel(TransformLevel):
         self.tangents.clear()
 
     def settle(self) -> None:
-        """Computes all tangents, before something that they are computed from changes."""
+        """Computes all tangents, before something that they are computed from changes.
+
+        A note that gives none is taken back: later it might give a wrong one.
+        """
+        notes, last = self.notes, self._settled
+        try:
+            pending = list(takewhile(lambda node: node is not last, reversed(notes)))
+        except RuntimeError:  # another thread notes something at this moment
+            pending = [*notes][::-1]
         quiet = begin_quiet()
         try:
-            for node in islice(self.notes, self._settled, None):
-                self.tangent(node)
-        except Exception:  # a formula's: the function must not take it for the operator's
-            self.is_left = True
+            for node in reversed(pending):
+                try:
+                    self.tangent(node)
+                except Exception:  # the function must not take it for its own
+                    notes.pop(node, None)
         finally:
             end_quiet(quiet)
-        self._settled = len(self.notes)
+        self._settled = next((node for node in pending if node in notes), last)
+
+    def leave(self) -> None:
+        """Notes that the notes are not everything."""
+        self.is_left = True
 
     def tangent(self, edge: Any) -> Any:
         """The tangent of a result; a KeyError where nobody has noted how to compute it."""
@@ -118,8 +131,10 @@ class ClosedLevel(TransformLevel):
         if found is not None:
             return found
         wanted = [edge.node if type(edge) is Output else edge]
-        seen = set(wanted)
+        seen, notes = set(wanted), self.notes
         for node in wanted:  # which grows
+            if node not in notes:
+                raise KeyError(node)
             arity = node._arity
             edges = (node._edge0,) if arity == 1 else node._edges
             for source in edges:

@@ -14,6 +14,7 @@ import warnings
 from typing import Any
 
 from pullback.autograd.inplace import rebase_history
+from pullback.autograd.level import leave_notes
 from pullback.autograd.node import describe, edge_to, ends_of
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.view import make_view, requires_grad, view_of
@@ -46,6 +47,8 @@ def wrap_outputs(
     if records and any(isinstance(t._array, Payload) for t in (*inputs, *made)):
         mark(node)
     _check_dirty(inputs, outputs, dirty, records)
+    if dirty or (not records and any(node.needs_input_grad)):
+        leave_notes()
     has_history = [
         records and isinstance(out, Tensor) and out.dtype.kind in "fc" and not _has(constant, out)
         for out in outputs

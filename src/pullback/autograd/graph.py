@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from types import TracebackType
 
 from pullback.autograd.engine import current_graph_task_id, queue_callback
+from pullback.autograd.level import leave_notes
 from pullback.autograd.multi_grad import register_multi_grad_hook
 from pullback.autograd.mutation import allow_mutation_on_saved_tensors
 from pullback.autograd.node import Node
@@ -45,6 +46,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     >>> x._version
     1
     """
+    leave_notes()
     for written in [tensor] if isinstance(tensor, Tensor) else list(tensor):
         if not written._flags & TRACKED:
             raise InferenceError(

@@ -23,6 +23,7 @@ from pullback.dispatch.keys import AUTOGRAD_BITS, REQUIRES_GRAD
 from pullback.dispatch.modes import (
     INFERENCE,
     MAPPING,
+    NOTES,
     TRANSFORM,
     State,
     get_state,
@@ -41,6 +42,7 @@ __all__ = [
     "forbid_in_transform",
     "has_transform_since",
     "in_forward_mode",
+    "leave_notes",
     "only_forward_level",
     "process_levels",
     "tangents_are_recorded",
@@ -145,6 +147,9 @@ class TransformLevel(Level):
     def settle(self) -> None:
         """Called before a write to memory that tangents may still have to be computed from."""
 
+    def leave(self) -> None:
+        """Called where tangents go another way than recorded history."""
+
     def take_input(self, tensor: Tensor) -> list[int]:
         """Notes the memory of an input, which must not be written to; its version counter."""
         counter = version_of(tensor)
@@ -198,6 +203,15 @@ def tangents_are_recorded() -> bool:
     """Whether there may be tangents that can be differentiated backwards."""
     level = _current.get()
     return any(of.recorded for of in process_levels) or (level is not None and level.recorded)
+
+
+def leave_notes() -> None:
+    """Says that what happens now is seen by tangents, but not by those who look at history only."""
+    if get_state().modes & NOTES:
+        level = _current.get()
+        while level is not None:
+            level.leave()
+            level = level._outer
 
 
 def forbid_in_transform(what: str, advice: str) -> None:

@@ -30,6 +30,7 @@ from pullback.autograd.hooks import run_tensor_hooks
 from pullback.autograd.level import (
     TransformLevel,
     in_forward_mode,
+    leave_notes,
     only_forward_level,
     tangents_are_recorded,
 )
@@ -169,8 +170,11 @@ class Pull:
         """The gradient of every alias; recorded, unless said otherwise, if someone could
         differentiate it. `again` says that the graph will be needed again.
         """
+        records = records_outside()
+        if not records or create_graph is False:
+            leave_notes()
         if create_graph is None:
-            create_graph = records_outside() and (
+            create_graph = records and (
                 self.is_open
                 or tangents_are_recorded()
                 or any(seed is not None and requires_grad(seed) for seed in seeds or ())

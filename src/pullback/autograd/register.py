@@ -54,7 +54,7 @@ else:
     noting = lazy_module("pullback.autograd.noting")
     random = lazy_module("pullback.batching.random")
 
-__all__ = ["Function", "refreshing", "register", "register_composite"]
+__all__ = ["Function", "refreshing", "register", "register_composite", "unrecorded"]
 
 _PYTHON = KEY_BITS[DispatchKey.Python]
 
@@ -207,12 +207,9 @@ def _linker(
         if flags & DUAL:
             return dual(link(operator, flags & ~DUAL))  # type: ignore[no-any-return]
         below = operator.below(flags & after_autograd)
-        state = get_state()
-        modes = state.modes
+        modes = get_state().modes
         if not flags & REQUIRES_GRAD:
-            kernel = _marking(below, name) if modes & _marked_in(flags) else below
-            is_off = modes & NOTES and not state.keep & REQUIRES_GRAD
-            return noting.leaving_kernel(kernel) if is_off else kernel
+            return unrecorded(_marking(below, name) if modes & _marked_in(flags) else below)
         watched = bool(modes & SAVED_HOOKS) or is_anomaly_enabled()
         below = getattr(below, "marks", below)
         in_map = bool(modes & MAPPING & _marked_in(flags))
@@ -226,6 +223,13 @@ def _linker(
         return around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))  # type: ignore[no-any-return]
 
     return link
+
+
+def unrecorded(kernel: Function) -> Function:
+    """Links a kernel that does not record; where operations are noted, a note may be missing."""
+    state = get_state()
+    is_off = state.modes & NOTES and not state.keep & REQUIRES_GRAD
+    return noting.leaving_kernel(kernel) if is_off else kernel
 
 
 def _marked_in(flags: int) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.conversion import CONVERSIONS, check_nothing_lost
+from pullback.autograd.level import leave_notes
 from pullback.autograd.node import Output, ends_of, next_sequence_number
 from pullback.autograd.saved import version
 from pullback.autograd.trace import tell_cut
@@ -57,6 +58,7 @@ def detach_(self: Tensor) -> Tensor:
         raise InplaceError(
             "Can't detach views in-place: the base would keep its history; use detach()"
         )
+    leave_notes()
     if self._edge is not None:
         version_of(self)  # while its node is known, which has to learn of later writes
         node, number = ends_of(self._edge)
@@ -97,6 +99,7 @@ def _set_data(self: Tensor, new: Tensor) -> None:
             f"data: the tensor and the new data have incompatible tensor types: "
             f"{type(self._array).__name__} and {type(new._array).__name__}"
         )
+    leave_notes()
     version_of(self)  # as long as it has the memory that its node may have saved
     if new.shape != self.shape or new.dtype != self.dtype:
         _tell_changed(self)

@@ -16,7 +16,7 @@ from pullback.autograd.function import FunctionCtx
 from pullback.autograd.handed import shown, taken
 from pullback.autograd.node import FREED, Edge, freed_error, get_following
 from pullback.autograd.payload_nodes import mark
-from pullback.autograd.register import refreshing
+from pullback.autograd.register import refreshing, unrecorded
 from pullback.autograd.saved import output_from
 from pullback.autograd.view import edge_of
 from pullback.dispatch import OpOverload, after_autograd
@@ -164,7 +164,7 @@ def autograd_linker(rules: Rules) -> Callable[[OpOverload, int], _Function]:
         if missing is not None:
             return _raising(lambda: missing)
         if not flags & REQUIRES_GRAD:
-            return _saving_anyway(rules, below) if rules.save is not None else below
+            return unrecorded(_saving_anyway(rules, below) if rules.save is not None else below)
         if "out" in operator.tags:
             return _raising(lambda: _out_error(rules))
         if not rules.has_formula:

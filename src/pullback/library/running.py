@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.autograd.level import leave_notes
 from pullback.autograd.view import make_view, view_of
 from pullback.dispatch import OpOverload
 from pullback.dispatch.keys import REQUIRES_GRAD, after_ADInplaceOrView
@@ -198,6 +199,8 @@ def versions_kernel(operator: OpOverload) -> _Function:
         below = operator.below(flags & after_ADInplaceOrView)
 
         def run(*args: Any, **kwargs: Any) -> Any:
+            if written:
+                leave_notes()
             for place, name in written:
                 value = args[place] if place < positional else kwargs[name]
                 for tensor in tensors_in([value]):

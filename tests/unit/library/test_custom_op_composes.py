@@ -314,3 +314,41 @@ def test_a_call_costs_little_more_than_an_operator(cube, leaf):
     best = [min(found) for found in zip(*(costs() for _ in range(4)), strict=True)]
     assert best[0] < 1.5
     assert best[1] < 2.5
+
+
+X, V = np.array([1.0, -2.0, 0.5]), np.array([1.0, 10.0, 100.0])
+
+
+def test_a_product_with_a_hessian_sees_an_operator_that_is_not_recorded(ns):
+    @pb.library.custom_op(f"{ns}::square", mutates_args=())
+    def square(x: pb.Tensor) -> pb.Tensor:
+        return pb.tensor(x.numpy() ** 2)
+
+    square.register_jvp(
+        lambda ctx, tangent: 2 * ctx.saved_tensors[0] * tangent,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_forward(*inputs),
+    )
+
+    def f(x):
+        with pb.no_grad():
+            y = square(x)
+        return (y * x).sum()
+
+    np.testing.assert_allclose(pb.hvp(f)(X, V), 2 * X * V)
+    np.testing.assert_allclose(pb.hessian(f)(X), np.diag(2 * X))
+
+
+def test_a_product_with_a_hessian_sees_the_writes_of_an_operator(ns):
+    @pb.library.custom_op(f"{ns}::triple_", mutates_args=("x",))
+    def triple_(x: pb.Tensor) -> None:
+        x.numpy()[...] *= 3.0
+
+    def f(x, write):
+        y = x / (x * x + 1.0)  # the forward formula reads the result, the backward does not
+        z = y + 1.0
+        write(y.detach())
+        return (z * z).sum()
+
+    wanted = pb.hvp(f)(X, lambda _: None, V)
+    np.testing.assert_allclose(pb.hvp(f)(X, triple_, V), wanted)
+    np.testing.assert_allclose(pb.hessian(f)(X, triple_) @ V, wanted)

@@ -19,6 +19,7 @@ from pullback.autograd.functional.run import (
 from pullback.autograd.modes import enable_grad
 from pullback.autograd.tensor_data import detach
 from pullback.autograd.view import requires_grad
+from pullback.errors import AutogradError
 from pullback.func.second import curvature
 from pullback.tensor.tensor import Tensor
 
@@ -139,12 +140,11 @@ def _in_one_run(
     takes_tuple, given = checked_inputs(name, inputs)
     vectors = vectors_of(name, v, given, takes_tuple, "function takes")
     assert vectors is not None
-    found = curvature(
-        lambda parts: func(*parts),
-        [detach(tensor) for tensor in given],
-        [detach(vector) for vector in vectors],
-        by_tangents=False,  # PyTorch takes two backward passes
-    )
+    plain = [detach(tensor) for tensor in given], [detach(vector) for vector in vectors]
+    try:  # without tangents, because PyTorch takes two backward passes
+        found = curvature(lambda parts: func(*parts), *plain, by_tangents=False)
+    except AutogradError:  # much that transforms refuse is allowed here; what is not comes again
+        found = None
     if found is None:
         return None
     value, products = found
