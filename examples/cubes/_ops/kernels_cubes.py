@@ -37,7 +37,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -127,6 +127,7 @@ class WeightedCubesBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_weight = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -137,7 +138,6 @@ class WeightedCubesBackward0(TwoEdges):
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         power = node.power
-        to_self, to_weight = node._edge0, node._edge1
         if to_self is not None:
             weight = node.weight
             if (

@@ -38,7 +38,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -247,8 +247,8 @@ class IndexAddBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
-        axis = node.axis
         to_self, to_source = node._edge0, node._edge1
+        axis = node.axis
         if to_self is not None:
             grad_of_self = grad
         else:
@@ -299,9 +299,9 @@ class IndexPutBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_values = node._edge0, node._edge1
         indices = xp.load(node, node.indices, node.indices_v)
         accumulate = node.accumulate
-        to_self, to_values = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = (
                 grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype))
@@ -345,9 +345,9 @@ class IndexPutBackward1(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_values = node._edge0, node._edge1
         indices = xp.load(node, node.indices, node.indices_v)
         accumulate = node.accumulate
-        to_self, to_values = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = (
                 grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype))
@@ -388,6 +388,7 @@ class MaskedFillBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_value = node._edge0, node._edge1
         mask = node.mask
         if (
             type(mask) is Tensor
@@ -397,7 +398,6 @@ class MaskedFillBackward0(TwoEdges):
             mask = mask._array
         else:
             mask = xp.load(node, mask, node.mask_v)
-        to_self, to_value = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = xp.masked_fill(grad, mask, xp.zeros([], grad.dtype))
         else:
@@ -444,6 +444,7 @@ class PutAlongAxisBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_values = node._edge0, node._edge1
         indices = node.indices
         if (
             type(indices) is Tensor
@@ -455,7 +456,6 @@ class PutAlongAxisBackward0(TwoEdges):
             indices = xp.load(node, indices, node.indices_v)
         axis = node.axis
         accumulate = node.accumulate
-        to_self, to_values = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = (
                 grad
@@ -501,6 +501,7 @@ class ScatterBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_src = node._edge0, node._edge1
         axis = node.axis
         index = node.index
         if (
@@ -511,7 +512,6 @@ class ScatterBackward0(TwoEdges):
             index = index._array
         else:
             index = xp.load(node, index, node.index_v)
-        to_self, to_src = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = xp.scatter(grad, axis, index, xp.zeros([], grad.dtype))
         else:
@@ -551,8 +551,8 @@ class ScatterAddBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
-        axis = node.axis
         to_self, to_src = node._edge0, node._edge1
+        axis = node.axis
         if to_self is not None:
             grad_of_self = grad
         else:
@@ -626,6 +626,7 @@ class ScatterReduceBackward0(TwoEdges):
         return (grad_of_self, grad_of_src)
 
     def run(node, xp, grad, keep):
+        to_self, to_src = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -659,7 +660,6 @@ class ScatterReduceBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_self, to_src = node._edge0, node._edge1
         grad_of_self, grad_of_src = xp.scatter_reduce_backward(
             grad, self, axis, index, src, result, reduce, include_self
         )

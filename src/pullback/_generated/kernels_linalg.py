@@ -39,7 +39,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -201,10 +201,10 @@ class LinalgCrossBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         other_shape = node.other_shape
         axis = node.axis
         self_shape = node.self_shape
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -671,6 +671,7 @@ class LinalgSolveBackward0(TwoEdges):
         return (grad_of_self, grad_of_other)
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -684,7 +685,6 @@ class LinalgSolveBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.solve_grad(
             grad, self, result, other_ndim == 1, grad_input_mask

@@ -38,7 +38,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -132,13 +132,13 @@ class ConvBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_weight, to_bias = node._edges
         self_shape = node.self_shape
         stride = node.stride
         padding = node.padding
         dilation = node.dilation
         groups = node.groups
         weight_shape = node.weight_shape
-        to_self, to_weight, to_bias = node._edges
         if to_bias is not None:
             grad_of_bias = xp.sum_of_channels(grad)
         else:
@@ -242,12 +242,12 @@ class ConvInputBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_grad_output, to_weight = node._edge0, node._edge1
         stride = node.stride
         padding = node.padding
         dilation = node.dilation
         groups = node.groups
         weight_shape = node.weight_shape
-        to_grad_output, to_weight = node._edge0, node._edge1
         if to_grad_output is not None:
             weight = node.weight
             if (
@@ -347,12 +347,12 @@ class ConvWeightBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_grad_output = node._edge0, node._edge1
         stride = node.stride
         padding = node.padding
         dilation = node.dilation
         groups = node.groups
         self_shape = node.self_shape
-        to_self, to_grad_output = node._edge0, node._edge1
         if to_grad_output is not None:
             self = node.self
             if (

@@ -38,7 +38,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -85,6 +85,7 @@ class EuclideanBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -106,7 +107,6 @@ class EuclideanBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.euclidean_vjp(
                 xp.matrix_transpose(grad), other, self, xp.matrix_transpose(result)

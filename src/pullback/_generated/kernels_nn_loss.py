@@ -38,7 +38,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -88,6 +88,7 @@ class BceBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_target = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -97,7 +98,6 @@ class BceBackward0(TwoEdges):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        to_self, to_target = node._edge0, node._edge1
         if to_self is not None:
             target = node.target
             if (
@@ -147,6 +147,7 @@ class BceWithLogitsBackward0(ManyEdges):
         return (grad_of_self, grad_of_target, grad_of_pos_weight)
 
     def run(node, xp, grad, keep):
+        to_self, to_target, to_pos_weight = node._edges
         self = node.self
         if (
             type(self) is Tensor
@@ -174,7 +175,6 @@ class BceWithLogitsBackward0(ManyEdges):
             pos_weight = pos_weight._array
         else:
             pos_weight = xp.load(node, pos_weight, node.pos_weight_v)
-        to_self, to_target, to_pos_weight = node._edges
         grad_input_mask = (to_self is not None, to_target is not None, to_pos_weight is not None)
         grad_of_self, grad_of_target, grad_of_pos_weight = xp.bce_logits_vjp(
             grad, self, target, pos_weight, grad_input_mask
@@ -350,6 +350,7 @@ class HuberLossBackward0(TwoEdges):
         return (grad_of_self, grad_of_target)
 
     def run(node, xp, grad, keep):
+        to_self, to_target = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -370,7 +371,6 @@ class HuberLossBackward0(TwoEdges):
             target = input_array(node, "target")
         reduction = node.reduction
         delta = node.delta
-        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "huber", self, target, reduction, delta, grad_input_mask
@@ -416,6 +416,7 @@ class L1LossBackward0(TwoEdges):
         return (grad_of_self, grad_of_target)
 
     def run(node, xp, grad, keep):
+        to_self, to_target = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -435,7 +436,6 @@ class L1LossBackward0(TwoEdges):
         elif type(target) is not ndarray or node._edge1._form[2] is not None:
             target = input_array(node, "target")
         reduction = node.reduction
-        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "l1", self, target, reduction, 0.0, grad_input_mask
@@ -481,6 +481,7 @@ class MseLossBackward0(TwoEdges):
         return (grad_of_self, grad_of_target)
 
     def run(node, xp, grad, keep):
+        to_self, to_target = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -500,7 +501,6 @@ class MseLossBackward0(TwoEdges):
         elif type(target) is not ndarray or node._edge1._form[2] is not None:
             target = input_array(node, "target")
         reduction = node.reduction
-        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "mse", self, target, reduction, 0.0, grad_input_mask
@@ -547,6 +547,7 @@ class SmoothL1LossBackward0(TwoEdges):
         return (grad_of_self, grad_of_target)
 
     def run(node, xp, grad, keep):
+        to_self, to_target = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -567,7 +568,6 @@ class SmoothL1LossBackward0(TwoEdges):
             target = input_array(node, "target")
         reduction = node.reduction
         beta = node.beta
-        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "smooth_l1", self, target, reduction, beta, grad_input_mask

@@ -39,7 +39,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -505,7 +505,11 @@ class AtanBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad / (1 + self * self).conjugate(),)
+        results = (
+            grad / (1 + self * self)
+            if node._form[1] is FLOAT64
+            else grad / (1 + self * self).conjugate(),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -547,6 +551,7 @@ class Atan2Backward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -565,7 +570,6 @@ class Atan2Backward0(TwoEdges):
             other = other._array
         elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * (-self / xp.squared_radius(self, other))
         else:
@@ -616,7 +620,11 @@ class AtanhBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad / ((1 - self) * (1 + self)).conjugate(),)
+        results = (
+            grad / ((1 - self) * (1 + self))
+            if node._form[1] is FLOAT64
+            else grad / ((1 - self) * (1 + self)).conjugate(),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -704,6 +712,7 @@ class ClampBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_min, to_max = node._edges
         self = node.self
         if (
             type(self) is Tensor
@@ -731,7 +740,6 @@ class ClampBackward0(ManyEdges):
             max = max._array
         else:
             max = xp.load(node, max, node.max_v)
-        to_self, to_min, to_max = node._edges
         if to_max is not None:
             grad_of_max = xp.clamped(self, min, max, None, None, grad)
         else:
@@ -818,7 +826,7 @@ class ConjugateBackward0(OneEdge):
         return (xp.conj(grad),)
 
     def run(node, xp, grad, keep):
-        return (grad.conjugate(),)
+        return (grad if node._form[1] is FLOAT64 else grad.conjugate(),)
 
 
 class CopysignBackward0(TwoEdges):
@@ -930,7 +938,9 @@ class CosBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (-grad * np_sin(self).conjugate(),)
+        results = (
+            -grad * np_sin(self) if node._form[1] is FLOAT64 else -grad * np_sin(self).conjugate(),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -973,7 +983,9 @@ class CoshBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad * np_sinh(self).conjugate(),)
+        results = (
+            grad * np_sinh(self) if node._form[1] is FLOAT64 else grad * np_sinh(self).conjugate(),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -1037,6 +1049,9 @@ class DivBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
+        form = node._form
+        differs = to_other is not None and to_other._form is not form
         other = node.other
         if (
             type(other) is Tensor
@@ -1044,10 +1059,12 @@ class DivBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or (differs and to_other._form[2] is not None):
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
+        if differs:
+            other = number_in(other, grad.ndim)
         if to_other is not None:
+            differs = to_self is not None and to_self._form is not form
             self = node.self
             if (
                 type(self) is Tensor
@@ -1055,13 +1072,19 @@ class DivBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or (differs and to_self._form[2] is not None):
                 self = input_array(node, "self")
-            grad_of_other = -grad * (self / other / other).conjugate()
+            if differs:
+                self = number_in(self, grad.ndim)
+            grad_of_other = (
+                -grad * (self / other / other)
+                if node._form[1] is FLOAT64
+                else -grad * (self / other / other).conjugate()
+            )
         else:
             grad_of_other = None
         if to_self is not None:
-            grad_of_self = grad / other.conjugate()
+            grad_of_self = grad / other if node._form[1] is FLOAT64 else grad / other.conjugate()
         else:
             grad_of_self = None
         if not keep:
@@ -1096,7 +1119,7 @@ class ExpBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * result.conjugate(),)
+        results = (grad * result if node._form[1] is FLOAT64 else grad * result.conjugate(),)
         if not keep:
             node.result = FREED
         return results
@@ -1132,7 +1155,11 @@ class Exp2Backward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * result.conjugate() * 0.6931471805599453,)
+        results = (
+            grad * result * 0.6931471805599453
+            if node._form[1] is FLOAT64
+            else grad * result.conjugate() * 0.6931471805599453,
+        )
         if not keep:
             node.result = FREED
         return results
@@ -1168,7 +1195,9 @@ class Expm1Backward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * (result + 1).conjugate(),)
+        results = (
+            grad * (result + 1) if node._form[1] is FLOAT64 else grad * (result + 1).conjugate(),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -1258,6 +1287,7 @@ class FmaxBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -1276,7 +1306,6 @@ class FmaxBackward0(TwoEdges):
             other = other._array
         elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = np_where((self >= other) | (other != other), 0, grad)
         else:
@@ -1325,6 +1354,7 @@ class FminBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -1343,7 +1373,6 @@ class FminBackward0(TwoEdges):
             other = other._array
         elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = np_where((self <= other) | (other != other), 0, grad)
         else:
@@ -1543,11 +1572,13 @@ class HypotBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
+        form = node._form
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
+            differs = to_other is not None and to_other._form is not form
             other = node.other
             if (
                 type(other) is Tensor
@@ -1555,12 +1586,15 @@ class HypotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or (differs and to_other._form[2] is not None):
                 other = input_array(node, "other")
+            if differs:
+                other = number_in(other, grad.ndim)
             grad_of_other = grad * (other / result)
         else:
             grad_of_other = None
         if to_self is not None:
+            differs = to_self is not None and to_self._form is not form
             self = node.self
             if (
                 type(self) is Tensor
@@ -1568,8 +1602,10 @@ class HypotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or (differs and to_self._form[2] is not None):
                 self = input_array(node, "self")
+            if differs:
+                self = number_in(self, grad.ndim)
             grad_of_self = grad * (self / result)
         else:
             grad_of_self = None
@@ -1665,6 +1701,7 @@ class LerpBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_end, to_weight = node._edges
         weight = node.weight
         if (
             type(weight) is Tensor
@@ -1674,11 +1711,11 @@ class LerpBackward0(ManyEdges):
             weight = weight._array
         else:
             weight = xp.load(node, weight, node.weight_v)
-        to_self, to_end, to_weight = node._edges
+        is_few = grad.size < PRODUCT
         if to_end is not None:
             grad_of_end = (
                 grad * weight.conjugate()
-                if grad.size < PRODUCT
+                if is_few
                 else xp.product_to(grad, weight.conjugate(), to_end)
             )
         else:
@@ -1751,7 +1788,7 @@ class LogBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad / self.conjugate(),)
+        results = (grad / self if node._form[1] is FLOAT64 else grad / self.conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -1794,7 +1831,11 @@ class Log10Backward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad / (self.conjugate() * 2.302585092994046),)
+        results = (
+            grad / (self * 2.302585092994046)
+            if node._form[1] is FLOAT64
+            else grad / (self.conjugate() * 2.302585092994046),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -1837,7 +1878,9 @@ class Log1PBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad / (self + 1).conjugate(),)
+        results = (
+            grad / (self + 1) if node._form[1] is FLOAT64 else grad / (self + 1).conjugate(),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -1880,7 +1923,11 @@ class Log2Backward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad / (self.conjugate() * 0.6931471805599453),)
+        results = (
+            grad / (self * 0.6931471805599453)
+            if node._form[1] is FLOAT64
+            else grad / (self.conjugate() * 0.6931471805599453),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -1919,6 +1966,7 @@ class LogaddexpBackward0(TwoEdges):
         return (grad_of_self, grad_of_other)
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -1937,7 +1985,6 @@ class LogaddexpBackward0(TwoEdges):
             other = other._array
         elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.logaddexp_vjp(grad, self, other, grad_input_mask)
         if not keep:
@@ -1983,6 +2030,7 @@ class Logaddexp2Backward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -2001,7 +2049,6 @@ class Logaddexp2Backward0(TwoEdges):
             other = other._array
         elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * xp.sigmoid((other - self) * 0.6931471805599453)
         else:
@@ -2050,6 +2097,7 @@ class MaximumBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -2068,7 +2116,6 @@ class MaximumBackward0(TwoEdges):
             other = other._array
         elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.share(grad, other, self, other > self)
         else:
@@ -2117,6 +2164,7 @@ class MinimumBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -2135,7 +2183,6 @@ class MinimumBackward0(TwoEdges):
             other = other._array
         elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.share(grad, other, self, other < self)
         else:
@@ -2221,7 +2268,10 @@ class MulBackward0(TwoEdges):
 
     def run(node, xp, grad, keep):
         to_self, to_other = node._edge0, node._edge1
+        form = node._form
+        is_few = grad.size < PRODUCT
         if to_self is to_other is not None and node.self is node.other:
+            differs = to_self is not None and to_self._form is not form
             self = node.self
             if (
                 type(self) is Tensor
@@ -2229,10 +2279,12 @@ class MulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or (differs and to_self._form[2] is not None):
                 self = input_array(node, "self")
-            if grad.size < PRODUCT:
-                both = grad * self.conjugate()
+            if differs:
+                self = number_in(self, grad.ndim)
+            if is_few:
+                both = grad * self if node._form[1] is FLOAT64 else grad * self.conjugate()
                 both += both
             else:
                 both = xp.twice_product(grad, self.conjugate())
@@ -2240,6 +2292,7 @@ class MulBackward0(TwoEdges):
                 node.self = node.other = FREED
             return (both,)
         if to_other is not None:
+            differs = to_self is not None and to_self._form is not form
             self = node.self
             if (
                 type(self) is Tensor
@@ -2247,16 +2300,19 @@ class MulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or (differs and to_self._form[2] is not None):
                 self = input_array(node, "self")
+            if differs:
+                self = number_in(self, grad.ndim)
             grad_of_other = (
-                grad * self.conjugate()
-                if grad.size < PRODUCT
+                (grad * self if node._form[1] is FLOAT64 else grad * self.conjugate())
+                if is_few
                 else xp.product_to(grad, self.conjugate(), to_other)
             )
         else:
             grad_of_other = None
         if to_self is not None:
+            differs = to_other is not None and to_other._form is not form
             other = node.other
             if (
                 type(other) is Tensor
@@ -2264,11 +2320,13 @@ class MulBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or (differs and to_other._form[2] is not None):
                 other = input_array(node, "other")
+            if differs:
+                other = number_in(other, grad.ndim)
             grad_of_self = (
-                grad * other.conjugate()
-                if grad.size < PRODUCT
+                (grad * other if node._form[1] is FLOAT64 else grad * other.conjugate())
+                if is_few
                 else xp.product_to(grad, other.conjugate(), to_self)
             )
         else:
@@ -2491,6 +2549,7 @@ class PowBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -2509,7 +2568,6 @@ class PowBackward0(TwoEdges):
             other = other._array
         elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             result = node.result
             if type(result) is not ndarray or node._form[2] is not None:
@@ -2590,7 +2648,11 @@ class ReciprocalBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (-grad * (result * result).conjugate(),)
+        results = (
+            -grad * (result * result)
+            if node._form[1] is FLOAT64
+            else -grad * (result * result).conjugate(),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -2801,7 +2863,9 @@ class SinBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad * np_cos(self).conjugate(),)
+        results = (
+            grad * np_cos(self) if node._form[1] is FLOAT64 else grad * np_cos(self).conjugate(),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -2885,7 +2949,9 @@ class SinhBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad * np_cosh(self).conjugate(),)
+        results = (
+            grad * np_cosh(self) if node._form[1] is FLOAT64 else grad * np_cosh(self).conjugate(),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -2918,7 +2984,9 @@ class SqrtBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad / (2 * result.conjugate()),)
+        results = (
+            grad / (2 * result) if node._form[1] is FLOAT64 else grad / (2 * result.conjugate()),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -2964,7 +3032,7 @@ class SquareBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (2 * grad * self.conjugate(),)
+        results = (2 * grad * self if node._form[1] is FLOAT64 else 2 * grad * self.conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -3029,7 +3097,11 @@ class TanBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * (1 + result * result).conjugate(),)
+        results = (
+            grad * (1 + result * result)
+            if node._form[1] is FLOAT64
+            else grad * (1 + result * result).conjugate(),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -3065,7 +3137,11 @@ class TanhBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad - grad * (result * result).conjugate(),)
+        results = (
+            grad - grad * (result * result)
+            if node._form[1] is FLOAT64
+            else grad - grad * (result * result).conjugate(),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -3150,6 +3226,7 @@ class WhereBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         condition = node.condition
         if (
             type(condition) is Tensor
@@ -3159,7 +3236,6 @@ class WhereBackward0(TwoEdges):
             condition = condition._array
         else:
             condition = xp.load(node, condition, node.condition_v)
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = np_where(condition, 0, grad)
         else:
@@ -3483,7 +3559,9 @@ def add_cpu(self, other):
     return wrap(
         combine(np_add, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_add(first_array, second_array)
     )
 
@@ -3503,7 +3581,9 @@ def add_record(self, other):
     array = (
         combine(np_add, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_add(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -3895,7 +3975,9 @@ def atan2_cpu(self, other):
     return wrap(
         combine(np_arctan2, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_arctan2(first_array, second_array)
     )
 
@@ -3929,7 +4011,9 @@ def atan2_record(self, other):
     array = (
         combine(np_arctan2, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_arctan2(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -4118,7 +4202,9 @@ def bitwise_and_cpu(self, other):
     return wrap(
         combine(np_bitwise_and, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_bitwise_and(first_array, second_array)
     )
 
@@ -4146,7 +4232,9 @@ def bitwise_left_shift_cpu(self, other):
     return wrap(
         combine(np_left_shift, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_left_shift(first_array, second_array)
     )
 
@@ -4190,7 +4278,9 @@ def bitwise_or_cpu(self, other):
     return wrap(
         combine(np_bitwise_or, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_bitwise_or(first_array, second_array)
     )
 
@@ -4216,7 +4306,9 @@ def bitwise_right_shift_cpu(self, other):
     return wrap(
         combine(np_right_shift, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_right_shift(first_array, second_array)
     )
 
@@ -4244,7 +4336,9 @@ def bitwise_xor_cpu(self, other):
     return wrap(
         combine(np_bitwise_xor, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_bitwise_xor(first_array, second_array)
     )
 
@@ -4680,7 +4774,9 @@ def copysign_cpu(self, other):
     return wrap(
         combine(np_copysign, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_copysign(first_array, second_array)
     )
 
@@ -4718,7 +4814,9 @@ def copysign_record(self, other):
     array = (
         combine(np_copysign, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_copysign(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -5034,7 +5132,9 @@ def div_cpu(self, other):
     return wrap(
         combine(np_divide, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_divide(first_array, second_array)
     )
 
@@ -5070,7 +5170,9 @@ def div_record(self, other):
     array = (
         combine(np_divide, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_divide(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -5145,7 +5247,9 @@ def eq_cpu(self, other):
     return wrap(
         combine(np_equal, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_equal(first_array, second_array)
     )
 
@@ -5456,7 +5560,9 @@ def floor_divide_cpu(self, other):
     return wrap(
         combine(np_floor_divide, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_floor_divide(first_array, second_array)
     )
 
@@ -5476,7 +5582,9 @@ def floor_divide_record(self, other):
     array = (
         combine(np_floor_divide, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_floor_divide(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -5657,7 +5765,9 @@ def fmod_cpu(self, other):
     return wrap(
         combine(np_fmod, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_fmod(first_array, second_array)
     )
 
@@ -5695,7 +5805,9 @@ def fmod_record(self, other):
     array = (
         combine(np_fmod, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_fmod(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -5805,7 +5917,9 @@ def gcd_cpu(self, other):
     return wrap(
         combine(np_gcd, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_gcd(first_array, second_array)
     )
 
@@ -5826,7 +5940,9 @@ def ge_cpu(self, other):
     return wrap(
         combine(np_greater_equal, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_greater_equal(first_array, second_array)
     )
 
@@ -5835,7 +5951,9 @@ def gt_cpu(self, other):
     return wrap(
         combine(np_greater, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_greater(first_array, second_array)
     )
 
@@ -5844,7 +5962,9 @@ def heaviside_cpu(self, other):
     return wrap(
         combine(np_heaviside, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_heaviside(first_array, second_array)
     )
 
@@ -5864,7 +5984,9 @@ def heaviside_record(self, other):
     array = (
         combine(np_heaviside, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_heaviside(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -5927,7 +6049,9 @@ def hypot_cpu(self, other):
     return wrap(
         combine(np_hypot, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_hypot(first_array, second_array)
     )
 
@@ -5965,7 +6089,9 @@ def hypot_record(self, other):
     array = (
         combine(np_hypot, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_hypot(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -6092,7 +6218,9 @@ def lcm_cpu(self, other):
     return wrap(
         combine(np_lcm, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_lcm(first_array, second_array)
     )
 
@@ -6113,7 +6241,9 @@ def ldexp_cpu(self, other):
     return wrap(
         combine(np_ldexp, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_ldexp(first_array, second_array)
     )
 
@@ -6135,7 +6265,9 @@ def ldexp_record(self, other):
     array = (
         combine(np_ldexp, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_ldexp(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -6202,7 +6334,9 @@ def le_cpu(self, other):
     return wrap(
         combine(np_less_equal, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_less_equal(first_array, second_array)
     )
 
@@ -6735,7 +6869,9 @@ def logaddexp2_cpu(self, other):
     return wrap(
         combine(np_logaddexp2, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_logaddexp2(first_array, second_array)
     )
 
@@ -6769,7 +6905,9 @@ def logaddexp2_record(self, other):
     array = (
         combine(np_logaddexp2, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_logaddexp2(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -6808,7 +6946,9 @@ def logical_and_cpu(self, other):
     return wrap(
         combine(np_logical_and, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_logical_and(first_array, second_array)
     )
 
@@ -6821,7 +6961,9 @@ def logical_or_cpu(self, other):
     return wrap(
         combine(np_logical_or, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_logical_or(first_array, second_array)
     )
 
@@ -6830,7 +6972,9 @@ def logical_xor_cpu(self, other):
     return wrap(
         combine(np_logical_xor, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_logical_xor(first_array, second_array)
     )
 
@@ -6839,7 +6983,9 @@ def lt_cpu(self, other):
     return wrap(
         combine(np_less, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_less(first_array, second_array)
     )
 
@@ -7073,7 +7219,9 @@ def mul_cpu(self, other):
     return wrap(
         combine(np_multiply, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_multiply(first_array, second_array)
     )
 
@@ -7111,7 +7259,9 @@ def mul_record(self, other):
     array = (
         combine(np_multiply, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_multiply(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -7274,7 +7424,9 @@ def ne_cpu(self, other):
     return wrap(
         combine(np_not_equal, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_not_equal(first_array, second_array)
     )
 
@@ -7354,7 +7506,9 @@ def nextafter_cpu(self, other):
     return wrap(
         combine(np_nextafter, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_nextafter(first_array, second_array)
     )
 
@@ -7374,7 +7528,9 @@ def nextafter_record(self, other):
     array = (
         combine(np_nextafter, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_nextafter(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -7826,7 +7982,9 @@ def remainder_cpu(self, other):
     return wrap(
         combine(np_remainder, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_remainder(first_array, second_array)
     )
 
@@ -7864,7 +8022,9 @@ def remainder_record(self, other):
     array = (
         combine(np_remainder, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_remainder(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -8583,7 +8743,9 @@ def sub_cpu(self, other):
     return wrap(
         combine(np_subtract, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_subtract(first_array, second_array)
     )
 
@@ -8603,7 +8765,9 @@ def sub_record(self, other):
     array = (
         combine(np_subtract, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and (first_array.size > WIDE or second_array.size > WIDE)
+        and not first_array.size == second_array.size <= WIDE
+        and first_array.ndim
+        and second_array.ndim
         else np_subtract(first_array, second_array)
     )
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes

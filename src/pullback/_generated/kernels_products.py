@@ -38,7 +38,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -129,11 +129,11 @@ class TensordotBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         other_shape = node.other_shape
         axes_self = node.axes_self
         axes_other = node.axes_other
         self_shape = node.self_shape
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -215,10 +215,10 @@ class ConvolveBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self_size = node.self_size
         other_size = node.other_size
         mode = node.mode
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -304,10 +304,10 @@ class CorrelateBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self_size = node.self_size
         other_size = node.other_size
         mode = node.mode
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -388,9 +388,9 @@ class DotBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         other_shape = node.other_shape
         self_shape = node.self_shape
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -468,9 +468,9 @@ class MatmulBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         other_shape = node.other_shape
         self_shape = node.self_shape
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -559,9 +559,9 @@ class OuterBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         other_shape = node.other_shape
         self_shape = node.self_shape
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -669,10 +669,10 @@ class VecdotBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         other_ndim = node.other_ndim
         axis = node.axis
         self_ndim = node.self_ndim
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (

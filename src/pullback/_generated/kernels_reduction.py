@@ -38,7 +38,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -138,6 +138,7 @@ class RecurrenceBackward0(TwoEdges):
         return (grad_of_self, grad_of_factor)
 
     def run(node, xp, grad, keep):
+        to_self, to_factor = node._edge0, node._edge1
         factor = node.factor
         if (
             type(factor) is Tensor
@@ -152,7 +153,6 @@ class RecurrenceBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_self, to_factor = node._edge0, node._edge1
         grad_of_self, grad_of_factor = xp.recurrence_backward(grad, factor, result, axis, reverse)
         if not keep:
             node.factor = node.result = FREED

@@ -38,7 +38,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -541,7 +541,11 @@ class SigmoidBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = ((grad - grad * result.conjugate()) * result.conjugate(),)
+        results = (
+            (grad - grad * result) * result
+            if node._form[1] is FLOAT64
+            else (grad - grad * result.conjugate()) * result.conjugate(),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -632,6 +636,7 @@ class Xlog1PyBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -650,7 +655,6 @@ class Xlog1PyBackward0(TwoEdges):
             other = other._array
         elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * (self / (other + 1))
         else:
@@ -702,6 +706,7 @@ class XlogyBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_self, to_other = node._edge0, node._edge1
         self = node.self
         if (
             type(self) is Tensor
@@ -720,7 +725,6 @@ class XlogyBackward0(TwoEdges):
             other = other._array
         elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
-        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * (self / other)
         else:

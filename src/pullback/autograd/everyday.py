@@ -80,7 +80,7 @@ def run_everyday(
         waiting, leaves = left
         if waiting:
             rest = tasks[0] if tasks else _begin(tasks, root, keep, wanted, needed)
-            rest.run_openly(None, lambda: (waiting, buffers, owned))
+            rest.run_openly(None, lambda progress=(waiting, buffers, owned): progress)
         elif wanted is None:
             for leaf in leaves:
                 leaf.accumulate(arrays, buffers[leaf], leaf in owned)
@@ -95,9 +95,9 @@ def run_everyday(
     if wanted is None:
         return []
     if waiting:
-        found = [tasks[0].captured.get(place) for place in range(len(wanted))]
+        found = list(map(tasks[0].captured.get, range(len(wanted))))
     else:
-        found = [buffers.get(leaf) for leaf in wanted]
+        found = list(map(buffers.get, wanted))
     return as_tensors(tasks[0] if tasks else None, found, [])
 
 
@@ -144,10 +144,6 @@ def as_tensors(
     What flows unchanged from one of these, or to two inputs, is one array and stays one tensor;
     views of one array count their versions together.
     """
-    if task is not None and task.handed is not None:
-        # Code of the user's has seen some of it, and may have saved it.
-        return [None if value is None else task.handed.tensor_of(value) for value in found]
-    xp: Any = arrays if task is None else task.xp
     if task is None:
         made: list[Tensor | None] = []
         for value in found:
@@ -157,6 +153,15 @@ def as_tensors(
         else:
             if len({*map(id, found)}) == len(found):
                 return made
+    elif task.handed is not None:
+        # Code of the user's has seen some of it, and may have saved it.
+        handed = task.handed.tensor_of
+        return [None if value is None else handed(value) for value in found]
+    return _in_common(arrays if task is None else task.xp, found, given)
+
+
+def _in_common(xp: Any, found: list[Any], given: list[Tensor]) -> list[Tensor | None]:
+    """The same, of arrays that may be views, or met before."""
     known = {id(xp.from_tensor(seed)): seed for seed in given}
     owners = {id(owner_of(seed._array)): seed for seed in given if seed._flags & TRACKED}
     for value in found:

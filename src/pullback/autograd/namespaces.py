@@ -120,8 +120,7 @@ class Namespace:
     def expand_reduced(self, grad: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
         """Repeats the gradient of a reduction over the axes that were reduced."""
         if axis is not None and not keepdims and shape:
-            reduced = reduced_axes(shape, axis)
-            grad = self.reshape(grad, [1 if i in reduced else n for i, n in enumerate(shape)])
+            grad = self.reshape(grad, _with_ones(shape, reduced_axes(shape, axis)))
         return self.expand(grad, shape)
 
     def match_dtype(self, grad: Any, dtype: np.dtype[Any] | None, narrows: bool, blame: Any) -> Any:
@@ -308,6 +307,10 @@ class _Tensors(Namespace):
         if value is not None and get_state().modes & TRANSFORM:
             return born_here(value)
         return value  # type: ignore[no-any-return]
+
+
+def _with_ones(shape: tuple[int, ...], reduced: set[int]) -> list[int]:
+    return [1 if axis in reduced else n for axis, n in enumerate(shape)]
 
 
 def _shape_error(

@@ -62,9 +62,9 @@ def _all_end_at(roots: list[Node], wanted: set[Node]) -> bool:
     A pass for some inputs asks this of every node before it runs, so nodes with edges in slots have
     a loop of their own.
     """
-    seen: set[Any] = {node for node in wanted if node._seq == LAST}  # behind leaves is nothing
-    stack: list[Any] = [root for root in roots if root not in seen]
-    seen.update(stack)
+    leaves = [node for node in wanted if node._seq == LAST]  # behind these is nothing
+    stack: list[Any] = list(set(roots).difference(leaves))
+    seen: set[Any] = {*leaves, *stack}
     while stack:
         node = stack.pop()
         arity = node._arity

@@ -26,6 +26,7 @@ __all__ = [
     "axes_to",
     "combine",
     "max_rows",
+    "number_in",
     "product_to",
     "reduced_axes",
     "sum_all",
@@ -77,20 +78,24 @@ def reduced_axes(shape: tuple[int, ...], axis: Any) -> set[int]:
 
 
 def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
-    """``ufunc(a, b)`` of arrays of which one is large; threads share what is huge.
+    """``ufunc(a, b)`` of arrays whose sizes differ, or are large; threads share what is huge.
 
-    Where their shapes differ, NumPy fills its buffers with copies of what is repeated, as many rows
-    as there is room for, and runs over those. If there is no room for two rows it takes them as
-    they lie, in half the time.
+    Where their shapes differ, NumPy sets up an iterator, which takes longer than a few elements do,
+    unless one of them has no axes. It fills its buffers with copies of what is repeated, as many
+    rows as there is room for, and runs over those. If there is no room for two rows it takes them
+    as they lie, in half the time.
 
     >>> combine(np.add, np.array([[1.0], [2.0]]), np.array([3.0, 4.0]))
     array([[4., 5.],
            [5., 6.]])
     """
-    if a.size == b.size and a.flags.c_contiguous:
-        return spread(ufunc, a, b) if a.size >= HUGE else ufunc(a, b)
-    if a.size == 1 or b.size == 1:
-        return ufunc(a, b)
+    size, other = a.size, b.size
+    if size == other and a.flags.c_contiguous:
+        return spread(ufunc, a, b) if size >= HUGE else ufunc(a, b)
+    if other == 1:
+        return ufunc(a, number_in(b, a.ndim))
+    if size == 1:
+        return ufunc(number_in(a, b.ndim), b)
     row = max(a.shape[-1:] + b.shape[-1:], default=0)
     if row < _ROW or a.dtype is not b.dtype or (both := np.broadcast(a, b)).size < _LARGE:
         return ufunc(a, b)
@@ -99,6 +104,15 @@ def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
         return ufunc(a, b) if both.size < HUGE else _shared(ufunc, a, b, both.shape)
     finally:
         end_quiet(short)
+
+
+def number_in(x: Any, ndim: int) -> Any:
+    """What is to be combined with an array of so many axes; a single element without its own.
+
+    >>> number_in(np.ones((1, 1)), 2).ndim, number_in(np.ones((1, 1)), 1).ndim
+    (0, 2)
+    """
+    return x.squeeze() if x.size == 1 and x.ndim <= ndim else x
 
 
 def _shared(ufunc: np.ufunc, a: _Array, b: _Array, shape: _Shape) -> Any:

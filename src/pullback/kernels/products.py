@@ -147,7 +147,7 @@ def cross(a: Array, b: Array, *, axis: int = -1) -> Array:
         (x, y, z), (u, v, w) = (a.tolist(), b.tolist()) if is_double else (a, b)
         numbers = (y * w - z * v, z * u - x * w, x * v - y * u)
         return np.array(numbers, None if is_double else np.result_type(a, b))
-    if not all(-x.ndim <= axis < x.ndim and x.shape[axis] == 3 for x in (a, b)):
+    if not (_has_three(a, axis) and _has_three(b, axis)):
         raise ValueError(f"shapes {a.shape} and {b.shape} need length 3 along axis {axis}")
     if axis != -1:
         return np.cross(a, b, axis=axis)
@@ -158,6 +158,10 @@ def cross(a: Array, b: Array, *, axis: int = -1) -> Array:
     result = np.empty((*first.shape, 3), first.dtype)
     result[..., 0], result[..., 1], result[..., 2] = first, second, third
     return result
+
+
+def _has_three(x: Array, axis: int) -> bool:
+    return -x.ndim <= axis < x.ndim and x.shape[axis] == 3
 
 
 def trace(

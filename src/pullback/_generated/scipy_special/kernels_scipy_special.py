@@ -37,7 +37,7 @@ from pullback.autograd.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -76,6 +76,7 @@ class SpecialAgmBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_a, to_b = node._edge0, node._edge1
         a = node.a
         if (
             type(a) is Tensor
@@ -97,7 +98,6 @@ class SpecialAgmBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * xp.slope_of_agm(a, b, result)
         else:
@@ -698,6 +698,7 @@ class SpecialBetaBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_a, to_b = node._edge0, node._edge1
         a = node.a
         if (
             type(a) is Tensor
@@ -719,7 +720,6 @@ class SpecialBetaBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * (result * (xp.special_psi(a) - xp.special_psi(a + b)))
         else:
@@ -1056,6 +1056,7 @@ class SpecialBetalnBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_a, to_b = node._edge0, node._edge1
         a = node.a
         if (
             type(a) is Tensor
@@ -1074,7 +1075,6 @@ class SpecialBetalnBackward0(TwoEdges):
             b = b._array
         elif type(b) is not ndarray or node._edge1._form[2] is not None:
             b = input_array(node, "b")
-        to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * (xp.special_psi(a) - xp.special_psi(a + b))
         else:
@@ -1122,6 +1122,7 @@ class SpecialBinomBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y = node._edge0, node._edge1
         x = node.x
         if (
             type(x) is Tensor
@@ -1143,7 +1144,6 @@ class SpecialBinomBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * (result * (xp.special_psi(x + 1) - xp.special_psi(x - y + 1)))
         else:
@@ -1192,6 +1192,7 @@ class SpecialBoxcoxBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_lmbda = node._edge0, node._edge1
         x = node.x
         if (
             type(x) is Tensor
@@ -1210,7 +1211,6 @@ class SpecialBoxcoxBackward0(TwoEdges):
             lmbda = lmbda._array
         elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
             lmbda = input_array(node, "lmbda")
-        to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_boxcox(xp.log(x), lmbda)
         else:
@@ -1256,6 +1256,7 @@ class SpecialBoxcox1PBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_lmbda = node._edge0, node._edge1
         x = node.x
         if (
             type(x) is Tensor
@@ -1274,7 +1275,6 @@ class SpecialBoxcox1PBackward0(TwoEdges):
             lmbda = lmbda._array
         elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
             lmbda = input_array(node, "lmbda")
-        to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_boxcox(xp.log1p(x), lmbda)
         else:
@@ -1534,6 +1534,7 @@ class SpecialChndtrBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_df, to_nc = node._edges
         x = node.x
         if (
             type(x) is Tensor
@@ -1561,7 +1562,6 @@ class SpecialChndtrBackward0(ManyEdges):
             nc = nc._array
         else:
             nc = xp.load(node, nc, node.nc_v)
-        to_x, to_df, to_nc = node._edges
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.chndtr in df")
         else:
@@ -1624,6 +1624,7 @@ class SpecialChndtrincBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_df, to_p = node._edges
         x = node.x
         if (
             type(x) is Tensor
@@ -1654,7 +1655,6 @@ class SpecialChndtrincBackward0(ManyEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_x, to_df, to_p = node._edges
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.chndtrinc in df")
         else:
@@ -1717,6 +1717,7 @@ class SpecialChndtrixBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_p, to_df, to_nc = node._edges
         df = node.df
         if (
             type(df) is Tensor
@@ -1738,7 +1739,6 @@ class SpecialChndtrixBackward0(ManyEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_p, to_df, to_nc = node._edges
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.chndtrix in df")
         else:
@@ -1921,7 +1921,11 @@ class SpecialDawsnBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * (1 - 2 * x * result).conjugate(),)
+        results = (
+            grad * (1 - 2 * x * result)
+            if node._form[1] is FLOAT64
+            else grad * (1 - 2 * x * result).conjugate(),
+        )
         if not keep:
             node.x = node.result = FREED
         return results
@@ -1999,6 +2003,7 @@ class SpecialEllipeincBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_phi, to_m = node._edge0, node._edge1
         phi = node.phi
         if (
             type(phi) is Tensor
@@ -2017,7 +2022,6 @@ class SpecialEllipeincBackward0(TwoEdges):
             m = m._array
         elif type(m) is not ndarray or node._edge1._form[2] is not None:
             m = input_array(node, "m")
-        to_phi, to_m = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = grad * xp.slope_of_ellipeinc(phi, m)
         else:
@@ -2150,6 +2154,7 @@ class SpecialEllipkincBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_phi, to_m = node._edge0, node._edge1
         phi = node.phi
         if (
             type(phi) is Tensor
@@ -2168,7 +2173,6 @@ class SpecialEllipkincBackward0(TwoEdges):
             m = m._array
         elif type(m) is not ndarray or node._edge1._form[2] is not None:
             m = input_array(node, "m")
-        to_phi, to_m = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = grad * xp.slope_of_ellipkinc(phi, m)
         else:
@@ -2247,6 +2251,7 @@ class SpecialElliprcBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y = node._edge0, node._edge1
         x = node.x
         if (
             type(x) is Tensor
@@ -2265,7 +2270,6 @@ class SpecialElliprcBackward0(TwoEdges):
             y = y._array
         elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
-        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * (-xp.special_elliprd(y, y, x) / 6).conjugate()
         else:
@@ -2311,6 +2315,7 @@ class SpecialElliprdBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y, to_z = node._edges
         x = node.x
         if (
             type(x) is Tensor
@@ -2338,7 +2343,6 @@ class SpecialElliprdBackward0(ManyEdges):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
-        to_x, to_y, to_z = node._edges
         if to_x is not None:
             grad_of_x = grad * xp.slope_of_elliprd(x, y, z).conjugate()
         else:
@@ -2392,6 +2396,7 @@ class SpecialElliprfBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y, to_z = node._edges
         x = node.x
         if (
             type(x) is Tensor
@@ -2419,7 +2424,6 @@ class SpecialElliprfBackward0(ManyEdges):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
-        to_x, to_y, to_z = node._edges
         if to_x is not None:
             grad_of_x = grad * (-xp.special_elliprd(y, z, x) / 6).conjugate()
         else:
@@ -2473,6 +2477,7 @@ class SpecialElliprgBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y, to_z = node._edges
         x = node.x
         if (
             type(x) is Tensor
@@ -2500,7 +2505,6 @@ class SpecialElliprgBackward0(ManyEdges):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
-        to_x, to_y, to_z = node._edges
         if to_x is not None:
             grad_of_x = (
                 grad
@@ -2570,6 +2574,7 @@ class SpecialElliprjBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y, to_z, to_p = node._edges
         x = node.x
         if (
             type(x) is Tensor
@@ -2609,7 +2614,6 @@ class SpecialElliprjBackward0(ManyEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_x, to_y, to_z, to_p = node._edges
         if to_p is not None:
             grad_of_p = grad * xp.slope_of_elliprj_last(x, y, z, p, result).conjugate()
         else:
@@ -2704,7 +2708,11 @@ class SpecialErfBackward0(OneEdge):
             z = z._array
         elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
-        results = (grad * (2 / 1.7724538509055159 * xp.exp(-z * z)).conjugate(),)
+        results = (
+            grad * (2 / 1.7724538509055159 * xp.exp(-z * z))
+            if node._form[1] is FLOAT64
+            else grad * (2 / 1.7724538509055159 * xp.exp(-z * z)).conjugate(),
+        )
         if not keep:
             node.z = FREED
         return results
@@ -2743,7 +2751,11 @@ class SpecialErfcBackward0(OneEdge):
             x = x._array
         elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
-        results = (grad * (-2 / 1.7724538509055159 * xp.exp(-x * x)).conjugate(),)
+        results = (
+            grad * (-2 / 1.7724538509055159 * xp.exp(-x * x))
+            if node._form[1] is FLOAT64
+            else grad * (-2 / 1.7724538509055159 * xp.exp(-x * x)).conjugate(),
+        )
         if not keep:
             node.x = FREED
         return results
@@ -2823,7 +2835,11 @@ class SpecialErfcxBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * (2 * x * result - 2 / 1.7724538509055159).conjugate(),)
+        results = (
+            grad * (2 * x * result - 2 / 1.7724538509055159)
+            if node._form[1] is FLOAT64
+            else grad * (2 * x * result - 2 / 1.7724538509055159).conjugate(),
+        )
         if not keep:
             node.x = node.result = FREED
         return results
@@ -2865,7 +2881,11 @@ class SpecialErfiBackward0(OneEdge):
             z = z._array
         elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
-        results = (grad * (2 / 1.7724538509055159 * xp.exp(z * z)).conjugate(),)
+        results = (
+            grad * (2 / 1.7724538509055159 * xp.exp(z * z))
+            if node._form[1] is FLOAT64
+            else grad * (2 / 1.7724538509055159 * xp.exp(z * z)).conjugate(),
+        )
         if not keep:
             node.z = FREED
         return results
@@ -4233,7 +4253,11 @@ class SpecialExp1Backward0(OneEdge):
             z = z._array
         elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
-        results = (grad * (-xp.exp(-z) / z).conjugate(),)
+        results = (
+            grad * (-xp.exp(-z) / z)
+            if node._form[1] is FLOAT64
+            else grad * (-xp.exp(-z) / z).conjugate(),
+        )
         if not keep:
             node.z = FREED
         return results
@@ -4308,7 +4332,11 @@ class SpecialExpiBackward0(OneEdge):
             x = x._array
         elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
-        results = (grad * (xp.exp(x) / x).conjugate(),)
+        results = (
+            grad * (xp.exp(x) / x)
+            if node._form[1] is FLOAT64
+            else grad * (xp.exp(x) / x).conjugate(),
+        )
         if not keep:
             node.x = FREED
         return results
@@ -5147,6 +5175,7 @@ class SpecialGdtrBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_a, to_b, to_x = node._edges
         a = node.a
         if (
             type(a) is Tensor
@@ -5174,7 +5203,6 @@ class SpecialGdtrBackward0(ManyEdges):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
-        to_a, to_b, to_x = node._edges
         if to_a is not None:
             grad_of_a = grad * (x * xp.density_of_gamma(b, a * x))
         else:
@@ -5221,6 +5249,7 @@ class SpecialGdtrcBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_a, to_b, to_x = node._edges
         a = node.a
         if (
             type(a) is Tensor
@@ -5248,7 +5277,6 @@ class SpecialGdtrcBackward0(ManyEdges):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
-        to_a, to_b, to_x = node._edges
         if to_a is not None:
             grad_of_a = grad * (-x * xp.density_of_gamma(b, a * x))
         else:
@@ -5296,6 +5324,7 @@ class SpecialGdtriaBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_p, to_b, to_x = node._edges
         x = node.x
         if (
             type(x) is Tensor
@@ -5308,7 +5337,6 @@ class SpecialGdtriaBackward0(ManyEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_p, to_b, to_x = node._edges
         if to_b is not None:
             grad_of_b = xp.not_implemented("scipy.special.gdtria in b")
         else:
@@ -5368,6 +5396,7 @@ class SpecialGdtrixBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_a, to_b, to_p = node._edges
         a = node.a
         if (
             type(a) is Tensor
@@ -5380,7 +5409,6 @@ class SpecialGdtrixBackward0(ManyEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_a, to_b, to_p = node._edges
         if to_a is not None:
             grad_of_a = grad * (-result / a)
         else:
@@ -5794,6 +5822,7 @@ class SpecialHuberBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_delta, to_r = node._edge0, node._edge1
         delta = node.delta
         if (
             type(delta) is Tensor
@@ -5812,7 +5841,6 @@ class SpecialHuberBackward0(TwoEdges):
             r = r._array
         elif type(r) is not ndarray or node._edge1._form[2] is not None:
             r = input_array(node, "r")
-        to_delta, to_r = node._edge0, node._edge1
         if to_delta is not None:
             grad_of_delta = grad * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta)
         else:
@@ -6347,6 +6375,7 @@ class SpecialInvBoxcoxBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_y, to_lmbda = node._edge0, node._edge1
         lmbda = node.lmbda
         if (
             type(lmbda) is Tensor
@@ -6359,7 +6388,6 @@ class SpecialInvBoxcoxBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_y, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * (
                 -xp.slope_of_boxcox(xp.log(result), lmbda) * result ** (1 - lmbda)
@@ -6413,6 +6441,7 @@ class SpecialInvBoxcox1PBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_y, to_lmbda = node._edge0, node._edge1
         lmbda = node.lmbda
         if (
             type(lmbda) is Tensor
@@ -6425,7 +6454,6 @@ class SpecialInvBoxcox1PBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_y, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * (
                 -xp.slope_of_boxcox(xp.log1p(result), lmbda) * (1 + result) ** (1 - lmbda)
@@ -7522,6 +7550,7 @@ class SpecialKlDivBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y = node._edge0, node._edge1
         x = node.x
         if (
             type(x) is Tensor
@@ -7540,7 +7569,6 @@ class SpecialKlDivBackward0(TwoEdges):
             y = y._array
         elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
-        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.log(x / y)
         else:
@@ -7999,7 +8027,11 @@ class SpecialLogNdtrBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002).conjugate(),)
+        results = (
+            grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002)
+            if node._form[1] is FLOAT64
+            else grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002).conjugate(),
+        )
         if not keep:
             node.x = node.result = FREED
         return results
@@ -9021,6 +9053,7 @@ class SpecialNcfdtrBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_dfn, to_dfd, to_nc, to_f = node._edges
         dfn = node.dfn
         if (
             type(dfn) is Tensor
@@ -9057,7 +9090,6 @@ class SpecialNcfdtrBackward0(ManyEdges):
             f = f._array
         else:
             f = xp.load(node, f, node.f_v)
-        to_dfn, to_dfd, to_nc, to_f = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.ncfdtr in dfd")
         else:
@@ -9115,6 +9147,7 @@ class SpecialNcfdtriBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_dfn, to_dfd, to_nc, to_p = node._edges
         dfn = node.dfn
         if (
             type(dfn) is Tensor
@@ -9145,7 +9178,6 @@ class SpecialNcfdtriBackward0(ManyEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_dfn, to_dfd, to_nc, to_p = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.ncfdtri in dfd")
         else:
@@ -9213,6 +9245,7 @@ class SpecialNcfdtrincBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_dfn, to_dfd, to_p, to_f = node._edges
         dfn = node.dfn
         if (
             type(dfn) is Tensor
@@ -9243,7 +9276,6 @@ class SpecialNcfdtrincBackward0(ManyEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_dfn, to_dfd, to_p, to_f = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.ncfdtrinc in dfd")
         else:
@@ -9452,7 +9484,11 @@ class SpecialNdtrBackward0(OneEdge):
             x = x._array
         elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
-        results = (grad * (xp.exp(-x * x / 2) / 2.5066282746310002).conjugate(),)
+        results = (
+            grad * (xp.exp(-x * x / 2) / 2.5066282746310002)
+            if node._form[1] is FLOAT64
+            else grad * (xp.exp(-x * x / 2) / 2.5066282746310002).conjugate(),
+        )
         if not keep:
             node.x = FREED
         return results
@@ -9575,6 +9611,7 @@ class SpecialNrdtrimnBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_p, to_std, to_x = node._edges
         std = node.std
         if (
             type(std) is Tensor
@@ -9596,7 +9633,6 @@ class SpecialNrdtrimnBackward0(ManyEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_p, to_std, to_x = node._edges
         if to_p is not None:
             grad_of_p = grad * (-2.5066282746310002 * std * xp.exp(((x - result) / std) ** 2 / 2))
         else:
@@ -9657,6 +9693,7 @@ class SpecialNrdtrisdBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_mn, to_p, to_x = node._edges
         mn = node.mn
         if (
             type(mn) is Tensor
@@ -9678,7 +9715,6 @@ class SpecialNrdtrisdBackward0(ManyEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_mn, to_p, to_x = node._edges
         if to_mn is not None:
             grad_of_mn = grad * (-result / (x - mn))
         else:
@@ -10095,6 +10131,7 @@ class SpecialOwensTBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_h, to_a = node._edge0, node._edge1
         h = node.h
         if (
             type(h) is Tensor
@@ -10113,7 +10150,6 @@ class SpecialOwensTBackward0(TwoEdges):
             a = a._array
         elif type(a) is not ndarray or node._edge1._form[2] is not None:
             a = input_array(node, "a")
-        to_h, to_a = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * (
                 xp.exp(-h * h * (1 + a * a) / 2) / (6.283185307179586 * (1 + a * a))
@@ -10544,6 +10580,7 @@ class SpecialPochBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_z, to_m = node._edge0, node._edge1
         z = node.z
         if (
             type(z) is Tensor
@@ -10565,7 +10602,6 @@ class SpecialPochBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_z, to_m = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = grad * (result * xp.special_psi(z + m))
         else:
@@ -10612,6 +10648,7 @@ class SpecialPowm1Backward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y = node._edge0, node._edge1
         x = node.x
         if (
             type(x) is Tensor
@@ -10630,7 +10667,6 @@ class SpecialPowm1Backward0(TwoEdges):
             y = y._array
         elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
-        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.slope_of_base(x, y)
         else:
@@ -11033,6 +11069,7 @@ class SpecialPseudoHuberBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_delta, to_r = node._edge0, node._edge1
         delta = node.delta
         if (
             type(delta) is Tensor
@@ -11051,7 +11088,6 @@ class SpecialPseudoHuberBackward0(TwoEdges):
             r = r._array
         elif type(r) is not ndarray or node._edge1._form[2] is not None:
             r = input_array(node, "r")
-        to_delta, to_r = node._edge0, node._edge1
         if to_delta is not None:
             result = node.result
             if type(result) is not ndarray or node._form[2] is not None:
@@ -11177,6 +11213,7 @@ class SpecialRelEntrBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y = node._edge0, node._edge1
         x = node.x
         if (
             type(x) is Tensor
@@ -11195,7 +11232,6 @@ class SpecialRelEntrBackward0(TwoEdges):
             y = y._array
         elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
-        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * (xp.log(x / y) + 1)
         else:
@@ -12588,6 +12624,7 @@ class SpecialTklmbdaBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_lmbda = node._edge0, node._edge1
         lmbda = node.lmbda
         if (
             type(lmbda) is Tensor
@@ -12600,7 +12637,6 @@ class SpecialTklmbdaBackward0(TwoEdges):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_tklmbda(lmbda, result, True)
         else:
@@ -12662,6 +12698,7 @@ class SpecialVoigtProfileBackward0(ManyEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_sigma, to_gamma = node._edges
         x = node.x
         if (
             type(x) is Tensor
@@ -12689,7 +12726,6 @@ class SpecialVoigtProfileBackward0(ManyEdges):
             gamma = gamma._array
         else:
             gamma = xp.load(node, gamma, node.gamma_v)
-        to_x, to_sigma, to_gamma = node._edges
         if to_gamma is not None:
             grad_of_gamma = grad * (
                 -xp.imag(xp.slope_of_voigt(x, sigma, gamma))
@@ -12861,7 +12897,11 @@ class SpecialWrightomegaBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * (result / (1 + result)).conjugate(),)
+        results = (
+            grad * (result / (1 + result))
+            if node._form[1] is FLOAT64
+            else grad * (result / (1 + result)).conjugate(),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -12900,6 +12940,7 @@ class SpecialXlog1PyBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y = node._edge0, node._edge1
         x = node.x
         if (
             type(x) is Tensor
@@ -12918,7 +12959,6 @@ class SpecialXlog1PyBackward0(TwoEdges):
             y = y._array
         elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
-        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.log1p(xp.where((x == 0) & (y == -1), 0, y)).conjugate()
         else:
@@ -12962,6 +13002,7 @@ class SpecialXlogyBackward0(TwoEdges):
         )
 
     def run(node, xp, grad, keep):
+        to_x, to_y = node._edge0, node._edge1
         x = node.x
         if (
             type(x) is Tensor
@@ -12980,7 +13021,6 @@ class SpecialXlogyBackward0(TwoEdges):
             y = y._array
         elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
-        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.log(xp.where((x == 0) & (y == 0), 1, y)).conjugate()
         else:

@@ -115,7 +115,7 @@ def _call(op: Emitted, *, recording: bool = False) -> str:
 
 
 def _arithmetic(op: Emitted, texts: list[str]) -> str:
-    """The call of a NumPy function, with another way for two arrays of which one is large."""
+    """The call of a NumPy function, with another way for two arrays of unlike or large size."""
     kernel, arrays = op.function.dispatch["CPU"], list(map(_array, op.tensors))
     function, passed = array_function(kernel), ", ".join(texts)
     call = f"{function}({passed})"
@@ -123,9 +123,11 @@ def _arithmetic(op: Emitted, texts: list[str]) -> str:
         return call
     a, b = texts  # either may be a Python number; both are read once, which is quicker
     are_arrays = f"type(first_array := {a}) is type(second_array := {b}) is ndarray"
-    is_large = f"{are_arrays} and (first_array.size > WIDE or second_array.size > WIDE)"
+    is_common = "first_array.size == second_array.size <= WIDE"
+    have_axes = "first_array.ndim and second_array.ndim"
     both = "first_array, second_array"
-    return f"combine({function}, {both}) if {is_large} else {function}({both})"
+    is_other = f"{are_arrays} and not {is_common} and {have_axes}"
+    return f"combine({function}, {both}) if {is_other} else {function}({both})"
 
 
 def _wrapped(op: Emitted, call: str) -> str:

@@ -32,6 +32,7 @@ __all__ = [
 _MOST_SLOTS = 2  # the classes of nodes with edges in slots
 # Each with what sums the gradient first, where that is all that is wanted of the product.
 _PRODUCTS = {"matmul_to_first": "first_factor_to", "matmul_to_second": "second_factor_to"}
+_IS_REAL = "node._form[1] is FLOAT64"
 _KEEP_DTYPE = {"conj", "cos", "cosh", "exp", "sin", "sinh"}
 
 
@@ -138,17 +139,23 @@ def emit_run(op: Emitted, saved: list[SavedAttribute], tensors: list[str]) -> st
     names = [a.name for a in op.differentiable]
     guarded = {s.name: guard_of(op, s) for s in saved if s.name in tensors}
     lines = ["def run(node, xp, grad, keep):"]
+    if len(names) > 1:
+        lines.append(f"    {', '.join(f'to_{name}' for name in names)} = {edges_text(op)}")
+        if any(_is_repeated(op, attribute) for attribute in saved):
+            lines.append("    form = node._form")
     for attribute in saved:
         if not guarded.get(attribute.name):
             lines += map(indent, _load(op, attribute))
     if len(names) == 1:
-        formula = _on_arrays(op.derivatives[0].formula, op.of_numpy)
+        formula = _on_arrays(op, op.derivatives[0].formula)
         results = f"({formula},)"
     else:
-        lines.append(f"    {', '.join(f'to_{name}' for name in names)} = {edges_text(op)}")
-        lines += map(indent, _square(op, saved))
+        formulas = _square(op, saved)
         for derivative in op.derivatives:
-            lines += map(indent, _gradient(op, derivative, saved, guarded))
+            formulas += _gradient(op, derivative, saved, guarded)
+        if any("is_few" in line for line in formulas):
+            lines.append("    is_few = grad.size < PRODUCT")
+        lines += map(indent, formulas)
         missing = set(names) - {name for d in op.derivatives for name in d.var_names}
         results = tuple_text(["None" if n in missing else f"grad_of_{n}" for n in names])
     if not tensors:
@@ -161,31 +168,50 @@ def emit_run(op: Emitted, saved: list[SavedAttribute], tensors: list[str]) -> st
     return "\n".join(lines) + "\n"
 
 
+def _is_repeated(op: Emitted, attribute: SavedAttribute) -> bool:
+    """Whether a saved operand may have another shape than the result, for arithmetic alone."""
+    return arity_of(op) == _MOST_SLOTS and is_alike(op) and place_of(op, attribute) is not None
+
+
 class _OnArrays(ast.NodeTransformer):
-    def __init__(self, of_numpy: Mapping[str, str]):
+    def __init__(self, of_numpy: Mapping[str, str], is_real: bool = False):
         self.of_numpy = of_numpy
+        self.is_real = is_real
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if not isinstance(node.func, ast.Name):
             return node
         if node.func.id == "conj":
+            if self.is_real:
+                return node.args[0]
             return ast.Call(ast.Attribute(node.args[0], "conjugate", ast.Load()), [], [])
         if node.func.id in self.of_numpy:
             node.func.id = f"np_{self.of_numpy[node.func.id]}"
         return node
 
 
-def _on_arrays(formula: str, of_numpy: Mapping[str, str]) -> str:
-    """A formula for arrays and numbers, whose own method returns what is real as it is.
+def _on_arrays(op: Emitted, formula: str) -> str:
+    """A formula for arrays and numbers; for real ones without a call that returns them as they are.
+
+    A result of arithmetic is real only if its operands are.
+    """
+    text = _by_numpy(formula, op.of_numpy)
+    if "conj(" not in formula or not is_alike(op) or not arity_of(op):
+        return text
+    return f"{_by_numpy(formula, op.of_numpy, is_real=True)} if {_IS_REAL} else {text}"
+
+
+def _by_numpy(formula: str, of_numpy: Mapping[str, str], is_real: bool = False) -> str:
+    """A formula for arrays and numbers, whose own method is their conjugate.
 
     Operators that are functions of NumPy are these themselves. The gradient of a slice is left a
     part; the engine puts it where it belongs.
 
-    >>> _on_arrays("grad * conj(sin(self)) + zeros_like(self)", {"sin": "sin"})
+    >>> _by_numpy("grad * conj(sin(self)) + zeros_like(self)", {"sin": "sin"})
     'grad * np_sin(self).conjugate() + xp.zeros_like(self)'
     """
-    tree = _OnArrays(of_numpy).visit(ast.parse(formula, mode="eval"))
+    tree = _OnArrays(of_numpy, is_real).visit(ast.parse(formula, mode="eval"))
     if isinstance(tree.body, ast.Call) and ast.unparse(tree.body.func) == "getitem_backward":
         tree.body.func = ast.Name("Part", ast.Load())
         return ast.unparse(tree)
@@ -199,7 +225,7 @@ def _gradient(
     guarded: dict[str, str | None],
 ) -> list[str]:
     """Lines for one formula, with the values that only it reads."""
-    formula = _on_arrays(derivative.formula, op.of_numpy)
+    formula = _on_arrays(op, derivative.formula)
     names = derivative.var_names
     if "elementwise" in op.function.tags and len(names) == 1:
         formula = _summed(formula, f"to_{names[0]}")
@@ -232,9 +258,10 @@ def _summed(formula: str, target: str) -> str:
     fits = f"grad.shape == {target}._form[0]"
     if formula == "-grad":
         return f"-(grad if {fits} else xp.grad_to(grad, {target}))"
-    factor = formula.removeprefix("grad * ")
+    factor = formula.rpartition(" else ")[2].removeprefix("grad * ")
     if factor != formula and factor.removesuffix(".conjugate()").isidentifier():
-        return f"{formula} if grad.size < PRODUCT else xp.product_to(grad, {factor}, {target})"
+        few = f"({formula})" if " else " in formula else formula
+        return f"{few} if is_few else xp.product_to(grad, {factor}, {target})"
     return formula
 
 
@@ -263,8 +290,8 @@ def _square(op: Emitted, saved: list[SavedAttribute]) -> list[str]:
     return [
         "if to_self is to_other is not None and node.self is node.other:",
         *(indent(line) for s in saved if s.name == "self" for line in _load(op, s)),
-        "    if grad.size < PRODUCT:",
-        "        both = grad * self.conjugate()",
+        "    if is_few:",
+        f"        both = {_on_arrays(op, 'grad * conj(self)')}",
         "        both += both",
         "    else:",
         "        both = xp.twice_product(grad, self.conjugate())",
@@ -291,12 +318,23 @@ def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
         "else:",
         f"    {name} = xp.load(node, {name}, node.{name}_v)",
     ]
+    first = []
     if place is not None:
+        is_changed = f"{edge_text(op, place)}._form[2] is not None"
+        if _is_repeated(op, attribute):
+            # Two nodes share a form only if nobody counts versions. A single element is combined
+            # with an array sooner without its axes.
+            edge = f"to_{op.differentiable[place].name}"
+            first = [f"differs = {edge} is not None and {edge}._form is not form"]
+            is_changed = f"(differs and {edge}._form[2] is not None)"
         otherwise = [
-            f"elif type({name}) is not ndarray or {edge_text(op, place)}._form[2] is not None:",
+            f"elif type({name}) is not ndarray or {is_changed}:",
             f'    {name} = input_array(node, "{name}")',
         ]
+        if first:
+            otherwise += ["if differs:", f"    {name} = number_in({name}, grad.ndim)"]
     return [
+        *first,
         f"{name} = node.{name}",
         f"if (type({name}) is Tensor",
         f"    and ({name}._counter is None or {name}._counter[0] == node.{name}_v)",
