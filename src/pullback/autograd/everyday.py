@@ -16,7 +16,7 @@ import numpy as np
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.buffers import Buffers
-from pullback.autograd.engine import GraphTask
+from pullback.autograd.engine import GraphTask, Progress
 from pullback.autograd.level import process_levels
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import Node, later_threads
@@ -80,7 +80,7 @@ def run_everyday(
         waiting, leaves = left
         if waiting:
             rest = tasks[0] if tasks else _begin(tasks, root, keep, wanted, needed)
-            rest.run_openly(None, lambda progress=(waiting, buffers, owned): progress)
+            rest.run_openly(None, partial(_so_far, waiting, buffers, owned))
         elif wanted is None:
             for leaf in leaves:
                 leaf.accumulate(arrays, buffers[leaf], leaf in owned)
@@ -129,6 +129,11 @@ def _begin(
         task.needed = needed
     tasks.append(task)
     return task
+
+
+def _so_far(*progress: Any) -> Progress:
+    """What a lambda would say, whose variables every pass would have to share with it."""
+    return progress
 
 
 def _announce(tasks: list[GraphTask], *everyday: Any) -> None:
