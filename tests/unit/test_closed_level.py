@@ -292,6 +292,19 @@ def test_writes_by_code_of_the_users():
         np.testing.assert_allclose(pb.hessian(f)(X, write) @ V, wanted, rtol=1e-12)
 
 
+def test_a_write_of_another_thread():
+    def f(x, factor):
+        y = x / (x * x + 1.0)
+        z = y + 1.0
+        thread = threading.Thread(target=lambda: y.detach().mul_(factor))
+        thread.start()
+        thread.join()
+        return (z * z).sum()
+
+    np.testing.assert_allclose(pb.hvp(f)(X, 3.0, V), pb.hvp(f)(X, 1.0, V), rtol=1e-12)
+    np.testing.assert_allclose(pb.hessian(f)(X, 3.0), pb.hessian(f)(X, 1.0), rtol=1e-12)
+
+
 def filled_one_by_one(x, count=30):
     y = pb.zeros(count)
     for place in range(count):

@@ -167,7 +167,9 @@ class ClosedLevel(TransformLevel):
             for number, tangent in enumerate(_tangents_of_all(self, rule.formula, values, result)):
                 tangents[edge_to(node, number)] = tangent
             return
-        shape, dtype, _ = node._form
+        shape, dtype, rare = node._form
+        if rare is not None and _is_written(rare):  # where nobody could tell the level of it
+            raise KeyError(node)
         if (  # as it nearly always is
             type(found) is _ndarray
             and found.base is None
@@ -180,6 +182,12 @@ class ClosedLevel(TransformLevel):
             tangents[node] = found
         else:
             tangents[node] = _beside(result, found, (first, second))
+
+
+def _is_written(rare: Any) -> bool:
+    """Whether the result of a node has been written to, by what is rare of the node."""
+    counter = rare if type(rare) is list else rare.counters.get(0)
+    return counter is not None and counter[0] > 0
 
 
 def _tangents_of_all(
