@@ -169,7 +169,8 @@ def _saves_constants(node: Node) -> bool:
 def _is_constant(value: Any) -> bool:
     """Whether something that a node has saved has no tangent; bare arrays are results of nodes."""
     if type(value) is Tensor:
-        return type(value._array) is _ndarray and value._edge is None and not value._flags & EDGED
+        edge = edge_of(value) if value._flags & EDGED else value._edge
+        return edge is None and not isinstance(value._array, Payload)
     if type(value) is tuple:
         return all(map(_is_constant, value))
     return value is None

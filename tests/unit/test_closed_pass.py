@@ -1,0 +1,27 @@
+"""The backward pass for second derivatives: which nodes have nothing that changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.autograd import closed_pass
+
+
+@pytest.mark.parametrize("constant", [2.0, 3, pb.ones((2, 3))[0], pb.ones(3), pb.tensor(2.0)])
+def test_numbers_and_views_are_constants_like_others(constant, monkeypatch):
+    kinds = {}
+    find = closed_pass._kinds
+
+    def seen(level, inputs):
+        for rule, *_ in level.notes.values():
+            rule.steady.clear()  # what has been found out before
+        kinds.update(find(level, inputs))
+        return kinds
+
+    monkeypatch.setattr(closed_pass, "_kinds", seen)
+    found = pb.hvp(lambda x: pb.exp(x * constant).sum())(np.zeros(3), np.ones(3))
+    factor = constant.numpy() if isinstance(constant, pb.Tensor) else constant
+    np.testing.assert_allclose(found, np.ones(3) * factor**2)
+    assert [kind for node, kind in kinds.items() if node.name() == "MulBackward0"] == [True]
