@@ -83,5 +83,6 @@ WORKLOADS = (
         {"n": 1000, "d": 30},
         {"n": 12, "d": 3},
         task="functional_hvp",
+        target=Target(0.4, 0.3),
     ),
 )
