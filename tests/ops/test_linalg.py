@@ -308,3 +308,16 @@ def test_eigenvalues_are_complex_unless_numpy_asks():
     stack = pb.stack([a.detach(), turn])
     with pb.no_grad():
         assert pb.func.vmap(pb.linalg.eigvals)(stack).dtype == complex
+
+
+def test_a_number_is_no_vector_and_has_no_axis():
+    x = pb.tensor([1.0, 2.0, 3.0])
+    for vector in (x, x.clone().requires_grad_()):
+        with pytest.raises(ValueError, match=r"shapes \(3,\) and \(\) need length 3"):
+            pb.linalg.cross(vector, 2.0)
+        with pytest.raises(ValueError, match=r"shapes \(\) and \(3,\) need length 3"):
+            pb.linalg.cross(2.0, vector)
+        with pytest.raises(ValueError, match="take_along_axis"):
+            pb.take_along_axis(vector, 1, 0)
+    with pytest.raises(ValueError, match="take_along_axis: axis 0 is out of bounds"):
+        pb.take_along_axis(3.0, pb.tensor([0, 1]), 0)

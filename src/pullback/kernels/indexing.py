@@ -243,7 +243,7 @@ def _grid(lengths: Sequence[int], axis: int, indices: Array) -> tuple[Any, ...]:
 
 def take_along_axis(x: Array, indices: Array, axis: int | None = -1) -> Array:
     """One element for each index."""
-    return np.take_along_axis(x, indices, axis)
+    return np.take_along_axis(np.asarray(x), np.asarray(indices), axis)
 
 
 def put_along_axis(

@@ -141,6 +141,8 @@ def einsum(subscripts: str, operands: Sequence[Array], *, optimize: bool = False
 
 def cross(a: Array, b: Array, *, axis: int = -1) -> Array:
     """The cross product of vectors with three components."""
+    if type(a) is not np.ndarray or type(b) is not np.ndarray:
+        a, b = np.asarray(a), np.asarray(b)  # a Python number, which is no vector either
     if a.shape == b.shape == (3,) and (axis == 0 or axis == -1):
         # Numbers are multiplied several times as fast as arrays of one element, Python's fastest.
         is_double = a.dtype is b.dtype is _FLOAT64
