@@ -42,7 +42,7 @@ def leaving_kernel(kernel: _Function) -> _Function:
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        closed_level().is_left = True
+        closed_level().leave()
         return kernel(*args, **kwargs)
 
     return call

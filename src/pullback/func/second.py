@@ -113,7 +113,7 @@ def _run(
         if found is not None:
             return value, [fresh(array) for array in found]
         if edge is not None and not level.is_left and _has_hooks(edge):
-            level.is_left = True
+            level.leave()
         if edge is None or level.is_left or vectors is None:
             return None
         found = _pulled_twice(value, vectors, inputs)
@@ -154,7 +154,7 @@ def _products(edge: Edge, inputs: list[_Input], level: ClosedLevel) -> list[Any]
     try:
         found = run_for_tangents(edge, level, [made.node for made in inputs])
     except HooksError:
-        level.is_left = True
+        level.leave()
         return None
     return None if found is None else _owned(found, inputs)
 
