@@ -18,18 +18,22 @@ from benchmarks.harness.pool import Pool, Worker
 from benchmarks.peers import REFERENCE
 from benchmarks.workloads.base import Workload
 
-PATIENCE = 3  # a peer whose runs are long gets so many times its share, but at least one sample
+PATIENCE = 3  # a peer whose runs are long gets so many times its share
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Seconds for one peer and one workload, and in how many visits."""
+    """Seconds for one peer and one workload, and in how many visits.
+
+    A peer whose runs are long may not get so far, but it gets the `fewest` visits.
+    """
 
     seconds: float
     rounds: int
+    fewest: int = 1
 
 
-FULL = Effort(seconds=2.0, rounds=12)
+FULL = Effort(seconds=2.0, rounds=12, fewest=3)
 QUICK = Effort(seconds=0.12, rounds=3)
 
 
@@ -80,9 +84,9 @@ def measure(workload: Workload, pool: Pool, effort: Effort, *, small: bool = Fal
         return outcome  # nothing to compare with
     times: dict[str, list[float]] = {name: [] for name in ready}
     spent = dict.fromkeys(ready, 0.0)
-    for _ in range(effort.rounds):
+    for visit in range(effort.rounds):
         for name, worker in list(ready.items()):
-            if spent[name] >= PATIENCE * effort.seconds:
+            if visit >= effort.fewest and spent[name] >= PATIENCE * effort.seconds:
                 continue
             start = time.perf_counter()
             reply = worker.ask("sample", seconds=effort.seconds / effort.rounds)

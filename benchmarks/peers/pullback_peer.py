@@ -13,6 +13,7 @@ from benchmarks.peers.base import Run
 from benchmarks.peers.namespaces import SHARED, loop
 from benchmarks.peers.tensor_peer import TensorPeer
 from benchmarks.workloads.base import Array, Problem
+from pullback.library import define_op
 
 
 def conv2d(x: Any, w: Any, b: Any) -> Any:
@@ -40,6 +41,15 @@ class PullbackPeer(TensorPeer):
             copy=pb.clone,
             scan=loop,
             custom_tanh=self.custom_tanh(),
+            formula_tanh=define_op(
+                "bench::formula_tanh(Tensor self) -> Tensor",
+                kernel=np.tanh,
+                derivatives={
+                    "self": "grad * (1.0 - conj(result * result))",
+                    "result": "auto_element_wise",
+                },
+                tags=["elementwise"],
+            ),
             numpy_sin=np.sin,
         )
 

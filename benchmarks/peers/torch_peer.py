@@ -33,6 +33,7 @@ class TorchPeer(TensorPeer):
 
     def __init__(self) -> None:
         torch.set_num_threads(threads())
+        custom_tanh = self.custom_tanh()
         self.xp = SimpleNamespace(
             **SAME,
             cross=torch.linalg.cross,
@@ -44,7 +45,8 @@ class TorchPeer(TensorPeer):
             set_row=set_row,
             copy=torch.clone,
             scan=loop,
-            custom_tanh=self.custom_tanh(),
+            custom_tanh=custom_tanh,
+            formula_tanh=custom_tanh,
             numpy_sin=torch.sin,  # np.sin refuses tensors that require grad
         )
 

@@ -11,13 +11,14 @@ from benchmarks.workloads.base import Array, Arrays, Problem, Workload, generato
 CALLS = 10
 
 
-def custom(n: int) -> Problem:
+def custom(n: int, name: str) -> Problem:
     """The user's operator is tanh, with its gradient, by the peer's way to define operators."""
 
     def fn(xp: Any, params: Any, consts: Any) -> Any:  # noqa: ARG001
         (x,) = params
+        operator = getattr(xp, name)
         for _ in range(CALLS):
-            x = xp.custom_tanh(x)
+            x = operator(x)
         return xp.sum(x)
 
     def hand(params: Arrays, consts: Arrays) -> list[Array]:  # noqa: ARG001
@@ -58,10 +59,18 @@ def numpy_function(n: int) -> Problem:
 WORKLOADS = (
     Workload(
         "custom_op_call",
-        "10 calls of an operator of the user's own, on 8 elements",
+        "10 calls of an operator of the user's own, its rules on tensors where the peer has any",
         custom,
-        {"n": 8},
-        {"n": 3},
+        {"n": 8, "name": "custom_tanh"},
+        {"n": 3, "name": "custom_tanh"},
+        is_small=True,
+    ),
+    Workload(
+        "formula_op_call",
+        "the same, with its rules on arrays where the peer can do that (define_op)",
+        custom,
+        {"n": 8, "name": "formula_tanh"},
+        {"n": 3, "name": "formula_tanh"},
         is_small=True,
     ),
     Workload(
