@@ -13,9 +13,7 @@ that meets one is given up: everything that the notes say is known to be whole, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from itertools import takewhile
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -32,10 +30,9 @@ from pullback.tensor.levels import next_serial
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["ClosedLevel", "Note", "Rule", "closed_level", "raw"]
+__all__ = ["ClosedLevel", "Note", "Rule", "raw"]
 
 _ndarray = np.ndarray
-_by_number = attrgetter("_seq")
 
 
 class Rule:
@@ -64,9 +61,6 @@ class Rule:
 
 Note = tuple[Rule, Any, Any]  # with the arguments, and the result or results
 
-_current: ContextVar[ClosedLevel] = ContextVar("pullback_closed_level")
-closed_level = _current.get  # that of this thread, which is in one
-
 
 class ClosedLevel(TransformLevel):
     """A transform of reverse mode that takes notes.
@@ -91,7 +85,6 @@ class ClosedLevel(TransformLevel):
         self.tangents: dict[Any, Any] = {}
         self.is_left = False
         self._settled: Node | None = None  # the last node that had a tangent before a write
-        _current.set(self)  # what is there afterwards nobody reads
 
     def end(self) -> None:
         """Lets go of the tangents, and of what they would be computed from."""
@@ -127,46 +120,47 @@ class ClosedLevel(TransformLevel):
     def tangent(self, edge: Any) -> Any:
         """The tangent of a result; a KeyError where nobody has noted how to compute it."""
         tangents = self.tangents
-        found = tangents.get(edge)
-        if found is not None:
-            return found
-        wanted = [edge.node if type(edge) is Output else edge]
-        seen, notes = set(wanted), self.notes
-        for node in wanted:  # which grows
-            if node not in notes:
-                raise KeyError(node)
-            arity = node._arity
-            edges = (node._edge0,) if arity == 1 else node._edges
-            for source in edges:
-                if source is None or source in tangents:
-                    continue
-                if type(source) is Output:
-                    source = source.node
-                if source not in seen:
-                    seen.add(source)
-                    wanted.append(source)
-        wanted.sort(key=_by_number)  # as recorded, so that sources come first
-        for node in wanted:
-            self._compute(node)
+        if edge not in tangents:
+            wanted = [edge]
+            while wanted:  # in turns, because recursion would be too deep for long chains
+                last = wanted[-1]
+                sources = None if last in tangents else self._compute(last)
+                if sources is None:
+                    wanted.pop()
+                else:
+                    wanted.extend(sources)
         return tangents[edge]
 
-    def _compute(self, node: Any) -> None:
-        """Computes the tangent of a node's result from those of its arguments."""
+    def _compute(self, edge: Any) -> Sequence[Any] | None:
+        """Computes the tangent of a result; or returns arguments whose tangents it takes first."""
         tangents = self.tangents
+        node = edge.node if type(edge) is Output else edge
         rule, values, result = self.notes[node]
         second = None
         if rule.tensors == 1:
-            first = tangents[node._edge0]
+            source = node._edge0
+            if source not in tangents:
+                return (source,)
+            first = tangents[source]
             found = rule.jvp(self.xp, *values, first, result)
         elif rule.tensors == 2:
             to_first, to_second = node._edge0, node._edge1
+            if to_first is not None and to_first not in tangents:
+                return (to_first,)
+            if to_second is not None and to_second not in tangents:
+                return (to_second,)
             first = None if to_first is None else tangents[to_first]
             second = None if to_second is None else tangents[to_second]
             found = rule.jvp(self.xp, *values, first, second, result)
         else:
+            sources = [each for each in node._edges if each is not None and each not in tangents]
+            if sources:
+                return sources
             for number, tangent in enumerate(_tangents_of_all(self, rule.formula, values, result)):
                 tangents[edge_to(node, number)] = tangent
-            return
+            if edge not in tangents:  # else it would be asked for again and again
+                raise KeyError(edge)
+            return None
         shape, dtype, rare = node._form
         if rare is not None and _is_written(rare):  # where nobody could tell the level of it
             raise KeyError(node)
@@ -182,6 +176,7 @@ class ClosedLevel(TransformLevel):
             tangents[node] = found
         else:
             tangents[node] = _beside(result, found, (first, second))
+        return None
 
 
 def _is_written(rare: Any) -> bool:

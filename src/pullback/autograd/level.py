@@ -13,6 +13,7 @@ captured tensor is refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
@@ -39,6 +40,7 @@ __all__ = [
     "ProcessLevel",
     "TransformLevel",
     "check_capture",
+    "current_level",
     "forbid_in_transform",
     "has_transform_since",
     "in_forward_mode",
@@ -49,6 +51,7 @@ __all__ = [
 ]
 
 _current: ContextVar[TransformLevel | None] = ContextVar("pullback_level", default=None)
+current_level: Callable[[], Any] = _current.get
 process_levels: list[Level] = []  # the level of forward_ad, if one is active
 
 
@@ -143,6 +146,11 @@ class TransformLevel(Level):
         _current.set(self._outer)
         birthplace.set(self._birthplace)
         self.end()
+
+    @property
+    def notes(self) -> Any:
+        """Where what happens inside is noted: those of a closed level around this one."""
+        return None if self._outer is None else self._outer.notes
 
     def settle(self) -> None:
         """Called before a write to memory that tangents may still have to be computed from."""

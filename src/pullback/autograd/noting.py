@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.closed_level import Rule, closed_level, raw
+from pullback.autograd.closed_level import Rule, raw
 from pullback.autograd.forward_formula import ForwardFormula
+from pullback.autograd.level import current_level, leave_notes
 from pullback.autograd.node import Node, node_of
 from pullback.tensor.meta import View
 
@@ -42,7 +43,7 @@ def leaving_kernel(kernel: _Function) -> _Function:
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        closed_level().leave()
+        leave_notes()
         return kernel(*args, **kwargs)
 
     return call
@@ -53,7 +54,7 @@ _NOTE_FIRST = """def call(self{parameters}):
     pb_output = pb_record(self{passed})
     pb_node = pb_output._edge
     if pb_node is not None:  # integers have no tangent
-        pb_closed_level().notes[pb_node] = pb_rule, (self._array{values}), pb_output._array
+        pb_current_level().notes[pb_node] = pb_rule, (self._array{values}), pb_output._array
     return pb_output
 """
 
@@ -71,7 +72,7 @@ def _note_first(record: _Function, rule: Rule) -> _Function:
     source = _NOTE_FIRST.format(**{key: ", ".join(["", *text]) for key, text in texts.items()})
     space: dict[str, Any] = {
         "pb_record": record,
-        "pb_closed_level": closed_level,
+        "pb_current_level": current_level,
         "pb_rule": rule,
     }
     exec(compile(source, f"<noting {made.__name__}>", "exec"), space)
@@ -87,7 +88,7 @@ def _note_two(record: _Function, rule: Rule) -> _Function:
         output = record(self, other)
         node = output._edge
         if node is not None:
-            closed_level().notes[node] = rule, (self._array, other._array), output._array
+            current_level().notes[node] = rule, (self._array, other._array), output._array
         return output
 
     return call
@@ -100,7 +101,7 @@ def _note_any(record: _Function, rule: Rule) -> _Function:
         results = record(*args, **kwargs)
         node = _node_of(results)
         if node is not None:
-            closed_level().notes[node] = rule, [*args, *kwargs.values()], raw(results)
+            current_level().notes[node] = rule, [*args, *kwargs.values()], raw(results)
         return results
 
     return call
