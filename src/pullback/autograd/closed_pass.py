@@ -16,46 +16,37 @@ from pullback.autograd.buffers import Buffers, fitted, receive
 from pullback.autograd.closed_level import ClosedLevel
 from pullback.autograd.dual_numbers import Dual, Duals
 from pullback.autograd.namespaces import Namespace, arrays
-from pullback.autograd.node import Edge, HookLists, Node, ends_of, node_of, output_of
+from pullback.autograd.node import Edge, HookLists, Node, ends_of, node_of
 from pullback.autograd.part import Part
 from pullback.autograd.rows import DeclinedError, Rows, rows
-from pullback.autograd.summed import begin_whole, end_whole
 from pullback.autograd.view import EDGED, edge_of
 from pullback.kernels.quiet import begin_quiet, end_quiet
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["HooksError", "run_for_tangents"]
+__all__ = ["run_for_tangents"]
 
 _ndarray = np.ndarray
-_UNKNOWN: Any = object()
-
-
-class HooksError(Exception):
-    """A pass that would have to call hooks."""
 
 
 def run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) -> Buffers | None:
     """The tangents of the gradients that arrive at the inputs of a closed level, from one result.
 
     The level has noted every node in the order of recording, so nobody has to look for the next
-    one, and the graph dies with the function's result, so nothing is released.
-    Raises ``HooksError`` where there are hooks, which nobody has called.
+    one, and the graph dies with the function's result, so nothing is released. None where that
+    cannot be done: then nobody has called anything of the user's.
 
     A node is *steady* if nothing that it has saved has a tangent: then its formula, which is
     linear, does to the tangent of a gradient what it does to the gradient, for rows and arrays
     alike. It is *straight* if everything behind it is steady too: then only the tangent of its
     gradient matters to the inputs', and it gets that instead of the gradient, or nothing.
     """
-    quiet, whole = begin_quiet(), begin_whole()
+    quiet = begin_quiet()
     try:
         return _run_for_tangents(root, level, inputs)
-    except HooksError:
-        raise
     except Exception:  # whatever it is: other ways have it too, and tell it in their own words
         return None
     finally:
-        end_whole(whole)
         end_quiet(quiet)
 
 
@@ -63,20 +54,20 @@ def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) ->
     """The pass itself, through all nodes but those of the inputs."""
     xp = _NotedDuals(level)
     kinds = _kinds(level, inputs)
-    kind_of = kinds.get
     buffers: Buffers = {}
-    arrived, pop = buffers.get, buffers.pop
+    pop = buffers.pop
+    has_rows = level.xp is not arrays
     _begin(buffers, root, kinds)
     for node, is_straight in islice(reversed(kinds.items()), len(kinds) - len(inputs)):
         rare = node._form[2]
         if rare is not None and type(rare) is HookLists and not rare.are_empty:
-            raise HooksError  # also of a node that is left out
+            raise DeclinedError("hooks")  # also of a node that is left out
         grad = pop(node, None)
         if grad is None:
             continue
         if is_straight is None or type(grad) is Dual:
             results = node.backward(xp, grad) if node._outputs == 1 else node.backward(xp, *grad)
-        elif type(grad) is Rows:
+        elif has_rows and type(grad) is Rows:
             results = node.backward(rows, grad)
         else:
             results = node.run(arrays, grad, True)
@@ -91,11 +82,10 @@ def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) ->
         for target, part in pairs:
             if part is None or target is None:
                 continue
-            goes_straight = kind_of(target, _UNKNOWN)
-            if goes_straight is _UNKNOWN:
-                goes_straight = None
-                if node_of(target) not in kinds:
-                    raise DeclinedError("a node that the level does not know")
+            try:
+                goes_straight = kinds[target]
+            except KeyError:  # a further output; or a node that the level does not know
+                goes_straight = kinds[node_of(target)]
             shown = part
             if type(part) is Dual:
                 shown = part.tangent
@@ -103,18 +93,17 @@ def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) ->
                     part = shown
             elif goes_straight and not is_straight:
                 continue  # a gradient without a tangent
-            wanted = target._form
-            if shown.dtype is not wanted[1] or shown.shape != wanted[0]:
+            shape, dtype, _ = target._form
+            if shown.dtype is not dtype or shown.shape != shape:
                 target, number = ends_of(target)
                 part = _fitted(xp, node, target, number, part)
                 if target._outputs != 1:
                     receive(buffers, target, number, part)
                     continue
-            held = arrived(target)
-            buffers[target] = part if held is None else held + part
+            buffers[target] = buffers[target] + part if target in buffers else part
     for leaf in inputs:
         if leaf.is_watched:  # type: ignore[attr-defined]
-            raise HooksError
+            raise DeclinedError("hooks")
     return buffers
 
 
@@ -124,11 +113,11 @@ def _begin(buffers: Buffers, root: Edge, kinds: dict[Any, bool | None]) -> None:
     assert node is not None
     if kinds[node]:
         return  # nothing that arrives there has a tangent
-    seed = arrays.seed(*output_of(node, number))
+    shape, dtype, _ = node._form
     if node._outputs == 1:
-        buffers[node] = seed
+        buffers[node] = arrays.seed(shape, dtype)
     else:
-        receive(buffers, node, number, seed)
+        receive(buffers, node, number, arrays.seed(shape[number], dtype[number]))
 
 
 def _kinds(level: ClosedLevel, inputs: Sequence[Node]) -> dict[Any, bool | None]:

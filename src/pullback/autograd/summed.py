@@ -11,47 +11,27 @@ passes for a gradient of full size to which others can be added.
 
 from __future__ import annotations
 
-from threading import local
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullback.autograd.node import HookLists, Node, Output
+from pullback.dispatch.modes import NOTES, get_state
 from pullback.errors import AutogradError
 from pullback.kernels.broadcasting import axes_to
 
-__all__ = ["Summed", "begin_whole", "end_whole", "require_whole", "sums_of"]
-
-
-class _State(local):
-    wants_whole = False
-
-
-_state = _State()
-
-
-def begin_whole() -> bool:
-    """From here on this thread makes no sums; returns what ``end_whole`` needs.
-
-    >>> end_whole(begin_whole())
-    """
-    before, _state.wants_whole = _state.wants_whole, True
-    return before
-
-
-def end_whole(before: bool) -> None:
-    """Ends what ``begin_whole`` began."""
-    _state.wants_whole = before
+__all__ = ["Summed", "require_whole", "sums_of"]
 
 
 def sums_of(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | None:
     """The shape to which a node sums a gradient, the product of two, before anything else.
 
-    None if it does not. A hook would see the gradient, so a node that has some gets it whole.
+    None if it does not. A hook would see the gradient, so a node that has some gets it whole; and
+    in a closed level, where gradients and their tangents meet, all nodes do.
     """
     whole, dtype, rare = target._form
-    if not target._only_sums or type(rare) is HookLists or _state.wants_whole:
+    if not target._only_sums or type(rare) is HookLists or get_state().modes & NOTES:
         return None
     if grad.dtype is not dtype or getattr(factor, "dtype", None) is not grad.dtype:
         return None

@@ -18,7 +18,7 @@ from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.buffers import Buffers
 from pullback.autograd.closed_level import ClosedLevel
-from pullback.autograd.closed_pass import HooksError, run_for_tangents
+from pullback.autograd.closed_pass import run_for_tangents
 from pullback.autograd.level import TransformLevel, process_levels
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import Edge, HookLists, Node, node_of
@@ -53,15 +53,8 @@ def curvature(
     """
     if not _are_plain(leaves, vectors):
         return None
-    tangents = []
-    for leaf, vector in zip(leaves, vectors):  # noqa: B905 - the caller has seen to that
-        like, array = leaf._array, vector._array
-        if array.dtype is not like.dtype or (array.ndim and array.strides != like.strides):
-            array = empty_in_layout(like.shape, like.dtype, layout_of(like))
-            np.copyto(array, vector._array)
-        tangents.append(array)
     level = ClosedLevel(arrays)
-    found = _run(call, leaves, tangents, level, vectors)
+    found = _run(call, leaves, vectors, level)
     if found is None and level.is_left and by_tangents:
         return _by_tangents(call, leaves, vectors)
     return found
@@ -73,8 +66,7 @@ def curvatures(
     """The products with many vectors at once, which the first axis of `vectors` counts."""
     if not _are_plain(leaves, vectors) or not len(vectors[0]._array):
         return None
-    tangents = [Rows(vector._array) for vector in vectors]
-    found = _run(call, leaves, tangents, ClosedLevel(rows), None)
+    found = _run(call, leaves, vectors, ClosedLevel(rows))
     return None if found is None else found[1]
 
 
@@ -89,55 +81,60 @@ def _are_plain(leaves: Sequence[Tensor], vectors: Sequence[Tensor]) -> bool:
 
 
 def _run(
-    call: _Call,
-    leaves: Sequence[Tensor],
-    tangents: Sequence[Any],
-    level: ClosedLevel,
-    vectors: Sequence[Tensor] | None,
+    call: _Call, leaves: Sequence[Tensor], vectors: Sequence[Tensor], level: ClosedLevel
 ) -> _Found | None:
     """The value and the tangents of the gradients; if these cannot be had, the same by two passes.
 
-    None where there are no `vectors` for those, or they would not do. Whether the level was left is
-    to be seen there.
+    None where these would not do either. Whether the level was left is to be seen there.
     """
-    inputs: list[_Input] = []
-    found: list[Any] | None = None
+    nodes: list[Node] = []
+    inputs: list[Tensor] = []
+    given: list[Any] = []
+    found: Buffers | None = None
     try:
         with level:
-            for leaf, tangent in zip(leaves, tangents):  # noqa: B905 - made together
-                inputs.append(_Input(leaf, tangent, level))
-            value = call([made.tensor for made in inputs])
+            for leaf in leaves:
+                node, array = _input(leaf, vectors[len(nodes)], level)
+                nodes.append(node)
+                inputs.append(node.variable)
+                given.append(array)
+            value = call(inputs)
             edge = _edge_of_scalar(value)
             if edge is not None and not level.is_left:
-                found = _products(edge, inputs, level)
+                found = run_for_tangents(edge, level, nodes)
         if found is not None:
-            return value, [fresh(array) for array in found]
+            return value, _owned(found, nodes, given)
         if edge is not None and not level.is_left and _has_hooks(edge):
             level.leave()
-        if edge is None or level.is_left or vectors is None:
+        if edge is None or level.is_left or level.xp is not arrays:
             return None
-        found = _pulled_twice(value, vectors, inputs)
-        return None if found is None else (value, found)
+        products = _pulled_twice(value, vectors, [*map(_Made, inputs, nodes)])
+        return None if products is None else (value, products)
     finally:
-        for made in inputs:
-            made.end()
+        for tensor in inputs:  # from now on constants to everybody
+            tensor._flags &= ~REQUIRES_GRAD
 
 
-class _Input(Alias):
-    """An input of the function, with its tangent: made directly, as there is nothing outside."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, leaf: Tensor, tangent: Any, level: ClosedLevel):
-        self.array = tangent.array if type(tangent) is Rows else tangent
-        self.tensor = tensor = wrap(leaf._array)
-        tensor._flags = _INPUT_FLAGS
-        tensor._counter = version_of(leaf)
-        level.inputs.append(tensor._counter)
-        node = self.node = AccumulateGrad(tensor)
-        tensor._meta = meta = Meta()
-        meta.accumulator = ref(node)
-        level.tangents[node] = tangent
+def _input(leaf: Tensor, vector: Tensor, level: ClosedLevel) -> tuple[AccumulateGrad, Any]:
+    """An alias of an argument, by its node: made directly, as there is nothing outside. And its
+    tangent, or those of all rows, as an array.
+    """
+    like, array = leaf._array, vector._array
+    tensor = wrap(like)
+    tensor._flags = _INPUT_FLAGS
+    tensor._counter = counter = version_of(leaf)
+    level.inputs.append(counter)
+    node = AccumulateGrad(tensor)
+    tensor._meta = meta = Meta()
+    meta.accumulator = ref(node)
+    if level.xp is not arrays:
+        level.tangents[node] = Rows(array)
+        return node, array
+    if array.dtype is not like.dtype or (array.ndim > 1 and array.strides != like.strides):
+        array = empty_in_layout(like.shape, like.dtype, layout_of(like))
+        np.copyto(array, vector._array)
+    level.tangents[node] = array
+    return node, array
 
 
 def _edge_of_scalar(result: Any) -> Edge:
@@ -146,34 +143,26 @@ def _edge_of_scalar(result: Any) -> Edge:
         return None
     array = result._array
     is_real = type(array) is np.ndarray and array.shape == () and array.dtype.kind == "f"
-    return edge_of(result) if is_real else None
+    return (result._edge or edge_of(result)) if is_real else None
 
 
-def _products(edge: Edge, inputs: list[_Input], level: ClosedLevel) -> list[Any] | None:
-    """The tangents of the gradients, as arrays."""
-    try:
-        found = run_for_tangents(edge, level, [made.node for made in inputs])
-    except HooksError:
-        level.leave()
-        return None
-    return None if found is None else _owned(found, inputs)
+def _owned(found: Buffers, nodes: list[Node], taken: list[Any]) -> list[Tensor]:
+    """Tangents in memory of their own: no input's and, as those of a sum would have, no other's.
 
-
-def _owned(found: Buffers, inputs: list[_Input]) -> list[Any]:
-    """Tangents in memory of their own: no input's and, as those of a sum would have, no other's."""
-    products: list[Any] = []
-    for made in inputs:
-        tangent = found.get(made.node)
+    `taken` are those of the inputs.
+    """
+    products: list[Tensor] = []
+    for node in nodes:
+        tangent = found.get(node)
         if tangent is None:
-            products.append(np.zeros_like(made.array))
+            products.append(fresh(np.zeros_like(taken[len(products)])))
             continue
         product = tangent.array if type(tangent) is Rows else np.asarray(tangent)
         is_taken = product.base is not None
-        for other in inputs:
-            is_taken = is_taken or product is other.array
-        for taken in products:
-            is_taken = is_taken or product is taken
-        products.append(product.copy() if is_taken else product)
+        for other in taken:
+            is_taken = is_taken or product is other
+        taken.append(product)
+        products.append(fresh(product.copy() if is_taken else product))
     return products
 
 
@@ -194,8 +183,18 @@ def _has_hooks(edge: Edge) -> bool:
     return False
 
 
+class _Made(Alias):
+    """An input as the passes of other transforms want it."""
+
+    __slots__ = ()
+
+    def __init__(self, tensor: Tensor, node: Node):
+        self.tensor = tensor
+        self.node = node
+
+
 def _pulled_twice(
-    result: Tensor, vectors: Sequence[Tensor], inputs: list[_Input]
+    result: Tensor, vectors: Sequence[Tensor], inputs: list[_Made]
 ) -> list[Tensor] | None:
     """The gradient of the gradient's product with a vector; None where it could go on outside."""
     with TransformLevel(forward=False):
