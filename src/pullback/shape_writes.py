@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback._generated import functions_shape as functions
+from pullback.autograd.accumulate import forget_form
 from pullback.autograd.inplace import check_inplace
 from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import edge_of, move_retained, requires_grad, view_of
@@ -57,6 +58,7 @@ def _change(self: Tensor, name: str, step: Callable[[Tensor], Tensor]) -> Tensor
 
 
 def _replace(self: Tensor, array: Any, is_base: bool) -> None:
+    forget_form(self)  # what requires grad again later may find its accumulator again
     self._array = array
     counter = version_of(self)
     if counter is not NO_COUNTER:

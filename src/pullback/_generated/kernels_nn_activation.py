@@ -1403,15 +1403,15 @@ def _elu_curve_record(self, alpha, scale, input_scale):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1462,15 +1462,15 @@ def _elu_slope_record(self, alpha, scale, input_scale):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1516,15 +1516,15 @@ def _gelu_slope_record(self, *, approximate="none"):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1568,15 +1568,15 @@ def _hardswish_slope_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1608,27 +1608,20 @@ def _logsigmoid_slope_node(self):
 
 def _logsigmoid_slope_record(self):
     node = LogsigmoidSlopeBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = nn_activation_kernels.logsigmoid_slope(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = nn_activation_kernels.logsigmoid_slope(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, nn_activation_kernels.logsigmoid_slope(self._array))
     node.result = result._array
     return result
 
@@ -1666,15 +1659,15 @@ def _mish_slope_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1721,11 +1714,11 @@ def _pass_above_record(grad_output, self, bound):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1774,11 +1767,11 @@ def _pass_between_record(grad_output, self, low, high):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1825,11 +1818,11 @@ def _pass_leaky_record(grad_output, self, slope):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1878,11 +1871,11 @@ def _pass_outside_record(grad_output, self, low, high):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1937,11 +1930,11 @@ def _prelu_record(self, weight):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1985,15 +1978,15 @@ def _silu_slope_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2039,15 +2032,15 @@ def celu_record(self, alpha=1.0):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2123,15 +2116,15 @@ def elu_record(self, alpha=1.0):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2207,15 +2200,15 @@ def gelu_record(self, *, approximate="none"):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2261,15 +2254,15 @@ def hardshrink_record(self, lambd=0.5):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2313,15 +2306,15 @@ def hardsigmoid_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2365,15 +2358,15 @@ def hardswish_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2421,15 +2414,15 @@ def hardtanh_record(self, min_val=-1.0, max_val=1.0):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2511,15 +2504,15 @@ def leaky_relu_record(self, negative_slope=0.01):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2626,15 +2619,15 @@ def logsigmoid_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2678,15 +2671,15 @@ def mish_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2723,15 +2716,15 @@ def relu_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2776,15 +2769,15 @@ def relu6_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2855,15 +2848,15 @@ def selu_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2935,15 +2928,15 @@ def silu_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3018,15 +3011,15 @@ def softshrink_record(self, lambd=0.5):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3070,15 +3063,15 @@ def softsign_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3122,15 +3115,15 @@ def tanhshrink_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3177,15 +3170,15 @@ def threshold_record(self, threshold, value):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS

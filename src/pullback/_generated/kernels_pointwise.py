@@ -1711,7 +1711,7 @@ class LerpBackward0(ManyEdges):
             weight = weight._array
         else:
             weight = xp.load(node, weight, node.weight_v)
-        is_few = grad.size < PRODUCT
+        is_few = node._form[3] or grad.size < PRODUCT
         if to_end is not None:
             grad_of_end = (
                 grad * weight.conjugate()
@@ -2269,7 +2269,7 @@ class MulBackward0(TwoEdges):
     def run(node, xp, grad, keep):
         to_self, to_other = node._edge0, node._edge1
         form = node._form
-        is_few = grad.size < PRODUCT
+        is_few = node._form[3] or grad.size < PRODUCT
         if to_self is to_other is not None and node.self is node.other:
             differs = to_self is not None and to_self._form is not form
             self = node.self
@@ -3277,15 +3277,15 @@ def _sgn_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3320,32 +3320,25 @@ def abs_node(self):
 
 def abs_record(self):
     node = AbsBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = np_absolute(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_absolute(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_absolute(self._array))
     return result
 
 
@@ -3404,32 +3397,28 @@ def acos_node(self):
 
 def acos_record(self):
     node = AcosBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_arccos, self._array) if self._array.size >= LARGE else np_arccos(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_arccos(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_arccos, self._array) if self._array.size >= LARGE else np_arccos(self._array),
+        )
     return result
 
 
@@ -3488,34 +3477,30 @@ def acosh_node(self):
 
 def acosh_record(self):
     node = AcoshBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = (
-        spread(np_arccosh, self._array) if self._array.size >= LARGE else np_arccosh(self._array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_arccosh(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_arccosh, self._array)
+            if self._array.size >= LARGE
+            else np_arccosh(self._array),
+        )
     return result
 
 
@@ -3576,31 +3561,60 @@ def add_node(self, other):
 
 def add_record(self, other):
     node = AddBackward0()
-    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    array = (
-        combine(np_add, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_add(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_add(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_add, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_add(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     return result
 
 
@@ -3673,15 +3687,15 @@ def angle_record(self, deg=False):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3719,32 +3733,28 @@ def asin_node(self):
 
 def asin_record(self):
     node = AsinBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_arcsin, self._array) if self._array.size >= LARGE else np_arcsin(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_arcsin(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_arcsin, self._array) if self._array.size >= LARGE else np_arcsin(self._array),
+        )
     return result
 
 
@@ -3803,34 +3813,30 @@ def asinh_node(self):
 
 def asinh_record(self):
     node = AsinhBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = (
-        spread(np_arcsinh, self._array) if self._array.size >= LARGE else np_arcsinh(self._array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_arcsinh(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_arcsinh, self._array)
+            if self._array.size >= LARGE
+            else np_arcsinh(self._array),
+        )
     return result
 
 
@@ -3888,15 +3894,15 @@ def astype_record(self, dtype):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3934,32 +3940,28 @@ def atan_node(self):
 
 def atan_record(self):
     node = AtanBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_arctan, self._array) if self._array.size >= LARGE else np_arctan(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_arctan(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_arctan, self._array) if self._array.size >= LARGE else np_arctan(self._array),
+        )
     return result
 
 
@@ -3996,8 +3998,8 @@ def atan2_node(self, other):
 
 def atan2_record(self, other):
     node = Atan2Backward0()
-    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4008,29 +4010,58 @@ def atan2_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other = other._array
-    array = (
-        combine(np_arctan2, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_arctan2(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_arctan2(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_arctan2, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_arctan2(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     return result
 
 
@@ -4131,34 +4162,30 @@ def atanh_node(self):
 
 def atanh_record(self):
     node = AtanhBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = (
-        spread(np_arctanh, self._array) if self._array.size >= LARGE else np_arctanh(self._array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_arctanh(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_arctanh, self._array)
+            if self._array.size >= LARGE
+            else np_arctanh(self._array),
+        )
     return result
 
 
@@ -4375,27 +4402,20 @@ def cbrt_node(self):
 
 def cbrt_record(self):
     node = CbrtBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_cbrt(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_cbrt(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_cbrt(self._array))
     node.result = result._array
     return result
 
@@ -4448,27 +4468,20 @@ def ceil_node(self):
 
 def ceil_record(self):
     node = CeilBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_ceil(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_ceil(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_ceil(self._array))
     return result
 
 
@@ -4550,11 +4563,11 @@ def clamp_record(self, min=None, max=None):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4650,27 +4663,20 @@ def clone_node(self):
 
 def clone_record(self):
     node = CloneBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = pointwise_kernels.clone(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = pointwise_kernels.clone(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, pointwise_kernels.clone(self._array))
     return result
 
 
@@ -4702,11 +4708,11 @@ def complex_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4738,27 +4744,20 @@ def conjugate_node(self):
 
 def conjugate_record(self):
     node = ConjugateBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_conjugate(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_conjugate(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_conjugate(self._array))
     return result
 
 
@@ -4811,29 +4810,58 @@ def copysign_record(self, other):
             node.other_v = 0 if other._counter is None else other._counter[0]
         else:
             node.other = other._array
-    array = (
-        combine(np_copysign, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_copysign(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_copysign(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_copysign, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_copysign(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     return result
 
 
@@ -4906,32 +4934,27 @@ def cos_node(self):
 
 def cos_record(self):
     node = CosBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_cos, self._array) if self._array.size >= LARGE else np_cos(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_cos(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node, spread(np_cos, self._array) if self._array.size >= LARGE else np_cos(self._array)
+        )
     return result
 
 
@@ -4990,32 +5013,28 @@ def cosh_node(self):
 
 def cosh_record(self):
     node = CoshBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_cosh, self._array) if self._array.size >= LARGE else np_cosh(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_cosh(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_cosh, self._array) if self._array.size >= LARGE else np_cosh(self._array),
+        )
     return result
 
 
@@ -5068,27 +5087,20 @@ def deg2rad_node(self):
 
 def deg2rad_record(self):
     node = Deg2RadBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_deg2rad(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_deg2rad(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_deg2rad(self._array))
     return result
 
 
@@ -5167,29 +5179,58 @@ def div_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other = other._array
-    array = (
-        combine(np_divide, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_divide(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_divide(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_divide, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_divide(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     return result
 
 
@@ -5271,27 +5312,22 @@ def exp_node(self):
 
 def exp_record(self):
     node = ExpBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = spread(np_exp, self._array) if self._array.size >= LARGE else np_exp(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_exp(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node, spread(np_exp, self._array) if self._array.size >= LARGE else np_exp(self._array)
+        )
     node.result = result._array
     return result
 
@@ -5321,27 +5357,23 @@ def exp2_node(self):
 
 def exp2_record(self):
     node = Exp2Backward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = spread(np_exp2, self._array) if self._array.size >= LARGE else np_exp2(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_exp2(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_exp2, self._array) if self._array.size >= LARGE else np_exp2(self._array),
+        )
     node.result = result._array
     return result
 
@@ -5425,27 +5457,23 @@ def expm1_node(self):
 
 def expm1_record(self):
     node = Expm1Backward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = spread(np_expm1, self._array) if self._array.size >= LARGE else np_expm1(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_expm1(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_expm1, self._array) if self._array.size >= LARGE else np_expm1(self._array),
+        )
     node.result = result._array
     return result
 
@@ -5498,27 +5526,20 @@ def floor_node(self):
 
 def floor_record(self):
     node = FloorBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_floor(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_floor(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_floor(self._array))
     return result
 
 
@@ -5577,31 +5598,60 @@ def floor_divide_node(self, other):
 
 def floor_divide_record(self, other):
     node = FloorDivideBackward0()
-    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    array = (
-        combine(np_floor_divide, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_floor_divide(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_floor_divide(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_floor_divide, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_floor_divide(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     return result
 
 
@@ -5681,11 +5731,11 @@ def fmax_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5738,11 +5788,11 @@ def fmin_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5802,29 +5852,58 @@ def fmod_record(self, other):
             node.other_v = 0 if other._counter is None else other._counter[0]
         else:
             node.other = other._array
-    array = (
-        combine(np_fmod, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_fmod(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_fmod(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_fmod, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_fmod(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
     else:
@@ -5979,31 +6058,60 @@ def heaviside_node(self, other):
 
 def heaviside_record(self, other):
     node = HeavisideBackward0()
-    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    array = (
-        combine(np_heaviside, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_heaviside(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_heaviside(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_heaviside, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_heaviside(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     return result
 
 
@@ -6086,29 +6194,58 @@ def hypot_record(self, other):
             node.self_v = 0 if self._counter is None else self._counter[0]
         else:
             node.self = self._array
-    array = (
-        combine(np_hypot, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_hypot(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_hypot(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_hypot, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_hypot(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     node.result = result._array
     return result
 
@@ -6273,11 +6410,11 @@ def ldexp_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6383,11 +6520,11 @@ def lerp_record(self, end, weight):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6487,32 +6624,27 @@ def log_node(self):
 
 def log_record(self):
     node = LogBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_log, self._array) if self._array.size >= LARGE else np_log(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_log(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node, spread(np_log, self._array) if self._array.size >= LARGE else np_log(self._array)
+        )
     return result
 
 
@@ -6543,32 +6675,28 @@ def log10_node(self):
 
 def log10_record(self):
     node = Log10Backward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_log10, self._array) if self._array.size >= LARGE else np_log10(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_log10(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_log10, self._array) if self._array.size >= LARGE else np_log10(self._array),
+        )
     return result
 
 
@@ -6627,32 +6755,28 @@ def log1p_node(self):
 
 def log1p_record(self):
     node = Log1PBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_log1p, self._array) if self._array.size >= LARGE else np_log1p(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_log1p(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_log1p, self._array) if self._array.size >= LARGE else np_log1p(self._array),
+        )
     return result
 
 
@@ -6711,32 +6835,28 @@ def log2_node(self):
 
 def log2_record(self):
     node = Log2Backward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_log2, self._array) if self._array.size >= LARGE else np_log2(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_log2(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_log2, self._array) if self._array.size >= LARGE else np_log2(self._array),
+        )
     return result
 
 
@@ -6838,11 +6958,11 @@ def logaddexp_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6890,8 +7010,8 @@ def logaddexp2_node(self, other):
 
 def logaddexp2_record(self, other):
     node = Logaddexp2Backward0()
-    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6902,29 +7022,58 @@ def logaddexp2_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other = other._array
-    array = (
-        combine(np_logaddexp2, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_logaddexp2(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_logaddexp2(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_logaddexp2, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_logaddexp2(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     return result
 
 
@@ -7024,11 +7173,11 @@ def maximum_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7123,11 +7272,11 @@ def minimum_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7256,29 +7405,58 @@ def mul_record(self, other):
             node.other_v = 0 if other._counter is None else other._counter[0]
         else:
             node.other = other._array
-    array = (
-        combine(np_multiply, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_multiply(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_multiply(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_multiply, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_multiply(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     return result
 
 
@@ -7361,15 +7539,15 @@ def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7444,27 +7622,20 @@ def neg_node(self):
 
 def neg_record(self):
     node = NegBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_negative(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_negative(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_negative(self._array))
     return result
 
 
@@ -7523,31 +7694,60 @@ def nextafter_node(self, other):
 
 def nextafter_record(self, other):
     node = NextafterBackward0()
-    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    array = (
-        combine(np_nextafter, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_nextafter(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_nextafter(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_nextafter, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_nextafter(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     return result
 
 
@@ -7618,11 +7818,11 @@ def polar_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7662,27 +7862,20 @@ def positive_node(self):
 
 def positive_record(self):
     node = PositiveBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_positive(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_positive(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_positive(self._array))
     return result
 
 
@@ -7728,11 +7921,11 @@ def pow_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7807,27 +8000,20 @@ def rad2deg_node(self):
 
 def rad2deg_record(self):
     node = Rad2DegBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_rad2deg(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_rad2deg(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_rad2deg(self._array))
     return result
 
 
@@ -7914,27 +8100,20 @@ def reciprocal_node(self):
 
 def reciprocal_record(self):
     node = ReciprocalBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_reciprocal(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_reciprocal(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_reciprocal(self._array))
     node.result = result._array
     return result
 
@@ -8019,29 +8198,58 @@ def remainder_record(self, other):
             node.other_v = 0 if other._counter is None else other._counter[0]
         else:
             node.other = other._array
-    array = (
-        combine(np_remainder, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_remainder(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_remainder(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_remainder, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_remainder(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
     else:
@@ -8123,27 +8331,20 @@ def rint_node(self):
 
 def rint_record(self):
     node = RintBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_rint(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_rint(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_rint(self._array))
     return result
 
 
@@ -8199,15 +8400,15 @@ def round_record(self, decimals=0):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8267,32 +8468,25 @@ def sign_node(self):
 
 def sign_record(self):
     node = SignBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = np_sign(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_sign(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_sign(self._array))
     node.result = result._array
     return result
 
@@ -8357,32 +8551,27 @@ def sin_node(self):
 
 def sin_record(self):
     node = SinBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_sin, self._array) if self._array.size >= LARGE else np_sin(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_sin(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node, spread(np_sin, self._array) if self._array.size >= LARGE else np_sin(self._array)
+        )
     return result
 
 
@@ -8447,15 +8636,15 @@ def sinc_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8521,32 +8710,28 @@ def sinh_node(self):
 
 def sinh_record(self):
     node = SinhBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = spread(np_sinh, self._array) if self._array.size >= LARGE else np_sinh(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_sinh(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_sinh, self._array) if self._array.size >= LARGE else np_sinh(self._array),
+        )
     return result
 
 
@@ -8599,27 +8784,20 @@ def sqrt_node(self):
 
 def sqrt_record(self):
     node = SqrtBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_sqrt(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_sqrt(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_sqrt(self._array))
     node.result = result._array
     return result
 
@@ -8674,32 +8852,25 @@ def square_node(self):
 
 def square_record(self):
     node = SquareBackward0()
-    node._edge0 = self._edge or edge_of(self)
+    node._edge0 = to_self = self._edge or edge_of(self)
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    array = np_square(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_square(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_square(self._array))
     return result
 
 
@@ -8760,31 +8931,60 @@ def sub_node(self, other):
 
 def sub_record(self, other):
     node = SubBackward0()
-    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    array = (
-        combine(np_subtract, first_array, second_array)
-        if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
-        and first_array.ndim
-        and second_array.ndim
-        else np_subtract(first_array, second_array)
-    )
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
+    if to_self is None:
+        is_few = (
+            to_other is not None
+            and (form := to_other._form)[3]
+            and type(constant := self._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    elif to_other is None:
+        is_few = (
+            (form := to_self._form)[3]
+            and type(constant := other._array) is ndarray
+            and constant.dtype is FLOAT64
+            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+        )
+    else:
+        is_few = (form := to_self._form) is to_other._form and form[3]
+    if is_few:
+        array = np_subtract(self._array, other._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        try:
-            node._form = FORMS[array.shape]
-        except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        array = (
+            combine(np_subtract, first_array, second_array)
+            if type(first_array := self._array) is type(second_array := other._array) is ndarray
+            and not first_array.size == second_array.size <= WIDE
+            and first_array.ndim
+            and second_array.ndim
+            else np_subtract(first_array, second_array)
+        )
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        if array.dtype is FLOAT64:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
+            node._seq = get_following()()
+            result = new_tensor(Tensor)
+            result._array = array
+            result._flags = RECORDED_FLAGS
+            result._edge = node
+            result._counter = result._meta = None
+        else:
+            result = recorded(node, array)
     return result
 
 
@@ -8849,27 +9049,22 @@ def tan_node(self):
 
 def tan_record(self):
     node = TanBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = spread(np_tan, self._array) if self._array.size >= LARGE else np_tan(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_tan(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node, spread(np_tan, self._array) if self._array.size >= LARGE else np_tan(self._array)
+        )
     node.result = result._array
     return result
 
@@ -8926,27 +9121,23 @@ def tanh_node(self):
 
 def tanh_record(self):
     node = TanhBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = spread(np_tanh, self._array) if self._array.size >= LARGE else np_tanh(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_tanh(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(
+            node,
+            spread(np_tanh, self._array) if self._array.size >= LARGE else np_tanh(self._array),
+        )
     node.result = result._array
     return result
 
@@ -8999,27 +9190,20 @@ def trunc_node(self):
 
 def trunc_record(self):
     node = TruncBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = np_trunc(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = np_trunc(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, np_trunc(self._array))
     return result
 
 
@@ -9157,11 +9341,11 @@ def where_record(condition, self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS

@@ -483,7 +483,7 @@ class MatmulBackward0(TwoEdges):
                 self = input_array(node, "self")
             grad_of_other = (
                 xp.matmul_to_second(grad, self, other_shape)
-                if grad.size < PRODUCT
+                if node._form[3] or grad.size < PRODUCT
                 else xp.second_factor_to(grad, self, other_shape, to_other)
             )
         else:
@@ -500,7 +500,7 @@ class MatmulBackward0(TwoEdges):
                 other = input_array(node, "other")
             grad_of_self = (
                 xp.matmul_to_first(grad, self_shape, other)
-                if grad.size < PRODUCT
+                if node._form[3] or grad.size < PRODUCT
                 else xp.first_factor_to(grad, self_shape, other, to_self)
             )
         else:

@@ -766,15 +766,15 @@ def digamma_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -846,15 +846,15 @@ def entr_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -898,15 +898,15 @@ def erf_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -978,15 +978,15 @@ def erfc_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1051,15 +1051,15 @@ def erfinv_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1131,15 +1131,15 @@ def gamma_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1184,15 +1184,15 @@ def i0_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1236,15 +1236,15 @@ def i1_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1289,15 +1289,15 @@ def lgamma_record(self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1371,15 +1371,15 @@ def logit_record(self, eps=None):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1455,15 +1455,15 @@ def polygamma_record(n, self):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1495,27 +1495,20 @@ def sigmoid_node(self):
 
 def sigmoid_record(self):
     node = SigmoidBackward0()
-    node._edge0 = self._edge or edge_of(self)
-    array = special_kernels.sigmoid(self._array)
-    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
-        array = np_asarray(array)
-    if array.dtype is FLOAT64:
+    node._edge0 = to_self = self._edge or edge_of(self)
+    if to_self is not None and (form := to_self._form)[3]:
+        array = special_kernels.sigmoid(self._array)
+        if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+            array = np_asarray(array)
+        node._form = form
         node._seq = get_following()()
-        edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
-            node._form = form
-        else:
-            try:
-                node._form = FORMS[array.shape]
-            except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
         result._edge = node
         result._counter = result._meta = None
     else:
-        result = recorded(node, array)
+        result = recorded(node, special_kernels.sigmoid(self._array))
     node.result = result._array
     return result
 
@@ -1584,15 +1577,15 @@ def softplus_record(self, beta=1.0, threshold=20.0):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = self._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1645,11 +1638,11 @@ def xlog1py_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1708,11 +1701,11 @@ def xlogy_record(self, other):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS

@@ -8,7 +8,7 @@ from weakref import ref
 
 import numpy as np
 
-from pullback.autograd.form import FLOAT64, FORMS, form_of
+from pullback.autograd.form import FLOAT64, FORMS, form_of, unlike
 from pullback.autograd.node import LAST, Edge, HookLists, Node
 from pullback.autograd.payload_nodes import mark
 from pullback.dispatch.keys import REQUIRES_GRAD
@@ -17,7 +17,7 @@ from pullback.tensor.meta import OWN, Meta
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, meta_of
 
-__all__ = ["AccumulateGrad", "leaf_edge"]
+__all__ = ["AccumulateGrad", "forget_form", "leaf_edge"]
 
 _ndarray = np.ndarray
 _lock = Lock()  # one leaf may get its node from several threads, and its gradient
@@ -40,14 +40,16 @@ class AccumulateGrad(Node):
         self._seq = LAST
         array = variable._array
         wanted = OWN if variable._meta is None else variable._meta.grad_dtype
-        dtype = array.dtype if wanted is OWN else wanted
-        if type(array) is _ndarray and dtype is FLOAT64:
+        dtype = array.dtype
+        if type(array) is _ndarray and dtype is FLOAT64 and wanted is OWN:
             try:  # without a call, as most leaves are alike
                 self._form = FORMS[array.shape]
             except KeyError:
                 self._form = form_of(array.shape, dtype)
             return
         self._form = form_of(array.shape, dtype)
+        if wanted is not OWN:  # a form that the leaf itself does not have
+            self._form = (array.shape, wanted, None, False)
         if isinstance(array, Payload):
             mark(self)
 
@@ -96,3 +98,11 @@ def leaf_edge(tensor: Tensor) -> Edge:
             node = AccumulateGrad(tensor)
             meta.accumulator = ref(node)
     return node
+
+
+def forget_form(leaf: Tensor) -> None:
+    """Before a leaf gets another array: its accumulator no longer says of what form that is."""
+    meta = leaf._meta
+    node = None if meta is None or meta.accumulator is None else meta.accumulator()
+    if node is not None:
+        node._form = unlike(node._form)

@@ -161,7 +161,7 @@ class ClosedLevel(TransformLevel):
             if edge not in tangents:  # else it would be asked for again and again
                 raise KeyError(edge)
             return None
-        shape, dtype, rare = node._form
+        shape, dtype, rare, _ = node._form
         if rare is not None and _is_written(rare):  # where nobody could tell the level of it
             raise KeyError(node)
         if (  # as it nearly always is

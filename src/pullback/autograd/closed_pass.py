@@ -93,7 +93,7 @@ def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) ->
                     part = shown
             elif goes_straight and not is_straight:
                 continue  # a gradient without a tangent
-            shape, dtype, _ = target._form
+            shape, dtype, _, _ = target._form
             if shown.dtype is not dtype or shown.shape != shape:
                 target, number = ends_of(target)
                 part = _fitted(xp, node, target, number, part)
@@ -113,7 +113,7 @@ def _begin(buffers: Buffers, root: Edge, kinds: dict[Any, bool | None]) -> None:
     assert node is not None
     if kinds[node]:
         return  # nothing that arrives there has a tangent
-    shape, dtype, _ = node._form
+    shape, dtype, _, _ = node._form
     if node._outputs == 1:
         buffers[node] = arrays.seed(shape, dtype)
     else:

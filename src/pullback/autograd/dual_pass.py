@@ -84,7 +84,7 @@ def _run(
                 if target is None or part is None:
                     continue
                 array, number = part.primal if type(part) is Dual else part, 0
-                shape, dtype, _ = target._form
+                shape, dtype, _, _ = target._form
                 if array.dtype is not dtype or array.shape != shape:
                     target, number = ends_of(target)
                     part = fitted(xp, node, target, number, part)

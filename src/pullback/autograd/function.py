@@ -137,7 +137,7 @@ class FunctionCtx(Node):
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Runs the user's backward and checks what it returns."""
         single = self._outputs == 1
-        shape, dtype, _ = self._form
+        shape, dtype, _, _ = self._form
         shapes, dtypes = ((shape,), (dtype,)) if single else (shape, dtype)
         given = [shown(xp, grad) for grad in grads]
         if self._materializes:

@@ -60,7 +60,7 @@ class CopyItem(TwoEdges):
         node: Any = self.write()
         node._edges = (None, self._edge1)
         node._seq = self._seq
-        shape, dtype, _ = self._form
+        shape, dtype, _, _ = self._form
         node._form = form_of(self.replay(arrays, np.empty(shape)).shape, dtype)
         return node  # type: ignore[no-any-return]
 
@@ -143,10 +143,10 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         node._edge0 = old
         node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
         try:
-            dtype = whole.dtype
-            node._form = FORMS[whole.shape] if dtype is FLOAT64 else (whole.shape, dtype, None)
+            shape, dtype = whole.shape, whole.dtype
+            node._form = FORMS[shape] if dtype is FLOAT64 else (shape, dtype, None, False)
         except KeyError:
-            node._form = form_of(whole.shape, whole.dtype)
+            node._form = form_of(shape, dtype)
         node.index = index
         node.write = write
         if counter is None:  # before the tensor's edge is another: its old node may have saved it

@@ -63,7 +63,7 @@ __all__ = [
 def describe(node: Node, shape: Any, dtype: Any) -> None:
     """Notes of what form the result of a node is; what is rare stays."""
     rare = node._form[2]
-    node._form = form_of(shape, dtype) if rare is None else (shape, dtype, rare)
+    node._form = form_of(shape, dtype) if rare is None else (shape, dtype, rare, False)
 
 
 @final
@@ -76,7 +76,7 @@ class Output:
     # for what is rare has to ask the node.
     _is_single: ClassVar[bool] = False
     _arity: ClassVar[int] = 0
-    _form: ClassVar[Form] = (None, None, ())
+    _form: ClassVar[Form] = (None, None, (), False)
 
     def __init__(self, node: Node, number: int):
         self.node = node
@@ -287,9 +287,9 @@ class Node:
         Whoever has saved the output as a bare array asks here whether it was written to. The caller
         has the lock ``COUNTING``, or is the only one who knows the output yet.
         """
-        shape, dtype, rare = self._form
+        shape, dtype, rare, _ = self._form
         if number == 0 and rare is None:
-            self._form = (shape, dtype, counter)
+            self._form = (shape, dtype, counter, False)
             return counter
         if number == 0 and type(rare) is list:
             return rare
@@ -308,13 +308,13 @@ class Node:
     def hook_lists(self) -> HookLists:
         """The node's hooks, made if it has none yet."""
         with COUNTING:
-            shape, dtype, rare = self._form
+            shape, dtype, rare, _ = self._form
             if type(rare) is HookLists:
                 return rare
             lists = HookLists()
             if type(rare) is list:
                 lists.counters[0] = rare
-            self._form = (shape, dtype, lists)
+            self._form = (shape, dtype, lists, False)
             return lists
 
     def _sequence_nr(self) -> int:
@@ -387,5 +387,5 @@ def freed_error(node: Node) -> GraphFreedError:
 
 def output_of(node: Node, number: int) -> tuple[tuple[int, ...], Any]:
     """Shape and dtype of a forward result."""
-    shape, dtype, _ = node._form
+    shape, dtype, _, _ = node._form
     return (shape, dtype) if node._outputs == 1 else (shape[number], dtype[number])

@@ -54,7 +54,7 @@ def recorded(node: Node, array: Any) -> Tensor:
     node._seq = get_following()()
     shape, dtype = array.shape, array.dtype
     try:
-        node._form = FORMS[shape] if dtype is FLOAT64 else (shape, dtype, None)
+        node._form = FORMS[shape] if dtype is FLOAT64 else (shape, dtype, None, False)
     except KeyError:
         node._form = form_of(shape, dtype)
     tensor = _new(Tensor)

@@ -63,7 +63,7 @@ def run_on_tensors(
             number = 0
             if part is not None:
                 array = part._array
-                shape, dtype, _ = target._form
+                shape, dtype, _, _ = target._form
                 if array.dtype is not dtype or array.shape != shape:
                     if type(target) is Output:
                         number, target = target.number, target.node

@@ -15,7 +15,7 @@ from weakref import ref
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.level import forbid_in_transform
-from pullback.autograd.node import Node
+from pullback.autograd.node import Node, Output, ends_of
 from pullback.autograd.saved import (
     SavedOutput,
     load_output_tensor,
@@ -86,6 +86,8 @@ class Packed:
             tensor._flags |= REQUIRES_GRAD
             edge = self._edge if self._output is None else output_edge(node, *self._output)
             assert edge is not None
+            if edge._form[3] and edge._form[:2] != (tensor.shape, tensor.dtype):
+                edge = Output(*ends_of(edge))  # as an edge, the node would speak for the tensor
             if isinstance(edge, AccumulateGrad):
                 meta_of(tensor).accumulator = ref(edge)  # it stays a leaf, with the leaf's node
             else:

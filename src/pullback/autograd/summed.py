@@ -30,7 +30,7 @@ def sums_of(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | None:
     None if it does not. A hook would see the gradient, so a node that has some gets it whole; and
     in a closed level, where gradients and their tangents meet, all nodes do.
     """
-    whole, dtype, rare = target._form
+    whole, dtype, rare, _ = target._form
     if not target._only_sums or type(rare) is HookLists or get_state().modes & NOTES:
         return None
     if grad.dtype is not dtype or getattr(factor, "dtype", None) is not grad.dtype:

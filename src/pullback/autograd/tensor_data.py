@@ -9,8 +9,10 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.autograd.accumulate import forget_form
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.conversion import CONVERSIONS, check_nothing_lost
+from pullback.autograd.form import unlike
 from pullback.autograd.level import leave_notes
 from pullback.autograd.node import Output, ends_of, next_sequence_number
 from pullback.autograd.saved import version
@@ -111,20 +113,19 @@ def _set_data(self: Tensor, new: Tensor) -> None:
 
 def _tell_changed(tensor: Tensor) -> None:
     """Makes known that a tensor will no longer have the shape and dtype that its node has noted."""
-    view, meta = view_of(tensor), tensor._meta
+    view = view_of(tensor)
     edge = tensor._edge if view is None else view.edge
     node, number = ends_of(edge)
-    if node is None:  # a leaf
-        node = None if meta is None or meta.accumulator is None else meta.accumulator()
+    if node is None:
+        forget_form(tensor)
+        return
     # An edge that is a node means that the tensor is as the node's result, which is over now.
-    elif view is not None:
+    if view is not None:
         view.edge = Output(node, number)
     else:
         tensor._edge = Output(node, number)
-    if node is not None and node._outputs == 1:
-        # What was saved of it may give other gradients: a form that is the same as no other's.
-        shape, dtype, rare = node._form
-        node._form = (shape, dtype, rare)
+    if node._outputs == 1:  # what was saved of it may give other gradients
+        node._form = unlike(node._form)
 
 
 def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from pullback.autograd.api import backward
 from pullback.autograd.everyday import run_everyday
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.level import forbid_in_transform
-from pullback.autograd.node import Node, describe, ends_of, node_of
+from pullback.autograd.node import Node, ends_of, node_of
 from pullback.autograd.retain import retain_grad
 from pullback.autograd.tensor_data import DATA_METHODS
 from pullback.autograd.view import edge_of, requires_grad, view_of
@@ -147,7 +147,8 @@ def _set_grad_dtype(self: Tensor, value: DTypeLike) -> None:
     meta.grad_dtype = wanted
     accumulator = None if meta.accumulator is None else meta.accumulator()
     if accumulator is not None:
-        describe(accumulator, accumulator._form[0], wanted)
+        shape, _, rare, _ = accumulator._form
+        accumulator._form = (shape, wanted, rare, False)
 
 
 def _retains_grad(self: Tensor) -> bool:

@@ -29,7 +29,7 @@ from typing import Any
 
 from pullback.autograd.accumulate import leaf_edge
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Edge, Node, edge_to, ends_of
+from pullback.autograd.node import Edge, Node, Output, edge_to, ends_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
 from pullback.errors import InplaceError
@@ -160,14 +160,21 @@ def refresh(tensor: Tensor) -> None:
             f"an operator, or clone() it."
         )
     with NormalModeGuard(without_hooks=True):
-        again = view_of(view.replay(tensors, base))
+        made = view.replay(tensors, base)
+    again = view_of(made)
     assert again is not None
     if view.edge is not None and again.edge is not None:
         move_retained(view.edge, again.edge)
     view.edge = again.edge
+    if again.edge is not None and not _is_alike(made, tensor):  # which has other data by now
+        view.edge = Output(*ends_of(again.edge))
     view.base_edge = base._edge
     view.version = now
     tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
+
+
+def _is_alike(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype
 
 
 def is_left_behind(view: View) -> bool:

@@ -94,7 +94,7 @@ def run({arguments}):
     ):
         return finish(node, ({packed}), result)
     dtype = array.dtype
-    node._form = (array.shape, dtype, node._form[2])
+    node._form = (array.shape, dtype, node._form[2], False)
     if dtype is float64 or dtype.kind in "fc":
         result._edge = node
         result._flags = RECORDED

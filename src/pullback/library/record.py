@@ -83,7 +83,7 @@ class CustomOpNode(FunctionCtx):
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Runs the formula in force on the gradients, grouped as the schema's returns."""
         single = self._outputs == 1
-        shape, dtype, _ = self._form
+        shape, dtype, _, _ = self._form
         shapes, dtypes = ((shape,), (dtype,)) if single else (shape, dtype)
         flat = [shown(xp, grad) for grad in grads]
         if self._materializes or self._saved is not None:

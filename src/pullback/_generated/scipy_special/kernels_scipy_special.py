@@ -13466,11 +13466,11 @@ def special_agm_record(a, b):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13623,11 +13623,11 @@ def special_bdtr_record(k, n, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13690,11 +13690,11 @@ def special_bdtrc_record(k, n, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13751,11 +13751,11 @@ def special_bdtri_record(k, n, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13803,15 +13803,15 @@ def special_bei_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13855,15 +13855,15 @@ def special_beip_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13907,15 +13907,15 @@ def special_ber_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13959,15 +13959,15 @@ def special_berp_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14030,11 +14030,11 @@ def special_besselpoly_record(a, lmb, nu):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14089,11 +14089,11 @@ def special_beta_record(a, b):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14163,11 +14163,11 @@ def special_betainc_record(a, b, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14230,11 +14230,11 @@ def special_betaincc_record(a, b, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14291,11 +14291,11 @@ def special_betainccinv_record(a, b, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14356,11 +14356,11 @@ def special_betaincinv_record(a, b, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14417,11 +14417,11 @@ def special_betaln_record(a, b):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14480,11 +14480,11 @@ def special_binom_record(x, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14544,11 +14544,11 @@ def special_boxcox_record(x, lmbda):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14605,11 +14605,11 @@ def special_boxcox1p_record(x, lmbda):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14670,11 +14670,11 @@ def special_chdtr_record(v, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14731,11 +14731,11 @@ def special_chdtrc_record(v, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14783,11 +14783,11 @@ def special_chdtri_record(v, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14848,11 +14848,11 @@ def special_chndtr_record(x, df, nc):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14915,11 +14915,11 @@ def special_chndtrinc_record(x, df, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14981,11 +14981,11 @@ def special_chndtrix_record(p, df, nc):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15032,15 +15032,15 @@ def special_cosdg_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15084,15 +15084,15 @@ def special_cosm1_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15129,15 +15129,15 @@ def special_cotdg_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15182,15 +15182,15 @@ def special_dawsn_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15235,15 +15235,15 @@ def special_ellipe_record(m):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = m._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15296,11 +15296,11 @@ def special_ellipeinc_record(phi, m):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15396,15 +15396,15 @@ def special_ellipk_record(m):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = m._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15457,11 +15457,11 @@ def special_ellipkinc_record(phi, m):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15509,15 +15509,15 @@ def special_ellipkm1_record(p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = p._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15570,11 +15570,11 @@ def special_elliprc_record(x, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15635,11 +15635,11 @@ def special_elliprd_record(x, y, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15710,11 +15710,11 @@ def special_elliprf_record(x, y, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15781,11 +15781,11 @@ def special_elliprg_record(x, y, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15864,11 +15864,11 @@ def special_elliprj_record(x, y, z, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15926,15 +15926,15 @@ def special_entr_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15978,15 +15978,15 @@ def special_erf_record(z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = z._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16030,15 +16030,15 @@ def special_erfc_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16075,15 +16075,15 @@ def special_erfcinv_record(y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = y._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16128,15 +16128,15 @@ def special_erfcx_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16181,15 +16181,15 @@ def special_erfi_record(z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = z._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16226,15 +16226,15 @@ def special_erfinv_record(y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = y._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16292,11 +16292,11 @@ def special_eval_chebyc_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16353,11 +16353,11 @@ def special_eval_chebys_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16414,11 +16414,11 @@ def special_eval_chebyt_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16475,11 +16475,11 @@ def special_eval_chebyu_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16542,11 +16542,11 @@ def special_eval_gegenbauer_record(n, alpha, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16611,11 +16611,11 @@ def special_eval_genlaguerre_record(n, alpha, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16672,11 +16672,11 @@ def special_eval_hermite_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16733,11 +16733,11 @@ def special_eval_hermitenorm_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16808,11 +16808,11 @@ def special_eval_jacobi_record(n, alpha, beta, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16876,11 +16876,11 @@ def special_eval_laguerre_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16937,11 +16937,11 @@ def special_eval_legendre_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16998,11 +16998,11 @@ def special_eval_sh_chebyt_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17059,11 +17059,11 @@ def special_eval_sh_chebyu_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17136,11 +17136,11 @@ def special_eval_sh_jacobi_record(n, p, q, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17204,11 +17204,11 @@ def special_eval_sh_legendre_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17254,15 +17254,15 @@ def special_exp1_record(z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = z._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17299,15 +17299,15 @@ def special_exp10_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17352,15 +17352,15 @@ def special_expi_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17404,15 +17404,15 @@ def special_expit_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17470,11 +17470,11 @@ def special_expn_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17526,15 +17526,15 @@ def special_exprel_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17597,11 +17597,11 @@ def special_fdtr_record(dfn, dfd, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17664,11 +17664,11 @@ def special_fdtrc_record(dfn, dfd, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17725,11 +17725,11 @@ def special_fdtri_record(dfn, dfd, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17811,15 +17811,15 @@ def special_gamma_record(z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = z._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17877,11 +17877,11 @@ def special_gammainc_record(a, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17938,11 +17938,11 @@ def special_gammaincc_record(a, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17990,11 +17990,11 @@ def special_gammainccinv_record(a, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18046,11 +18046,11 @@ def special_gammaincinv_record(a, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18098,15 +18098,15 @@ def special_gammaln_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18143,15 +18143,15 @@ def special_gammasgn_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18208,11 +18208,11 @@ def special_gdtr_record(a, b, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18269,11 +18269,11 @@ def special_gdtrc_record(a, b, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18328,11 +18328,11 @@ def special_gdtria_record(p, b, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18388,11 +18388,11 @@ def special_gdtrix_record(a, b, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18450,11 +18450,11 @@ def special_hankel1_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18511,11 +18511,11 @@ def special_hankel1e_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18576,11 +18576,11 @@ def special_hankel2_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18637,11 +18637,11 @@ def special_hankel2e_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18698,11 +18698,11 @@ def special_huber_record(delta, r):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18765,11 +18765,11 @@ def special_hyp0f1_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18832,11 +18832,11 @@ def special_hyp1f1_record(a, b, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18907,11 +18907,11 @@ def special_hyp2f1_record(a, b, c, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18974,11 +18974,11 @@ def special_hyperu_record(a, b, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19022,15 +19022,15 @@ def special_i0_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19074,15 +19074,15 @@ def special_i0e_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19127,15 +19127,15 @@ def special_i1_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19179,15 +19179,15 @@ def special_i1e_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19234,11 +19234,11 @@ def special_inv_boxcox_record(y, lmbda):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19291,11 +19291,11 @@ def special_inv_boxcox1p_record(y, lmbda):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19416,15 +19416,15 @@ def special_it2struve0_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19577,15 +19577,15 @@ def special_itmodstruve0_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19629,15 +19629,15 @@ def special_itstruve0_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19694,11 +19694,11 @@ def special_iv_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19755,11 +19755,11 @@ def special_ive_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19810,15 +19810,15 @@ def special_j0_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19862,15 +19862,15 @@ def special_j1_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19927,11 +19927,11 @@ def special_jv_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19988,11 +19988,11 @@ def special_jve_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20038,15 +20038,15 @@ def special_k0_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20090,15 +20090,15 @@ def special_k0e_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20143,15 +20143,15 @@ def special_k1_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20196,15 +20196,15 @@ def special_k1e_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20249,15 +20249,15 @@ def special_kei_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20301,15 +20301,15 @@ def special_keip_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20399,15 +20399,15 @@ def special_ker_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20451,15 +20451,15 @@ def special_kerp_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20513,11 +20513,11 @@ def special_kl_div_record(x, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20578,11 +20578,11 @@ def special_kn_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20621,15 +20621,15 @@ def special_kolmogi_record(p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = p._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20674,15 +20674,15 @@ def special_kolmogorov_record(y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = y._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20739,11 +20739,11 @@ def special_kv_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20800,11 +20800,11 @@ def special_kve_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20853,11 +20853,11 @@ def special_lambertw_record(z, k, tol):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20905,15 +20905,15 @@ def special_log_expit_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20957,15 +20957,15 @@ def special_log_ndtr_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21029,11 +21029,11 @@ def special_log_wright_bessel_record(a, b, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21081,15 +21081,15 @@ def special_loggamma_record(z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = z._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21133,15 +21133,15 @@ def special_logit_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21204,11 +21204,11 @@ def special_lpmv_record(m, v, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21251,11 +21251,11 @@ def special_mathieu_a_record(m, q):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21286,11 +21286,11 @@ def special_mathieu_b_record(m, q):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21775,11 +21775,11 @@ def special_modstruve_record(v, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21849,11 +21849,11 @@ def special_nbdtr_record(k, n, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21916,11 +21916,11 @@ def special_nbdtrc_record(k, n, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21977,11 +21977,11 @@ def special_nbdtri_record(k, n, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22048,11 +22048,11 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22111,11 +22111,11 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22177,11 +22177,11 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22249,11 +22249,11 @@ def special_nctdtr_record(df, nc, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22310,11 +22310,11 @@ def special_nctdtrit_record(df, nc, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22362,15 +22362,15 @@ def special_ndtr_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22407,15 +22407,15 @@ def special_ndtri_record(y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = y._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22460,15 +22460,15 @@ def special_ndtri_exp_record(y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = y._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22522,11 +22522,11 @@ def special_nrdtrimn_record(p, std, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22598,11 +22598,11 @@ def special_nrdtrisd_record(mn, p, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22810,11 +22810,11 @@ def special_obl_cv_record(m, n, c):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23137,11 +23137,11 @@ def special_owens_t_record(h, a):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23355,11 +23355,11 @@ def special_pdtr_record(k, m):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23416,11 +23416,11 @@ def special_pdtrc_record(k, m):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23468,11 +23468,11 @@ def special_pdtri_record(k, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23529,11 +23529,11 @@ def special_poch_record(z, m):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23593,11 +23593,11 @@ def special_powm1_record(x, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23789,11 +23789,11 @@ def special_pro_cv_record(m, n, c):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24116,11 +24116,11 @@ def special_pseudo_huber_record(delta, r):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24174,15 +24174,15 @@ def special_psi_record(z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = z._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24227,11 +24227,11 @@ def special_radian_record(d, m, s):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24294,11 +24294,11 @@ def special_rel_entr_record(x, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24346,15 +24346,15 @@ def special_rgamma_record(z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = z._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24467,15 +24467,15 @@ def special_sindg_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24532,11 +24532,11 @@ def special_smirnov_record(n, d):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24584,11 +24584,11 @@ def special_smirnovi_record(n, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24631,11 +24631,11 @@ def special_smirnovp_record(n, d):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24671,15 +24671,15 @@ def special_spence_record(z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = z._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24736,11 +24736,11 @@ def special_spherical_in_record(n, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24803,11 +24803,11 @@ def special_spherical_in_d_record(n, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24868,11 +24868,11 @@ def special_spherical_jn_record(n, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24935,11 +24935,11 @@ def special_spherical_jn_d_record(n, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25000,11 +25000,11 @@ def special_spherical_kn_record(n, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25067,11 +25067,11 @@ def special_spherical_kn_d_record(n, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25132,11 +25132,11 @@ def special_spherical_yn_record(n, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25199,11 +25199,11 @@ def special_spherical_yn_d_record(n, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25264,11 +25264,11 @@ def special_stdtr_record(df, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25316,11 +25316,11 @@ def special_stdtrit_record(df, p):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25381,11 +25381,11 @@ def special_struve_record(v, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25429,15 +25429,15 @@ def special_tandg_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25484,11 +25484,11 @@ def special_tklmbda_record(x, lmbda):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25552,11 +25552,11 @@ def special_voigt_profile_record(x, sigma, gamma):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25625,15 +25625,15 @@ def special_wofz_record(z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = z._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25697,11 +25697,11 @@ def special_wright_bessel_record(a, b, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25738,15 +25738,15 @@ def special_wrightomega_record(z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = z._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25800,11 +25800,11 @@ def special_xlog1py_record(x, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25861,11 +25861,11 @@ def special_xlogy_record(x, y):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25913,15 +25913,15 @@ def special_y0_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25965,15 +25965,15 @@ def special_y1_record(x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         edge = x._edge
-        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+        if edge is not None and (form := edge._form)[3]:
             node._form = form
         else:
             try:
                 node._form = FORMS[array.shape]
             except KeyError:
                 node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26030,11 +26030,11 @@ def special_yn_record(n, x):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26091,11 +26091,11 @@ def special_yv_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26152,11 +26152,11 @@ def special_yve_record(v, z):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26215,11 +26215,11 @@ def special_zeta_record(x, q):
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
-        node._seq = get_following()()
         try:
             node._form = FORMS[array.shape]
         except KeyError:
             node._form = form_of(array.shape, FLOAT64)
+        node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from pullback.codegen.emit.array_calls import array_function
 from pullback.codegen.emit.forward import emit_jvp, form_of, has_jvp, sums_terms, tangent_arguments
 from pullback.codegen.emit.functions import emit_function, emit_operator, public_name
-from pullback.codegen.emit.kernels import array_function, emit_composite, emit_kernels
+from pullback.codegen.emit.kernels import emit_composite, emit_kernels
 from pullback.codegen.emit.model import Emitted
 from pullback.codegen.emit.nodes import emit_node
 from pullback.codegen.emit.source import quoted

@@ -33,6 +33,7 @@ _MOST_SLOTS = 2  # the classes of nodes with edges in slots
 # Each with what sums the gradient first, where that is all that is wanted of the product.
 _PRODUCTS = {"matmul_to_first": "first_factor_to", "matmul_to_second": "second_factor_to"}
 _IS_REAL = "node._form[1] is FLOAT64"
+_IS_FEW = "node._form[3] or grad.size < PRODUCT"  # nearly always the form says so
 _KEEP_DTYPE = {"conj", "cos", "cosh", "exp", "sin", "sinh"}
 
 
@@ -154,7 +155,7 @@ def emit_run(op: Emitted, saved: list[SavedAttribute], tensors: list[str]) -> st
         for derivative in op.derivatives:
             formulas += _gradient(op, derivative, saved, guarded)
         if any("is_few" in line for line in formulas):
-            lines.append("    is_few = grad.size < PRODUCT")
+            lines.append(f"    is_few = {_IS_FEW}")
         lines += map(indent, formulas)
         missing = set(names) - {name for d in op.derivatives for name in d.var_names}
         results = tuple_text(["None" if n in missing else f"grad_of_{n}" for n in names])
@@ -273,7 +274,7 @@ def _summed_product(formula: str, target: str) -> str:
     """
     name = formula.partition("(")[0].removeprefix("xp.")
     early = formula.replace(name, _PRODUCTS[name]).removesuffix(")")
-    return f"{formula} if grad.size < PRODUCT else {early}, {target})"
+    return f"{formula} if {_IS_FEW} else {early}, {target})"
 
 
 def is_product(op: Emitted) -> bool:
