@@ -51,6 +51,7 @@ np_absolute = np.absolute
 np_asarray = np.asarray
 np_square = np.square
 np_where = np.where
+number_1 = np.array(1.0)
 
 
 class EluCurveBackward0(OneEdge):
@@ -246,7 +247,11 @@ class LogsigmoidSlopeBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * result * (result - 1),)
+        results = (
+            grad * result * (result - number_1)
+            if (form := node._form)[3] and form[0]
+            else grad * result * (result - 1),
+        )
         if not keep:
             node.result = FREED
         return results

@@ -126,6 +126,9 @@ np_tan = np.tan
 np_tanh = np.tanh
 np_trunc = np.trunc
 np_where = np.where
+number_1 = np.array(1.0)
+number_2 = np.array(2.0)
+number_3 = np.array(3.0)
 
 
 class SgnBackward0(OneEdge):
@@ -506,8 +509,8 @@ class AtanBackward0(OneEdge):
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (
-            grad / (1 + self * self)
-            if node._form[1] is FLOAT64
+            grad / (number_1 + self * self)
+            if (form := node._form)[3] and form[0]
             else grad / (1 + self * self).conjugate(),
         )
         if not keep:
@@ -621,8 +624,8 @@ class AtanhBackward0(OneEdge):
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (
-            grad / ((1 - self) * (1 + self))
-            if node._form[1] is FLOAT64
+            grad / ((number_1 - self) * (number_1 + self))
+            if (form := node._form)[3] and form[0]
             else grad / ((1 - self) * (1 + self)).conjugate(),
         )
         if not keep:
@@ -657,7 +660,11 @@ class CbrtBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad / (3 * result * result),)
+        results = (
+            grad / (number_3 * result * result)
+            if (form := node._form)[3] and form[0]
+            else grad / (3 * result * result),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -1196,7 +1203,9 @@ class Expm1Backward0(OneEdge):
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
-            grad * (result + 1) if node._form[1] is FLOAT64 else grad * (result + 1).conjugate(),
+            grad * (result + number_1)
+            if (form := node._form)[3] and form[0]
+            else grad * (result + 1).conjugate(),
         )
         if not keep:
             node.result = FREED
@@ -1879,7 +1888,9 @@ class Log1PBackward0(OneEdge):
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (
-            grad / (self + 1) if node._form[1] is FLOAT64 else grad / (self + 1).conjugate(),
+            grad / (self + number_1)
+            if (form := node._form)[3] and form[0]
+            else grad / (self + 1).conjugate(),
         )
         if not keep:
             node.self = FREED
@@ -2985,7 +2996,9 @@ class SqrtBackward0(OneEdge):
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
-            grad / (2 * result) if node._form[1] is FLOAT64 else grad / (2 * result.conjugate()),
+            grad / (number_2 * result)
+            if (form := node._form)[3] and form[0]
+            else grad / (2 * result.conjugate()),
         )
         if not keep:
             node.result = FREED
@@ -3032,7 +3045,11 @@ class SquareBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (2 * grad * self if node._form[1] is FLOAT64 else 2 * grad * self.conjugate(),)
+        results = (
+            number_2 * grad * self
+            if (form := node._form)[3] and form[0]
+            else 2 * grad * self.conjugate(),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -3098,8 +3115,8 @@ class TanBackward0(OneEdge):
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
-            grad * (1 + result * result)
-            if node._form[1] is FLOAT64
+            grad * (number_1 + result * result)
+            if (form := node._form)[3] and form[0]
             else grad * (1 + result * result).conjugate(),
         )
         if not keep:

@@ -47,6 +47,8 @@ ndarray = np.ndarray
 np_asarray = np.asarray
 new_tensor = object.__new__
 np_asarray = np.asarray
+number_1 = np.array(1.0)
+number_2 = np.array(2.0)
 
 
 class SpecialAgmBackward0(TwoEdges):
@@ -1874,7 +1876,11 @@ class SpecialCotdgBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * (-0.017453292519943295 * (1 + result * result)),)
+        results = (
+            grad * (-0.017453292519943295 * (number_1 + result * result))
+            if (form := node._form)[3] and form[0]
+            else grad * (-0.017453292519943295 * (1 + result * result)),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -1922,8 +1928,8 @@ class SpecialDawsnBackward0(OneEdge):
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
-            grad * (1 - 2 * x * result)
-            if node._form[1] is FLOAT64
+            grad * (number_1 - number_2 * x * result)
+            if (form := node._form)[3] and form[0]
             else grad * (1 - 2 * x * result).conjugate(),
         )
         if not keep:
@@ -2836,8 +2842,8 @@ class SpecialErfcxBackward0(OneEdge):
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
-            grad * (2 * x * result - 2 / 1.7724538509055159)
-            if node._form[1] is FLOAT64
+            grad * (number_2 * x * result - 2 / 1.7724538509055159)
+            if (form := node._form)[3] and form[0]
             else grad * (2 * x * result - 2 / 1.7724538509055159).conjugate(),
         )
         if not keep:
@@ -8028,8 +8034,8 @@ class SpecialLogNdtrBackward0(OneEdge):
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
-            grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002)
-            if node._form[1] is FLOAT64
+            grad * (xp.exp(-x * x / number_2 - result) / 2.5066282746310002)
+            if (form := node._form)[3] and form[0]
             else grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002).conjugate(),
         )
         if not keep:
@@ -8198,7 +8204,11 @@ class SpecialLogitBackward0(OneEdge):
             x = x._array
         elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
-        results = (grad * (1 / (x * (1 - x))),)
+        results = (
+            grad * (number_1 / (x * (number_1 - x)))
+            if (form := node._form)[3] and form[0]
+            else grad * (1 / (x * (1 - x))),
+        )
         if not keep:
             node.x = FREED
         return results
@@ -9485,8 +9495,8 @@ class SpecialNdtrBackward0(OneEdge):
         elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (
-            grad * (xp.exp(-x * x / 2) / 2.5066282746310002)
-            if node._form[1] is FLOAT64
+            grad * (xp.exp(-x * x / number_2) / 2.5066282746310002)
+            if (form := node._form)[3] and form[0]
             else grad * (xp.exp(-x * x / 2) / 2.5066282746310002).conjugate(),
         )
         if not keep:
@@ -9521,7 +9531,11 @@ class SpecialNdtriBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * (2.5066282746310002 * xp.exp(result * result / 2)),)
+        results = (
+            grad * (2.5066282746310002 * xp.exp(result * result / number_2))
+            if (form := node._form)[3] and form[0]
+            else grad * (2.5066282746310002 * xp.exp(result * result / 2)),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -9568,7 +9582,11 @@ class SpecialNdtriExpBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * (2.5066282746310002 * xp.exp(y + result * result / 2)),)
+        results = (
+            grad * (2.5066282746310002 * xp.exp(y + result * result / number_2))
+            if (form := node._form)[3] and form[0]
+            else grad * (2.5066282746310002 * xp.exp(y + result * result / 2)),
+        )
         if not keep:
             node.y = node.result = FREED
         return results
@@ -12582,7 +12600,11 @@ class SpecialTandgBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (grad * (0.017453292519943295 * (1 + result * result)),)
+        results = (
+            grad * (0.017453292519943295 * (number_1 + result * result))
+            if (form := node._form)[3] and form[0]
+            else grad * (0.017453292519943295 * (1 + result * result)),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -12898,8 +12920,8 @@ class SpecialWrightomegaBackward0(OneEdge):
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
-            grad * (result / (1 + result))
-            if node._form[1] is FLOAT64
+            grad * (result / (number_1 + result))
+            if (form := node._form)[3] and form[0]
             else grad * (result / (1 + result)).conjugate(),
         )
         if not keep:

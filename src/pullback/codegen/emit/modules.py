@@ -118,9 +118,11 @@ def _kernel_imports(kernels: Iterable[str], text: str) -> str:
 
 
 def _numpy_names(text: str) -> str:
-    """Lines that give this module NumPy's functions under names of its own."""
+    """Lines that name NumPy's functions, and numbers as arrays, for this module."""
     names = sorted(set(re.findall(r"\bnp_(\w+)", text)))
-    return "".join(f"np_{name} = np.{name}\n" for name in names)
+    numbers = sorted(set(re.findall(r"\bnumber_(\d+)", text)), key=int)
+    lines = [f"np_{name} = np.{name}\n" for name in names]
+    return "".join([*lines, *(f"number_{n} = np.array({n}.0)\n" for n in numbers)])
 
 
 def _sorted(ops: Iterable[Emitted]) -> list[Emitted]:
