@@ -104,7 +104,7 @@ def _back(tensor: Any, kind: type) -> Any:
         return tensor
     if requires_grad(tensor) or tangents_of(tensor):
         return tensor
-    return tensor._array if issubclass(kind, np.ndarray) else tensor.item()
+    return tensor.numpy() if issubclass(kind, np.ndarray) else tensor.item()
 
 
 def grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Function:

@@ -250,32 +250,3 @@ def test_payloads_have_kernels_of_their_own():
     np.testing.assert_allclose(y.detach().numpy(), np.tanh(np.sin(row) * row) + row)
     meta = pb.tanh(pb.empty((3,), device="meta", requires_grad=True) * 2.0)
     assert (meta.shape, meta.device) == ((3,), "meta")
-
-
-SHARED = {
-    "numpy": lambda array: (x := pb.tensor(array), x.numpy()),
-    "__array__": lambda array: (x := pb.tensor(array), np.asarray(x)),
-    "detach": lambda array: (x := pb.tensor(array), x.detach().numpy()),
-}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("share", SHARED.values(), ids=SHARED)
-def test_the_shape_of_an_array_that_was_handed_out_is_not_the_tensors(share):
-    x, array = share(np.arange(1.0, 5.0))
-    x.requires_grad_()
-    y = x * 2
-    array.shape = (4, 1)
-    (x * y).sum().backward()
-    assert x.grad.tolist() == [4, 8, 12, 16]
-    array[2] = 7.0
-    assert x.tolist() == [1, 2, 7, 4]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_nor_is_that_of_an_array_of_a_result():
-    x = pb.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
-    y = x * 2
-    w = y * 3
-    y.data.numpy().shape = (4, 1)
-    assert pb.autograd.grad((y * w).sum(), x)[0].tolist() == [24, 48, 72, 96]

@@ -176,8 +176,6 @@ class ClosedLevel(TransformLevel):
             tangents[node] = found
         else:
             tangents[node] = _beside(result, found, (first, second))
-        if edge is not node:  # likewise
-            raise KeyError(edge)
         return None
 
 
