@@ -64,7 +64,8 @@ _DERIVED = (
     "grad_of_{}",
     "each_{}",
 )
-_ALIASES = re.compile(r"np_\w+|\w+_kernels")  # NumPy's functions, and the modules of ours
+# NumPy's functions, the modules of ours, and numbers as arrays.
+_ALIASES = re.compile(r"np_\w+|\w+_kernels|number_\d+")
 _OWN = ("kernels", "composites")
 
 

@@ -51,6 +51,7 @@ def table(tmp_path):
         "f_again",
         "np_sin",
         "shape_kernels",
+        "number_1",
     ],
 )
 def test_an_argument_cannot_have_a_name_of_the_generated_code(table, name):
