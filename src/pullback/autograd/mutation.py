@@ -56,7 +56,9 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
         self._held: dict[int, list[ref[_Held]]] = {}  # by the identity of the counter
 
     def _pack(self, tensor: Tensor) -> _Held:
-        held = _Held(tensor)
+        alone = wrap(tensor._array)  # without its node, which holds what is packed here
+        alone._counter = version_of(tensor)
+        held = _Held(alone)
         self._held.setdefault(id(held.counter), []).append(ref(held))
         return held
 
@@ -114,11 +116,6 @@ class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a bloc
     >>> x.grad.tolist()
     [2.0, 4.0]
     """
-
-    def _pack(self, tensor: Tensor) -> _Held:
-        alone = wrap(tensor._array)  # without its node, which holds what is packed here
-        alone._counter = version_of(tensor)
-        return super()._pack(alone)
 
     def _unpack(self, held: _Held) -> Tensor:
         if held.tensor._counter is held.counter and held.counter[0] != held.version:

@@ -72,6 +72,7 @@ class SavedOutput:
     """
 
     __slots__ = ("array", "counter", "flags", "number", "slices", "tangents", "version")
+    outlasts_writes = False  # the version check raises after one
 
     def __init__(self, tensor: Tensor, number: int):
         self.array = tensor._array

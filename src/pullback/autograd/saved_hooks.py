@@ -52,6 +52,7 @@ class Packed:
     """A saved tensor that went through hooks."""
 
     __slots__ = ("_edge", "_output", "_requires_grad", "_unpack", "_value", "number", "tangents")
+    outlasts_writes = True  # hooks may have copied the value, and there is no version check
 
     def __init__(self, tensor: Tensor, hooks: Hooks, output: SavedOutput | None):
         pack, self._unpack = hooks

@@ -175,7 +175,15 @@ def levels_of(values: Iterable[Any]) -> list[Level]:
 
 
 def keep_tangents(value: Any, tensor: Tensor) -> None:
-    """Lets a saved value keep the tangents of the tensor that it stands for."""
-    value.tangents = dict(tangents_of(tensor))
+    """Lets a saved value keep the tangents of the tensor that it stands for.
+
+    A value that outlasts in-place writes to the tensor (``outlasts_writes``) keeps copies: such a
+    write changes the memory of the tensor's own tangents.
+    """
+    value.tangents = kept = dict(tangents_of(tensor))
+    if value.outlasts_writes and kept:
+        with StateGuard(end=TRANSFORM):  # the copy is no business of the transforms around it
+            for level, tangent in kept.items():
+                kept[level] = tensors.clone(tangent)
     for level in value.tangents:
         level.saved.append(value)

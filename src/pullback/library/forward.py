@@ -16,6 +16,7 @@ import numpy as np
 from pullback.autograd.level import Level
 from pullback.autograd.node import ends_of
 from pullback.autograd.saved import SavedOutput, output_from, version
+from pullback.autograd.saved_hooks import Packed
 from pullback.autograd.tangents import (
     below,
     keep_tangents,
@@ -68,7 +69,7 @@ def _remember_tangents(result: Any) -> None:
             if type(value) is np.ndarray:
                 value = output_from(value, expected)
                 kept[place] = (value, 0)
-            if isinstance(value, SavedOutput) and value.number == number:
+            if isinstance(value, SavedOutput | Packed) and value.number == number:
                 keep_tangents(value, tensor)
 
 
