@@ -68,7 +68,7 @@ def test_trap_24_duplicates_in_an_assignment():
     a = w * 1
     a[[0, 0]] = v
     (a * 2).sum().backward()
-    assert v.grad.tolist() == [2.0, 2.0]
+    assert v.grad.tolist() == [0.0, 2.0]  # where PyTorch leaves it open
     assert w.grad.tolist() == [0.0, 2.0, 2.0]
     w.grad = v.grad = None
     added = (w * 1).index_put([pb.tensor([0, 0])], v, accumulate=True)

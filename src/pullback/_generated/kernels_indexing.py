@@ -278,7 +278,7 @@ class IndexPutBackward0(TwoEdges):
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
 
     self: grad if accumulate else index_put(grad, indices, zeros([], grad.dtype))
-    values: index(grad, indices)
+    values: index(grad, indices) if accumulate else index_of_last(grad, indices)
     """
 
     __slots__ = ("accumulate", "indices", "indices_v")
@@ -295,7 +295,9 @@ class IndexPutBackward0(TwoEdges):
             (grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype)))
             if to_self is not None
             else None,
-            xp.index(grad, indices) if to_values is not None else None,
+            (xp.index(grad, indices) if accumulate else xp.index_of_last(grad, indices))
+            if to_values is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -309,7 +311,9 @@ class IndexPutBackward0(TwoEdges):
         else:
             grad_of_self = None
         if to_values is not None:
-            grad_of_values = xp.index(grad, indices)
+            grad_of_values = (
+                xp.index(grad, indices) if accumulate else xp.index_of_last(grad, indices)
+            )
         else:
             grad_of_values = None
         if not keep:
@@ -324,7 +328,7 @@ class IndexPutBackward1(TwoEdges):
     """index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)
 
     self: grad if accumulate else index_put(grad, indices, zeros([], grad.dtype))
-    values: index(grad, indices)
+    values: index(grad, indices) if accumulate else index_of_last(grad, indices)
     """
 
     __slots__ = ("accumulate", "indices", "indices_v")
@@ -341,7 +345,9 @@ class IndexPutBackward1(TwoEdges):
             (grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype)))
             if to_self is not None
             else None,
-            xp.index(grad, indices) if to_values is not None else None,
+            (xp.index(grad, indices) if accumulate else xp.index_of_last(grad, indices))
+            if to_values is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -355,7 +361,9 @@ class IndexPutBackward1(TwoEdges):
         else:
             grad_of_self = None
         if to_values is not None:
-            grad_of_values = xp.index(grad, indices)
+            grad_of_values = (
+                xp.index(grad, indices) if accumulate else xp.index_of_last(grad, indices)
+            )
         else:
             grad_of_values = None
         if not keep:
@@ -418,7 +426,7 @@ class PutAlongAxisBackward0(TwoEdges):
     """put_along_axis(Tensor self, Tensor indices, Tensor values, int? axis=-1, bool accumulate=False) -> Tensor
 
     self: grad if accumulate else put_along_axis(grad, indices, zeros([], grad.dtype), axis)
-    values: take_along_axis(grad, indices, axis)
+    values: take_along_axis(grad, indices, axis) if accumulate else take_last(grad, indices, axis)
     """
 
     __slots__ = ("accumulate", "axis", "indices", "indices_v")
@@ -440,7 +448,13 @@ class PutAlongAxisBackward0(TwoEdges):
             )
             if to_self is not None
             else None,
-            xp.take_along_axis(grad, indices, axis) if to_values is not None else None,
+            (
+                xp.take_along_axis(grad, indices, axis)
+                if accumulate
+                else xp.take_last(grad, indices, axis)
+            )
+            if to_values is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -465,7 +479,11 @@ class PutAlongAxisBackward0(TwoEdges):
         else:
             grad_of_self = None
         if to_values is not None:
-            grad_of_values = xp.take_along_axis(grad, indices, axis)
+            grad_of_values = (
+                xp.take_along_axis(grad, indices, axis)
+                if accumulate
+                else xp.take_last(grad, indices, axis)
+            )
         else:
             grad_of_values = None
         if not keep:
@@ -480,7 +498,7 @@ class ScatterBackward0(TwoEdges):
     """scatter(Tensor self, int axis, Tensor index, Tensor src) -> Tensor
 
     self: scatter(grad, axis, index, zeros([], grad.dtype))
-    src: gather(grad, axis, index)
+    src: gather_last(grad, axis, index)
     """
 
     __slots__ = ("axis", "index", "index_v")
@@ -497,7 +515,7 @@ class ScatterBackward0(TwoEdges):
             xp.scatter(grad, axis, index, xp.zeros([], grad.dtype))
             if to_self is not None
             else None,
-            xp.gather(grad, axis, index) if to_src is not None else None,
+            xp.gather_last(grad, axis, index) if to_src is not None else None,
         )
 
     def run(node, xp, grad, keep):
@@ -517,7 +535,7 @@ class ScatterBackward0(TwoEdges):
         else:
             grad_of_self = None
         if to_src is not None:
-            grad_of_src = xp.gather(grad, axis, index)
+            grad_of_src = xp.gather_last(grad, axis, index)
         else:
             grad_of_src = None
         if not keep:
@@ -1039,8 +1057,8 @@ def index_put_cpu(self, indices, values, accumulate=False):
 
 def index_put_node(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
-    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._form = UNDESCRIBED
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -1049,8 +1067,8 @@ def index_put_node(self, indices, values, accumulate=False):
 
 def index_put_record(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
-    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return recorded(
@@ -1103,8 +1121,8 @@ def index_put__inplace(self, indices, values, accumulate=False):
 
 def index_put__node(self, indices, values, accumulate=False):
     node = IndexPutBackward1()
-    node._edge0 = to_self = edge_of(self)
-    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
+    node._edge0 = edge_of(self)
+    node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._form = UNDESCRIBED
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -1114,8 +1132,8 @@ def index_put__node(self, indices, values, accumulate=False):
 def index_put__record(self, indices, values, accumulate=False):
     check_inplace(self, True, values)
     node = IndexPutBackward1()
-    node._edge0 = to_self = edge_of(self)
-    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
+    node._edge0 = edge_of(self)
+    node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._form = UNDESCRIBED
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -1226,8 +1244,8 @@ def put_along_axis_cpu(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
-    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._form = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1238,8 +1256,8 @@ def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis_record(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
-    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1285,8 +1303,8 @@ def put_along_axis__inplace(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
-    node._edge0 = to_self = edge_of(self)
-    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
+    node._edge0 = edge_of(self)
+    node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._form = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1298,8 +1316,8 @@ def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
 def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     check_inplace(self, True, indices, values)
     node = PutAlongAxisBackward0()
-    node._edge0 = to_self = edge_of(self)
-    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
+    node._edge0 = edge_of(self)
+    node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._form = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]

@@ -30,12 +30,15 @@ __all__ = [
     "index_add",
     "index_put",
     "index_put_",
+    "last_writes",
     "masked_fill",
     "picked_sums",
     "put_along_axis",
+    "put_grid",
     "reach",
     "scatter",
     "scatter_add",
+    "scatter_grid",
     "scatter_reduce",
     "take_along_axis",
     "zero_",
@@ -65,6 +68,56 @@ def getitem_backward(grad: Array, shape: Sequence[int], index: Any) -> Array:
 def _whole(indices: Indices) -> tuple[Any, ...]:
     """The index as NumPy writes it: None among our indices takes the whole axis."""
     return tuple(slice(None) if i is None else i for i in indices)
+
+
+def _in_order(indices: Indices) -> tuple[Any, ...]:
+    """The index of an assignment, such that the last of several values for one element remains.
+
+    NumPy walks through index arrays in the order of memory. Where that order is another, as in a
+    reversed view, a copy gives the order of the elements.
+    """
+    return tuple(
+        slice(None) if i is None else i if i.flags.c_contiguous else np.ascontiguousarray(i)
+        for i in indices
+    )
+
+
+def last_writes(shape: Sequence[int], indices: Indices) -> Array | None:
+    """Which values of an assignment remain: those that no later value overwrites; None if all do.
+
+    The result broadcasts to the shape of the elements at the index. Truth values and single
+    integers name no element twice, so nothing is computed for them.
+
+    >>> last_writes((3,), [np.array([0, -3, 1])])
+    array([False,  True,  True])
+    """
+    given = [i for i in indices if i is not None]
+    integers = [i for i in given if i.dtype.kind != "b"]
+    if all(i.size <= 1 for i in integers) or (len(integers) == 1 and _is_rising(integers[0])):
+        return None
+    lengths: list[int] = []  # of the indexed axes; the others play no part
+    for i in indices:
+        axes = 1 if i is None or i.dtype.kind != "b" else i.ndim
+        lengths += [1] if i is None else shape[len(lengths) : len(lengths) + axes]
+    lengths += [1] * (len(shape) - len(lengths))
+    where = _in_order(indices)
+    if len(integers) == len(given):  # if all are different, this takes a third of the time
+        named = np.zeros(lengths, bool)
+        named[where] = True
+        if np.count_nonzero(named) == prod(np.broadcast_shapes(*(i.shape for i in given))):
+            return None
+    owners = np.empty(lengths, np.intp)
+    numbers = owners[where]
+    numbers = np.arange(numbers.size).reshape(numbers.shape)
+    owners[where] = numbers
+    return np.asarray(owners[where] == numbers)
+
+
+def _is_rising(places: Array) -> bool:
+    """Whether each place of a list comes after the one before, none counted from another end."""
+    if places.ndim != 1 or not (places[0] >= 0 or places[-1] < 0):
+        return False
+    return bool((places[1:] > places[:-1]).all())
 
 
 def index(x: Array, indices: Indices) -> Array:
@@ -101,10 +154,11 @@ def _check_distinct(x: Array, name: str) -> None:
 
 
 def _put(x: Array, indices: Indices, values: Array, accumulate: bool) -> Array:
-    where = _whole(indices)
     if not accumulate:
-        x[where] = values
-    elif any(i is not None and i.dtype != bool for i in indices):
+        x[_in_order(indices)] = values
+        return x
+    where = _whole(indices)
+    if any(i is not None and i.dtype != bool for i in indices):
         _add_at(x, indices, where, np.asarray(values))
     else:  # truth values name no element twice
         x[where] += values
@@ -253,14 +307,18 @@ def put_along_axis(
     dtype = np.result_type(x, values) if accumulate else x.dtype
     result = np.array(x, dtype=dtype, order="C")
     target = result.reshape(-1) if axis is None else result
-    if indices.ndim != target.ndim:
+    _put(target, put_grid(target.shape, indices, axis), values, accumulate)
+    return result
+
+
+def put_grid(lengths: Sequence[int], indices: Array, axis: int | None) -> tuple[Any, ...]:
+    """The index of `put_along_axis` for a tensor of some lengths, which for axis None is flat."""
+    if indices.ndim != len(lengths):
         raise ValueError(
             f"put_along_axis: indices of shape {indices.shape} must have as many axes as the "
-            f"tensor of shape {target.shape}"
+            f"tensor of shape {tuple(lengths)}"
         )
-    grid = _grid(target.shape, 0 if axis is None else axis % target.ndim, indices)
-    _put(target, grid, values, accumulate)
-    return result
+    return _grid(lengths, 0 if axis is None else axis % len(lengths), indices)
 
 
 def check_index(name: str, x: Any, axis: int, index: Any) -> int:
@@ -279,25 +337,25 @@ def check_index(name: str, x: Any, axis: int, index: Any) -> int:
     return axis
 
 
-def _torch_grid(name: str, x: Array, axis: int, index: Array) -> tuple[Any, ...]:
+def scatter_grid(name: str, x: Array, axis: int, index: Array) -> tuple[Any, ...]:
     """As `_grid`, for an index that may be shorter than the tensor along the other axes."""
     return _grid(index.shape, check_index(name, x, axis, index), index)
 
 
 def gather(x: Array, axis: int, index: Array) -> Array:
     """One element for each index."""
-    return np.asarray(x[_torch_grid("gather", x, axis, index)])
+    return np.asarray(x[scatter_grid("gather", x, axis, index)])
 
 
 def scatter(x: Array, axis: int, index: Array, src: Any) -> Array:
     """A copy with one element for each index replaced."""
-    grid = _torch_grid("scatter", x, axis, index)
+    grid = scatter_grid("scatter", x, axis, index)
     return _put(copy_in_order(x), grid, src, accumulate=False)
 
 
 def scatter_add(x: Array, axis: int, index: Array, src: Any) -> Array:
     """A copy with one element for each index added to."""
-    grid = _torch_grid("scatter_add", x, axis, index)
+    grid = scatter_grid("scatter_add", x, axis, index)
     return _put(copy_in_order(x, np.result_type(x, src)), grid, src, accumulate=True)
 
 
@@ -337,7 +395,7 @@ def scatter_reduce(
     src = np.asarray(src)
     result = copy_in_order(x, np.result_type(x, src))
     check_reduction(reduce, result.dtype)
-    grid = _torch_grid("scatter_reduce", x, axis, index)
+    grid = scatter_grid("scatter_reduce", x, axis, index)
     src = src[reach(src.shape, index.shape)]
     combine, neutral = _REDUCTIONS[reduce]
     if not include_self:  # a number that is combined with itself changes no extreme

@@ -2,20 +2,105 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pullback.autograd.formulas.creation import zeros_for
-from pullback.kernels.indexing import picked_sums, reach
+from pullback.kernels.indexing import last_writes, picked_sums, put_grid, reach, scatter_grid
+from pullback.tensor.batched import BatchedArray
+from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["index_backward", "scatter_reduce_backward", "scatter_reduce_jvp", "take_slices"]
+__all__ = [
+    "gather_last",
+    "index_backward",
+    "index_of_last",
+    "scatter_reduce_backward",
+    "scatter_reduce_jvp",
+    "take_last",
+    "take_slices",
+]
 
 
 def index_backward(xp: Any, grad: Any, shape: tuple[int, ...], indices: list[Any]) -> Any:
     """Gradients of picked elements added up where these were picked."""
     sums = picked_sums(grad, shape, indices) if type(grad) is np.ndarray else None
     return xp.index_put(zeros_for(xp, grad, shape), indices, grad, True) if sums is None else sums
+
+
+# --- assignments ---------------------------------------------------------------------------------
+#
+# Where an assignment names an element twice, its last value remains, so the gradients of the values
+# before it are zero.
+
+
+def index_of_last(xp: Any, grad: Any, indices: list[Any]) -> Any:
+    """The gradients of values that were written to an index."""
+    return _of_last(
+        xp,
+        xp.index(grad, indices),
+        indices,
+        lambda arrays: last_writes(grad.shape, arrays),
+        lambda numbers: xp.index(
+            xp.index_put(xp.zeros(list(grad.shape), np.int64), indices, numbers), indices
+        ),
+    )
+
+
+def take_last(xp: Any, grad: Any, indices: Any, axis: int | None) -> Any:
+    """The gradients of values that were written along an axis by `put_along_axis`."""
+    lengths = grad.shape if axis is not None else (grad.size,)
+    return _of_last(
+        xp,
+        xp.take_along_axis(grad, indices, axis),
+        [indices],
+        lambda arrays: last_writes(lengths, put_grid(lengths, arrays[0], axis)),
+        lambda numbers: xp.take_along_axis(
+            xp.put_along_axis(xp.zeros(list(grad.shape), np.int64), indices, numbers, axis),
+            indices,
+            axis,
+        ),
+    )
+
+
+def gather_last(xp: Any, grad: Any, axis: int, index: Any) -> Any:
+    """The gradients of values that were written along an axis by `scatter`."""
+    return _of_last(
+        xp,
+        xp.gather(grad, axis, index),
+        [index],
+        lambda arrays: last_writes(grad.shape, scatter_grid("scatter", grad, axis, arrays[0])),
+        lambda numbers: xp.gather(
+            xp.scatter(xp.zeros(list(grad.shape), np.int64), axis, index, numbers), axis, index
+        ),
+    )
+
+
+def _of_last(
+    xp: Any,
+    picked: Any,
+    indices: list[Any],
+    find_last: Callable[[list[Any]], Any],
+    write_and_read: Callable[[Any], Any],
+) -> Any:
+    """Picked gradients, with zeros for the values that others overwrote.
+
+    `find_last` takes the indices as arrays. Where they differ between the samples of `vmap`, all
+    values are numbered instead, and `write_and_read` returns the numbers that remain.
+    """
+    arrays = [i._array if isinstance(i, Tensor) else i for i in indices]
+    if any(isinstance(i, BatchedArray) for i in arrays):
+        numbers = wrap(np.arange(picked.size).reshape(picked.shape))
+        remain = write_and_read(numbers) == numbers
+    elif all(i is None or isinstance(i, np.ndarray) for i in arrays):
+        remain = find_last(arrays)
+        if remain is None:
+            return picked
+        remain = wrap(remain) if isinstance(picked, Tensor) else remain
+    else:  # a meta tensor has no values
+        return picked
+    return xp.where(remain, picked, xp.zeros([], picked.dtype))
 
 
 def take_slices(xp: Any, grad: Any, axis: int, index: Any) -> Any:
