@@ -59,13 +59,15 @@ class _Call:
         """Each gradient as what its argument was."""
         if type(gradients) is Tensor:
             ((kind,),) = self._kinds.values()
-            return _back(gradients, kind)
+            return _back(gradients, kind, is_new=True)
         several = isinstance(argnums, tuple)
         parts = gradients if several else (gradients,)
         found = []
         for part, kinds in zip(parts, self._kinds.values(), strict=True):
             leaves, spec = pytree.flatten(part)
-            values = [_back(leaf, kind) for leaf, kind in zip(leaves, kinds, strict=True)]
+            values = [
+                _back(leaf, kind, is_new=True) for leaf, kind in zip(leaves, kinds, strict=True)
+            ]
             found.append(pytree.unflatten(spec, values))
         return tuple(found) if several else found[0]
 
@@ -83,7 +85,7 @@ def _tensor(what: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         made = value
     elif isinstance(value, np.ndarray | np.generic | float | complex | int):
-        made = fresh(np.asarray(value))
+        made = fresh(np.asarray(value).view())  # the tensor owns its array object
     else:
         raise AutogradTypeError(
             f"{what} must be a tensor, an array or a number to be differentiated by, not "
@@ -98,13 +100,22 @@ def _tensor(what: str, value: Any) -> Tensor:
     return made
 
 
-def _back(tensor: Any, kind: type) -> Any:
-    """A derivative as what its argument was, unless that would cut it from a graph or a batch."""
+def _back(tensor: Any, kind: type, is_new: bool = False) -> Any:
+    """A derivative as what its argument was, unless that would cut it from a graph or a batch.
+
+    `is_new` says that no node has saved the tensor's array, as none has saved a gradient's.
+    """
     if issubclass(kind, Tensor) or not isinstance(tensor._array, np.ndarray):
         return tensor
     if requires_grad(tensor) or tangents_of(tensor):
         return tensor
-    return tensor.numpy() if issubclass(kind, np.ndarray) else tensor.item()
+    if not issubclass(kind, np.ndarray):
+        return tensor.item()
+    array = tensor._array
+    if is_new and array.base is None:
+        tensor._array = array.view()  # the caller gets the owner, and each side its own object
+        return array
+    return tensor.numpy()
 
 
 def grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Function:

@@ -224,7 +224,7 @@ def _item(item: Any) -> Any:
             array = array.astype(np.intp)
         if not array.ndim and array.dtype.kind in "iu":
             return array.item()
-        return wrap(array)
+        return wrap(array.copy() if isinstance(item, np.ndarray) else array)
     try:
         return operator.index(item)
     except TypeError:

@@ -65,7 +65,7 @@ def __array__(  # noqa: N807 - NumPy's name
     array = np.asarray(self._array)
     if copy is False and dtype is not None and array.dtype != dtype:
         raise ValueError(f"a tensor of dtype {array.dtype} cannot become {dtype} without a copy")
-    return np.array(array, dtype=dtype, copy=copy)
+    return np.array(array.view(), dtype=dtype, copy=copy)  # never the tensor's own array object
 
 
 def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:

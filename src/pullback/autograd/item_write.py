@@ -29,6 +29,7 @@ from pullback.tensor.tensor import Tensor, version_of
 __all__ = ["CopyItem", "write_item"]
 
 _ndarray = np.ndarray
+_may_share_memory = np.may_share_memory
 
 
 class CopyItem(TwoEdges):
@@ -125,8 +126,11 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         return False
     if type(array) is _ndarray:
         if (
-            array.base is not None
-            or part.base is array
+            part.base is array
+            or (
+                array.base is not None  # a view: of another tensor, or of an array that was given
+                and (value._meta is not None or _may_share_memory(part, array))
+            )
             or array.dtype is not whole.dtype
             or part.shape != array.shape
         ):

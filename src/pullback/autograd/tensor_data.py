@@ -129,7 +129,10 @@ def _tell_changed(tensor: Tensor) -> None:
 
 
 def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:
-    """The tensor's own array, sharing memory; with `force`, also of a tensor that requires grad."""
+    """A view of the tensor's memory; with `force`, also of a tensor that requires grad.
+
+    The array object is a new one: setting its shape or dtype does not change the tensor.
+    """
     if requires_grad(self) and is_grad_enabled() and not force:
         raise AutogradError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -137,7 +140,7 @@ def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:
     array = self._array
     if isinstance(array, Payload):
         raise array.refusal("numpy()")
-    return array  # type: ignore[no-any-return]
+    return array.view()  # type: ignore[no-any-return]
 
 
 def __dlpack__(  # noqa: N807 - DLPack's name

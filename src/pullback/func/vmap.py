@@ -23,7 +23,7 @@ from pullback.errors import AutogradError, AutogradValueError
 from pullback.func.arguments import require_chunk_size, require_function
 from pullback.tensor.batched import batched, levels_of
 from pullback.tensor.levels import MapLevel
-from pullback.tensor.tensor import Tensor, adopt
+from pullback.tensor.tensor import Tensor, adopt, numeric
 from pullback.utils import pytree
 
 __all__ = ["Dims", "map_rows", "vmap"]
@@ -156,7 +156,7 @@ class _Inputs:
 
 
 def _as_tensor(leaf: Any) -> Any:
-    return leaf if isinstance(leaf, Tensor) else adopt(leaf)
+    return leaf if isinstance(leaf, Tensor) else adopt(numeric(leaf))
 
 
 def _argument(path: str) -> str:

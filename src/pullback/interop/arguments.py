@@ -16,7 +16,7 @@ from pullback.autograd.modes import is_grad_enabled
 from pullback.autograd.view import requires_grad
 from pullback.dispatch.keys import DUAL
 from pullback.errors import AutogradError, DerivativeMissingError
-from pullback.tensor.tensor import Tensor, fresh
+from pullback.tensor.tensor import Tensor, fresh, is_discrete_array
 
 __all__ = [
     "NUMERIC",
@@ -42,8 +42,8 @@ def words(text: str) -> list[str]:
 
 
 def raw(tensor: Tensor) -> NDArray[Any]:
-    """A tensor's own array."""
-    return np.asarray(tensor._array)
+    """A view of a tensor's memory; the tensor's own array object never leaves it."""
+    return np.asarray(tensor._array).view()
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
@@ -92,7 +92,9 @@ def wrapped(value: Any) -> Any:
 
 def as_tensor(value: Any) -> Tensor:
     """An argument as a tensor around an array; tensors in a list are stacked."""
-    return value if isinstance(value, Tensor) else creation.asarray(value)
+    if isinstance(value, Tensor):
+        return value
+    return creation.asarray(value, copy=is_discrete_array(value) or None)
 
 
 def given(value: Any) -> bool:

@@ -76,7 +76,7 @@ def _as_tensors(value: Any, given: Any = ()) -> Any:
     """Arrays of numbers that can have gradients, as tensors of the same memory."""
     if type(value) is np.ndarray and value.dtype.kind in "fc":
         own = value.flags.owndata and not any(value is argument for argument in given)
-        return fresh(value) if own else adopt(value)
+        return fresh(value.view()) if own else adopt(value.view())
     if type(value) in (tuple, list):
         return type(value)(_as_tensors(item, given) for item in value)
     return value

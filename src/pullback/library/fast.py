@@ -54,8 +54,8 @@ def run({arguments}):
     if (
         type(result) is Tensor
         and type(array := result._array) is ndarray
-        and array.base is None
         and count(array) == HELD
+        and {is_owner}
         and not result._flags & REQUIRES_GRAD
         and not state.modes{distinct}
     ):
@@ -77,8 +77,8 @@ def run({arguments}):
         is_plain = (
             type(result) is Tensor
             and type(array := result._array) is ndarray
-            and array.base is None
             and count(array) == HELD
+            and {is_owner}
             and result._flags == CPU_FLAGS
             and not state.modes{distinct}
         )
@@ -169,13 +169,21 @@ _CALL_FOR_SEVERAL = """\
         {names} = returned
         returned = None"""
 
-# A gradient that nobody else holds, in memory of its own.
+# The array has memory of its own, or is the only view of an array that no other object holds, as
+# the array of `pb.asarray(new_array)` is.
+_IS_OWNER = """(
+    (base := {array}.base) is None
+    or type(base) is ndarray and base.base is None and count(base) == HELD
+)"""
+
+# A gradient that no other object holds, in memory of its own.
 _IS_NEW = """
             and (
                 type({name}) is Tensor
                 and count({name}) == ALONE
                 and {name}._counter is None
-                and (r_{name} := {name}._array).base is None
+                and count(r_{name} := {name}._array) == HELD
+                and {is_owner}
                 or (r_{name} := {name}) is None{or_else}
             )"""
 _OR_SHOWN = """
@@ -235,10 +243,14 @@ def _noted(shown: Tensor, grads: Sequence[Tensor | None]) -> tuple[Any, ...]:
     return tuple([None if grad is None else grad._array for grad in grads])
 
 
+def _is_owner(array: str) -> str:
+    return _IS_OWNER.format(array=array).replace("\n", " ")
+
+
 def _conditions(names: list[str], tensors: list[str], or_else: str) -> str:
     """That gradients are new, or what else they may be; None for what is no tensor."""
     return "".join(
-        _IS_NEW.format(name=n, or_else=or_else.format(name=n))
+        _IS_NEW.format(name=n, or_else=or_else.format(name=n), is_owner=_is_owner(f"r_{n}"))
         if n in tensors
         else f"\n            and {n} is None"
         for n in names
@@ -255,6 +267,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
     source = template.format(
         arguments=", ".join(names),
         packed=packed,
+        is_owner=_is_owner("array"),
         edges="".join(f"{name}._edge or edge_of({name}), " for name in tensors),
         distinct="".join(f" and result is not {n}" for n in tensors),
         setup=setup if given.get("setup") is not None else "",

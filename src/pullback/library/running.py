@@ -81,11 +81,12 @@ def checked_kernel(
         # The common case in full: one new tensor that owns its memory, and plain arguments.
         if makes_new and type(result) is Tensor and not result._flags & REQUIRES_GRAD:
             array = result._array
-            if type(array) is _ndarray and array.base is None:
+            owner = array if type(array) is not _ndarray or array.base is None else array.base
+            if type(owner) is _ndarray and owner.base is None:
                 for value in args:
                     if type(value) is Tensor:
                         other = value._array
-                        if other is array or other.base is array:
+                        if other is owner or other.base is owner:
                             break
                     elif type(value) is list:
                         break

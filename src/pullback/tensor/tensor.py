@@ -42,6 +42,7 @@ __all__ = [
     "fresh",
     "has_values",
     "holds_number",
+    "is_discrete_array",
     "meta_of",
     "note_tensor",
     "numeric",
@@ -82,6 +83,7 @@ _new = object.__new__
 _ndarray = np.ndarray
 _asarray = np.asarray  # NumPy's module is slow to be asked for a name
 _PYTHON_NUMBERS = (bool, int, float, complex)
+_NUMERIC_KINDS = "biufc"  # booleans, integers, floating-point and complex numbers
 
 COUNTING = RLock()  # two threads may ask for the first counter of one memory
 
@@ -223,7 +225,7 @@ def fresh(array: Any) -> Tensor:
 
 
 def adopt(array: Any) -> Tensor:
-    """As `fresh`, on memory that somebody else may hold too."""
+    """As `fresh`, on memory that other objects may hold too; `array` itself is the tensor's own."""
     tensor = wrap(array)
     return as_inference(tensor) if get_state().modes & INFERENCE else tensor
 
@@ -254,8 +256,15 @@ def as_inference(tensor: Tensor) -> Tensor:
 
 
 def numeric(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-    """An array of numbers: what a tensor can hold without a loss."""
-    if type(value) is not _ndarray and isinstance(value, _ndarray):
+    """An array of numbers: what a tensor can hold without a loss.
+
+    A given array is never returned itself but as a view, so that the tensor owns its array object:
+    setting the shape or dtype of the given one changes no tensor.
+    """
+    if type(value) is _ndarray:
+        if dtype is None and not copy and value.dtype.kind in _NUMERIC_KINDS:
+            return value.view()  # half the time of np.array(value, copy=None)
+    elif isinstance(value, _ndarray):
         if isinstance(value, np.ma.MaskedArray):
             raise UnsupportedDtypeError(
                 "a masked array would lose its mask in a tensor; use array.filled(value), and the "
@@ -266,12 +275,23 @@ def numeric(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
                 "np.matrix means another product by *; use np.asarray(matrix) and @"
             )
     array = np.array(value, dtype=dtype, copy=copy)
-    if array.dtype.kind not in "biufc":
+    if array.dtype.kind not in _NUMERIC_KINDS:
         raise UnsupportedDtypeError(
             f"tensors hold booleans, integers, floating-point and complex numbers, not "
             f"{array.dtype} (from {type(value).__name__})"
         )
-    return array
+    # What `__array__` of another object returned may be an array that this object keeps.
+    return array if copy or isinstance(value, list | tuple) else array.view()
+
+
+def is_discrete_array(value: Any) -> bool:
+    """Whether an argument is an array of integers or booleans: indices, counts, masks.
+
+    Programs advance such arrays in place (``places += 1``) after a gather that saved them for
+    backward, and no version counter shows that. So they are copied where they enter as arguments;
+    floating-point arrays, which may be large data, are shared.
+    """
+    return isinstance(value, _ndarray) and value.dtype.kind in "biu"
 
 
 def as_operand(value: Any) -> Tensor:
@@ -286,10 +306,12 @@ def as_operand(value: Any) -> Tensor:
         tensor._flags = CPU_FLAGS
         tensor._edge = tensor._counter = tensor._meta = None
         return tensor
+    if type(value) is _ndarray and value.dtype.kind in "fc":
+        return wrap(value.view())  # what `numeric` returns, without a further call
     if isinstance(value, Tensor):
         return value
     if isinstance(value, _ndarray | np.generic | list | tuple | numbers.Number):
-        return wrap(numeric(value))
+        return wrap(numeric(value, copy=is_discrete_array(value) or None))
     kind = type(value)
     place = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
     way = "; convert it with pb.from_dlpack" if hasattr(value, "__dlpack__") else ""
