@@ -202,13 +202,11 @@ class Value:
 
 
 def kernel_of(key: str) -> Callable[..., str]:
-    return lambda keyset, x, y, zs: f"{key} gets {' '.join(k.name for k in keyset)}"  # noqa: ARG005
+    return lambda keyset, x, y, zs: f"{key} gets {' '.join(k.name for k in keyset)}"
 
 
 def fallback_of(key: str) -> Callable[..., str]:
-    return lambda keyset, op, *args: (  # noqa: ARG005 - fallbacks get the operator, too
-        f"fallback {key} gets {' '.join(k.name for k in keyset)}"
-    )
+    return lambda keyset, op, *args: f"fallback {key} gets {' '.join(k.name for k in keyset)}"
 
 
 @contextmanager
@@ -275,7 +273,7 @@ def test_d15_registration_order_never_matters(data, keys):
                 if place == define_at:
                     lib.define("f(Tensor x) -> str")
                 if key is not None:
-                    lib.impl("f", lambda x: "", key)  # noqa: ARG005 - it is never called
+                    lib.impl("f", lambda x: "", key)
             found = registry.find("property::f")
             seen.append((table_of(found.operator), dump_registrations(found)))
     assert seen[0] == seen[1]

@@ -37,7 +37,7 @@ def calls_of(function: Callable[[], Any]) -> Counter[str]:
     """How many calls a function makes, by kind."""
     counts: Counter[str] = Counter()
 
-    def count(frame: Any, event: str, argument: Any) -> None:  # noqa: ARG001
+    def count(frame: Any, event: str, argument: Any) -> None:
         counts[event] += 1
 
     sys.setprofile(count)

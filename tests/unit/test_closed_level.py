@@ -99,7 +99,7 @@ class Square(Function):
         return x * x
 
     @staticmethod
-    def setup_context(ctx, inputs, output):  # noqa: ARG004 - the interface
+    def setup_context(ctx, inputs, output):
         ctx.save_for_backward(*inputs)
         ctx.save_for_forward(*inputs)
 
@@ -267,15 +267,15 @@ class Tripled(Function):
         return x
 
     @staticmethod
-    def setup_context(ctx, inputs, output):  # noqa: ARG004 - the interface
+    def setup_context(ctx, inputs, output):
         ctx.mark_dirty(*inputs)
 
     @staticmethod
-    def backward(ctx, grad):  # noqa: ARG004
+    def backward(ctx, grad):
         return grad * 3
 
     @staticmethod
-    def jvp(ctx, tangent):  # noqa: ARG004
+    def jvp(ctx, tangent):
         return tangent.mul_(3)
 
 
@@ -333,7 +333,7 @@ def test_a_write_looks_at_what_is_new_only(f):
     def steps(count):
         taken = 0
 
-        def step(frame, event, arg):  # noqa: ARG001 - the interface
+        def step(frame, event, arg):
             nonlocal taken
             taken += 1
 

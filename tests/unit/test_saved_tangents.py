@@ -51,7 +51,7 @@ class Square(pb.autograd.Function):
         return x * x
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ARG004 - the form
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(inputs[0])
         ctx.save_for_forward(inputs[0])
 
@@ -164,12 +164,14 @@ TRANSFORMS: dict[str, Callable[[Function], Function]] = {
     "third": lambda f: lambda x: func.jacfwd(func.jacfwd(func.grad(f)))(x).sum(0),
     "reverse third": lambda f: lambda x: func.jacrev(func.jacfwd(func.grad(f)))(x).sum(0),
     "mapped": lambda f: lambda x: func.vmap(func.hessian(f))(pb.stack([x, x]))[1],
-    "mapped jvp": lambda f: lambda x: func.vmap(lambda v: func.jvp(func.grad(f), (x,), (v,))[1])(
-        pb.eye(2)
+    "mapped jvp": lambda f: (
+        lambda x: func.vmap(lambda v: func.jvp(func.grad(f), (x,), (v,))[1])(pb.eye(2))
     ),
     "linearize": lambda f: lambda x: func.vmap(func.linearize(func.grad(f), x)[1])(pb.eye(2)),
-    "functional": lambda f: lambda x: pb.autograd.functional.hessian(
-        f, x, vectorize=True, outer_jacobian_strategy="forward-mode"
+    "functional": lambda f: (
+        lambda x: pb.autograd.functional.hessian(
+            f, x, vectorize=True, outer_jacobian_strategy="forward-mode"
+        )
     ),
     "hvp": lambda f: lambda x: pb.stack([pb.hvp(f)(x, pb.tensor(e)) for e in np.eye(2)]),
     "dual level": lambda f: lambda x: _by_dual_level(f, x),

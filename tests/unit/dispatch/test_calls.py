@@ -23,7 +23,7 @@ from pullback.errors import (
 
 
 def kernel_named(key):
-    return lambda *args, **kwargs: key  # noqa: ARG005 - only the name matters
+    return lambda *args, **kwargs: key
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_d24_redispatch_to_a_fallthrough_or_an_empty_set_is_an_error(lib, value)
 
 def test_d24_redispatch_fills_defaults_with_fresh_lists(lib, value):
     lib.define("f(Tensor x, int[2] size=1, *, float alpha=2) -> int[]")
-    lib.impl("f", lambda x, size, *, alpha: size.append(int(alpha)) or size, "CPU")  # noqa: ARG005
+    lib.impl("f", lambda x, size, *, alpha: size.append(int(alpha)) or size, "CPU")
     f = lib.operator("f")
     for _ in range(2):
         assert f.redispatch(DispatchKeySet("CPU"), value("cpu")) == [1, 1, 2]
@@ -242,7 +242,7 @@ def test_d35_a_class_is_no_tensor(f, value):
 
 def test_d35_arguments_named_like_python_words(lib, value):
     lib.define("f(Tensor self, int lambda, *, int from=2) -> int")
-    lib.impl("f", lambda x, k, **kw: k + kw["from"], "CPU")  # noqa: ARG005
+    lib.impl("f", lambda x, k, **kw: k + kw["from"], "CPU")
     f = lib.operator("f")
     x = value("cpu")
     assert f(x, 1) == 3
@@ -298,7 +298,7 @@ def test_d37_kernels_get_every_argument_of_the_schema(lib, value):
 
 def test_d35_arguments_named_like_built_in_functions(lib, value):
     lib.define("f(Tensor type, int list, int int=1, int[] str=[1]) -> int")
-    lib.impl("f", lambda t, a, b, c: a + b + sum(c), "CPU")  # noqa: ARG005
+    lib.impl("f", lambda t, a, b, c: a + b + sum(c), "CPU")
     f = lib.operator("f")
     x = value("cpu")
     assert f(x, 3) == f.call(x, list=3) == f(list=3, type=x) == 5
@@ -338,7 +338,7 @@ def test_d35_keywords_find_the_linked_kernel_without_linking_again(f, lib, value
 
 def test_d35_a_default_of_none_makes_no_tensor(lib, value):
     lib.define("g(Tensor x, Tensor y=None, int reduction=Mean) -> str")
-    lib.impl("g", lambda x, y, reduction: f"{y} {reduction}", "CPU")  # noqa: ARG005
+    lib.impl("g", lambda x, y, reduction: f"{y} {reduction}", "CPU")
     g, x = lib.operator("g"), value("cpu")
     assert g(x) == g(x, None) == g(x, y=None) == g.call(x) == "None 1"
     assert g(x, reduction=2) == "None 2"
@@ -349,7 +349,7 @@ def test_d36_a_packet_passes_keyword_only_arguments_named_like_python_words(lib,
     lib.define("f.a(Tensor x, *, int class) -> int")
     lib.define("f.b(Tensor x, *, str class='b') -> str")
     for overload in ("a", "b"):
-        lib.impl(f"f.{overload}", lambda x, **kw: kw["class"], "CPU")  # noqa: ARG005
+        lib.impl(f"f.{overload}", lambda x, **kw: kw["class"], "CPU")
     packet, x = lib.operator("f.a").overloadpacket, value("cpu")
     assert [packet(x), packet(x, **{"class": 1}), packet(x, **{"class": "c"})] == ["b", 1, "c"]
 
@@ -357,7 +357,7 @@ def test_d36_a_packet_passes_keyword_only_arguments_named_like_python_words(lib,
 @pytest.mark.parametrize("kind", ["Tensor[]", "Tensor?[]", "int[]"])
 def test_d37_kernels_get_a_list_of_their_own(lib, value, kind):
     lib.define(f"f(Tensor x, {kind} xs) -> int")
-    lib.impl("f", lambda x, xs: xs.clear() or 0, "CPU")  # noqa: ARG005
+    lib.impl("f", lambda x, xs: xs.clear() or 0, "CPU")
     f, x = lib.operator("f"), value("cpu")
     given = [1, 2] if kind == "int[]" else [x, x]
     for call in (f, f.call, f, f.call):

@@ -21,7 +21,7 @@ def f(lib):
     return lib.operator("f")
 
 
-def cpu_kernel(x, ys, n):  # noqa: ARG001 - kernels take the schema's names
+def cpu_kernel(x, ys, n):
     raise AssertionError("explain calls nothing")
 
 
@@ -76,7 +76,7 @@ def test_explain_tells_of_calls_that_would_raise(f, lib, value):
 def test_explain_without_tensors_lists_the_composites(lib):
     lib.define("g(int n) -> Tensor")
     for key in ("CompositeExplicitAutograd", "CompositeImplicitAutograd", "CPU"):
-        lib.impl("g", lambda n: None, key)  # noqa: ARG005
+        lib.impl("g", lambda n: None, key)
     told = explain(f"{lib.ns}::g", 1)
     assert told.key is DispatchKey.Undefined
     assert told.kernel.key is DispatchKey.CompositeExplicitAutograd

@@ -26,7 +26,7 @@ from pullback.errors import (
 
 
 def kernel_named(name):
-    return lambda *args, **kwargs: name  # noqa: ARG005 - only the name matters
+    return lambda *args, **kwargs: name
 
 
 @pytest.fixture
@@ -163,10 +163,10 @@ def test_d33_functional_forms_keep_their_registrations(monkeypatch, value):
     dispatch.define("kept::f", "(Tensor x) -> str")
 
     @dispatch.impl("kept::f", ["cpu", "Meta"])
-    def kernel(x):  # noqa: ARG001
+    def kernel(x):
         return "ran"
 
-    dispatch.impl("kept::f", "default", lambda x: "default")  # noqa: ARG005
+    dispatch.impl("kept::f", "default", lambda x: "default")
     gc.collect()
     f = pullback.ops.kept.f
     assert kernel(None) == f(value("cpu")) == f(value("meta")) == "ran"

@@ -30,7 +30,7 @@ from pullback.errors import (
 
 
 def kernel_named(name):
-    return lambda *args, **kwargs: name  # noqa: ARG005 - only the name matters
+    return lambda *args, **kwargs: name
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_d19_a_fallback_serves_every_operator_and_gets_the_operator(f, value):
 
 def test_d19_a_fallback_may_want_the_key_set(f, value):
     with Library("_", "IMPL", "Tracer") as fallbacks:
-        fallbacks.fallback(lambda keys, op, x: f"{keys} {op.name()}", with_keyset=True)  # noqa: ARG005
+        fallbacks.fallback(lambda keys, op, x: f"{keys} {op.name()}", with_keyset=True)
         assert f(value("Tracer", "CPU")) == f"DispatchKeySet(CPU, Tracer) {f.name()}"
 
 
@@ -239,7 +239,7 @@ def test_d30_kernels_of_others_outlive_the_definition(value):
         ((3, kernel_named("x"), "CPU"), RegistrationError, "either a name or an OpOverload object"),
         (("f", kernel_named("x"), "CPUU"), DispatchKeyError, "could not parse dispatch key 'CPUU'"),
         (("f", lambda: None, "CPU"), KernelTypeError, "does not take the arguments of its schema"),
-        (("f", lambda x, y: None, "CPU"), KernelTypeError, "missing a required argument: 'y'"),  # noqa: ARG005
+        (("f", lambda x, y: None, "CPU"), KernelTypeError, "missing a required argument: 'y'"),
     ],
 )
 def test_d32_what_is_no_kernel_is_refused(lib, f, arguments, error, message):
@@ -277,8 +277,8 @@ def test_d32_a_kernel_that_came_first_is_checked_at_the_definition(lib):
 
 def test_d32_kernels_with_a_key_set_take_one_argument_more(lib, f, value):
     with pytest.raises(KernelTypeError, match="after the key set"):
-        lib.impl("f", lambda x: "cpu", "CPU", with_keyset=True)  # noqa: ARG005
-    lib.impl("f", lambda keys, x: str(keys.highest()), "CPU", with_keyset=True)  # noqa: ARG005
+        lib.impl("f", lambda x: "cpu", "CPU", with_keyset=True)
+    lib.impl("f", lambda keys, x: str(keys.highest()), "CPU", with_keyset=True)
     assert f(value("inference")) == "DispatchKey.CPU"
 
 
@@ -338,6 +338,6 @@ def test_every_registration_handle_is_a_context_manager(lib, f, value):
 
 def test_key_sets_do_not_leak_the_requires_grad_bit(lib, f, value):
     sets = []
-    lib.impl("f", lambda keys, x: sets.append(keys) or "", "CPU", with_keyset=True)  # noqa: ARG005
+    lib.impl("f", lambda keys, x: sets.append(keys) or "", "CPU", with_keyset=True)
     f(value("inference", requires_grad=True))
     assert sets == [DispatchKeySet("CPU")]

@@ -22,7 +22,7 @@ from pullback.errors import BindError, KernelNotFoundError, KernelResultError
 )
 def test_d38_results_are_cast_to_the_schema(lib, value, returns, result, expected):
     lib.define(f"f(Tensor x) -> {returns}")
-    lib.impl("f", lambda x: result, "CPU")  # noqa: ARG005
+    lib.impl("f", lambda x: result, "CPU")
     got = lib.operator("f")(value("cpu"))
     assert got == expected
     assert type(got) is type(expected)
@@ -48,7 +48,7 @@ def test_d38_a_tuple_of_tensors_comes_back_as_a_list(lib, value):
 )
 def test_d38_results_that_break_the_schema_raise(lib, value, returns, result, message):
     lib.define(f"f(Tensor x) -> {returns}")
-    lib.impl("f", lambda x: result, "CPU")  # noqa: ARG005
+    lib.impl("f", lambda x: result, "CPU")
     with pytest.raises(KernelResultError, match=message) as error:
         lib.operator("f")(value("cpu"))
     assert f"{lib.ns}::f" in str(error.value)

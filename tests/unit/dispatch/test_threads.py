@@ -188,7 +188,7 @@ def test_d15_no_call_mixes_two_states_of_the_registry(lib, value):
     lib.define("f(Tensor x) -> str")
     f = lib.operator("f")
     x = value("cpu")
-    kernels = {"CPU": lambda x: "cpu", "Autograd": lambda x: "autograd"}  # noqa: ARG005
+    kernels = {"CPU": lambda x: "cpu", "Autograd": lambda x: "autograd"}
     handles = {"Autograd": lib.impl("f", kernels["Autograd"], "Autograd")}
     seen = set()
 
@@ -206,8 +206,8 @@ def test_d20_fallthrough_comes_and_goes_without_an_error(lib, value):
     lib.define("f(Tensor x) -> str")
     f = lib.operator("f")
     x = value("CPU", "Tracer")
-    lib.impl("f", lambda x: "cpu", "CPU")  # noqa: ARG005
-    lib.impl("f", lambda x: "tracer", "Tracer")  # noqa: ARG005
+    lib.impl("f", lambda x: "cpu", "CPU")
+    lib.impl("f", lambda x: "tracer", "Tracer")
     seen = set()
 
     def change() -> None:
@@ -301,14 +301,14 @@ def test_concurrent_first_calls_of_a_fresh_operator_all_succeed(value):
     for _ in range(40):
         with Library("fresh", "DEF") as library:
             library.define("f(Tensor x, int n=2, *, float[] s=[]) -> int")
-            library.impl("f", lambda x, n, s: n, "CPU")  # noqa: ARG005
+            library.impl("f", lambda x, n, s: n, "CPU")
             assert call_in_threads_at_once(library, value("cpu")) == [2] * 8
 
 
 def test_d11_guards_hold_in_their_own_thread_only(lib, value):
     lib.define("f(Tensor x) -> str")
     for key in ("CPU", "AutogradCPU", "Tracer"):
-        lib.impl("f", lambda x, key=key: key, key)  # noqa: ARG005
+        lib.impl("f", lambda x, key=key: key, key)
     f = lib.operator("f")
     x = value("cpu")
     settings = [

@@ -20,7 +20,7 @@ SIZE = 8
 STATE = SIZE * 8  # bytes
 
 
-def plain_loop(step, state, n, budget=None):  # noqa: ARG001 - called like checkpoint_loop
+def plain_loop(step, state, n, budget=None):
     for _ in range(n):
         state = step(state)
     return state

@@ -8,7 +8,7 @@ import pullback as pb
 from pullback.utils.checkpoint import checkpoint_loop
 
 
-def plain_loop(step, state, n, budget):  # noqa: ARG001 - called like checkpoint_loop
+def plain_loop(step, state, n, budget):
     for _ in range(n):
         state = step(state)
     return state
