@@ -33,7 +33,12 @@ def _masked(a: Any, where: Any, neutral: Any) -> Tensor:
     if where is True or where is _NONE:
         return tensor
     _check_mask(where)
-    if not np.can_cast(np.asarray(neutral).dtype, tensor.dtype, "same_kind"):
+    kind = tensor.dtype.kind
+    if kind == "b" and isinstance(neutral, int):
+        tensor = pointwise._astype(tensor, np.dtype(int))
+    elif not (kind == "u" and isinstance(neutral, int)) and not np.can_cast(
+        np.asarray(neutral).dtype, tensor.dtype, "same_kind"
+    ):
         tensor = pointwise._astype(tensor, np.dtype(float))
     fill = np.asarray(neutral, tensor.dtype)
     return pointwise._where(where, tensor, fill)
@@ -99,7 +104,7 @@ def _extreme(
     if not given(initial):
         return into(out, reduce(tensor, axis, _kept(keepdims)), f"numpy.{name}")
     start = pointwise._astype(as_tensor(initial), tensor.dtype)
-    axes = range(tensor.ndim) if axis is None else np.atleast_1d(axis).tolist()
+    axes = range(tensor.ndim) if axis is None or not tensor.ndim else np.atleast_1d(axis).tolist()
     if 0 in [tensor.shape[i] for i in axes]:
         lengths = reduction.sum(tensor, axis, _kept(keepdims)).shape
         made = shape.reshape(shape.broadcast_to(start, lengths), lengths, copy=True)

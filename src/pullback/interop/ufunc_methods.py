@@ -48,13 +48,26 @@ def _two_arguments(ufunc: np.ufunc, method: str) -> None:
 
 def _typed(array: Any, dtype: Any) -> Tensor:
     tensor = as_tensor(array)
-    return tensor if dtype is None else pointwise._astype(tensor, np.dtype(dtype))
+    same = dtype is None or tensor.dtype == dtype
+    return tensor if same else pointwise._astype(tensor, np.dtype(dtype))
+
+
+def _folding_dtypes(ufunc: np.ufunc, tensor: Tensor, dtype: Any) -> tuple[Any, Any]:
+    """The dtypes of the result and of the elements that NumPy folds; it refuses some here."""
+    signature = (None if dtype is None else np.dtype(dtype), None, None)
+    found = ufunc.resolve_dtypes((None, tensor.dtype, None), signature=signature, reduction=True)
+    return found[0], found[1]
 
 
 def _axes(axis: Any, ndim: int) -> list[int]:
     """Axes as numbers from zero, the last first."""
     listed = range(ndim) if axis is None else np.atleast_1d(axis).tolist()
-    return sorted((a % ndim if ndim else 0 for a in listed), reverse=True)
+    if not ndim and axis in (0, -1):  # which NumPy allows for a number
+        return []
+    wrong = [a for a in listed if not -ndim <= a < ndim]
+    if wrong:
+        raise np.exceptions.AxisError(int(wrong[0]), ndim)
+    return sorted((int(a) % ndim for a in listed), reverse=True)
 
 
 def _reduce(
@@ -68,49 +81,74 @@ def _reduce(
     where: Any = True,
 ) -> Any:
     _two_arguments(ufunc, "reduce")
+    tensor = as_tensor(array)
     known = _REDUCE.get(ufunc)
-    tensor = _typed(array, dtype if known is None else None)
-    if known is not None:
-        options = {"initial": initial} if given(initial) else {}
+    if given(initial) and ufunc in (np.logical_and, np.logical_or):
+        known = None
+    if known is None:
+        result = _folded(ufunc, tensor, axis, dtype, keepdims, initial, where)
+    else:
+        if initial is None:
+            _check_not_empty(ufunc, tensor, axis)
+        options: dict[str, Any] = {"initial": initial} if given(initial) else {}
         if where is not True:
             options["where"] = where
-        if dtype is not None and ufunc in (np.add, np.multiply):
+        if ufunc in (np.add, np.multiply):
             options["dtype"] = dtype
+        elif ufunc in (np.maximum, np.minimum):
+            tensor = _typed(tensor, dtype)
         result = known(tensor, axis=axis, keepdims=keepdims, **options)
-    else:
-        result = _folded(ufunc, tensor, axis, keepdims, initial, where)
     return into(out, result, f"{ufunc_name(ufunc)}.reduce")
 
 
+def _check_not_empty(ufunc: np.ufunc, tensor: Tensor, axis: Any) -> None:
+    """Refuses to begin with nothing where there is nothing to begin with."""
+    if 0 in [tensor.shape[a] for a in _axes(axis, tensor.ndim)]:
+        raise ValueError(
+            f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
+        )
+
+
 def _folded(
-    ufunc: np.ufunc, tensor: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any
+    ufunc: np.ufunc,
+    tensor: Tensor,
+    axis: Any,
+    dtype: Any,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
 ) -> Tensor:
     """All elements of some axes, combined from the first to the last."""
     axes = sorted(_axes(axis, tensor.ndim))
+    kind, element_kind = _folding_dtypes(ufunc, tensor, dtype)
     if len(axes) > 1:  # which NumPy refuses where the order of the elements matters
-        ufunc.reduce(np.ones((1,) * tensor.ndim, tensor.dtype), axis=tuple(axes))
+        ufunc.reduce(np.ones((1,) * tensor.ndim, element_kind), axis=tuple(axes))
     start = initial if given(initial) else ufunc.identity if initial is np._NoValue else None
     if start is None and where is not True:
         raise ValueError(
             f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where "
             f"mask one has to specify 'initial'"
         )
+    tensor = _typed(tensor, element_kind)
     parts, masks = _lines(tensor, axes), [True]
     if where is not True:
         masks = _lines(shape.broadcast_to(as_tensor(where), tensor.shape), axes)
-    if start is not None and (given(initial) or where is not True or not parts):
+    # An identity may change the result of one element: hypot(0, -3) is 3. One that is infinite,
+    # of logaddexp, does not, but its derivative is not defined beside another infinity.
+    begins = not parts or (len(parts) == 1 and start != -np.inf)
+    if start is not None and (given(initial) or where is not True or begins):
         lengths = tuple(n for i, n in enumerate(tensor.shape) if i not in axes)
-        first = pointwise._astype(as_tensor(start), tensor.dtype)
+        first = _typed(start, kind)
         parts, masks = [shape.broadcast_to(first, lengths), *parts], [True, *masks]
     if not parts:
         raise ValueError(
             f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
         )
-    result = parts[0]
+    result = _typed(parts[0], kind)
     for part, mask in zip(
         parts[1:], itertools.chain(masks[1:], itertools.repeat(True)), strict=False
     ):
-        new = UFUNCS[ufunc](result, part)
+        new = _typed(UFUNCS[ufunc](result, part), kind)
         result = new if mask is True else pointwise._where(mask, new, result)
     return shape.expand_dims(result, tuple(axes)) if keepdims else result
 
@@ -127,15 +165,18 @@ def _accumulate(
     ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
     _two_arguments(ufunc, "accumulate")
-    tensor = _typed(array, dtype)
+    tensor = as_tensor(array)
+    if not tensor.ndim:
+        raise TypeError("cannot accumulate on a scalar")
     known = _ACCUMULATE.get(ufunc)
     if known is not None:
-        result = known(tensor, axis=axis)
+        result = known(_typed(tensor, dtype), axis=axis)
     else:
+        kind, element_kind = _folding_dtypes(ufunc, tensor, dtype)
         kept: list[Tensor] = []
-        for part in shape.unbind(tensor, axis):
-            kept.append(UFUNCS[ufunc](kept[-1], part) if kept else part)
-        result = shape.stack(kept, axis) if kept else tensor
+        for part in shape.unbind(_typed(tensor, element_kind), axis):
+            kept.append(_typed(UFUNCS[ufunc](kept[-1], part) if kept else part, kind))
+        result = shape.stack(kept, axis) if kept else _typed(tensor, kind)
     return into(out, result, f"{ufunc_name(ufunc)}.accumulate")
 
 
@@ -143,7 +184,9 @@ def _reduceat(
     ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
     _two_arguments(ufunc, "reduceat")
-    tensor = _typed(array, dtype)
+    tensor = as_tensor(array)
+    if not tensor.ndim:
+        raise TypeError("cannot reduceat on a scalar")
     axis %= tensor.ndim
     places = np.asarray(plain(indices)).tolist()
     length = tensor.shape[axis]
@@ -155,10 +198,11 @@ def _reduceat(
             )
         stop = stop if stop > start else start + 1  # NumPy's rule for places that do not rise
         piece = getitem(tensor, (slice(None),) * axis + (slice(start, stop),))
-        parts.append(_reduce(ufunc, piece, axis))
-    made = (
-        shape.stack(parts, axis) if parts else getitem(tensor, (slice(None),) * axis + (slice(0),))
-    )
+        parts.append(_reduce(ufunc, piece, axis, dtype, initial=None))  # NumPy's, too, has none
+    if parts:
+        made = shape.stack(parts, axis)
+    else:
+        made = _typed(getitem(tensor, (slice(None),) * axis + (slice(0),)), dtype)
     return into(out, made, f"{ufunc_name(ufunc)}.reduceat")
 
 
