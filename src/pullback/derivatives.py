@@ -229,6 +229,7 @@ def jacobian(func: _Function, argnums: Argnums = 0) -> _Function:
         of = pulled("jacobian", func, argnums, tuple(call.args), kwargs, False)
         results = sum(result.size for result in of.results)
         arguments = sum(alias.tensor.size for alias in of.pull.aliases)
+        of.end()
         compute = forward if results > arguments else reverse
         return call.result(compute(*call.args, **kwargs))
 

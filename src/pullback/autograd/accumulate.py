@@ -1,7 +1,15 @@
-"""Where gradients end: ``AccumulateGrad``, one for each leaf, and the edges that lead to it."""
+"""Where gradients end: ``AccumulateGrad``, one for each leaf, and the edges that lead to it.
+
+And leaves where they end no longer: inputs of transforms that have ended while something still
+holds their graph. What a transformed function has left behind, in a list that it captured, is a
+constant from then on: history that leads to nothing but such inputs is no history any more. The
+graph lives on where a pullback needs it again. ``escapes.py`` notes these inputs, ``view.py`` asks
+whether a tensor is such a constant, and backward passes leave out the nodes that lead nowhere else.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from threading import Lock
 from typing import Any, ClassVar
 from weakref import ref
@@ -9,7 +17,7 @@ from weakref import ref
 import numpy as np
 
 from pullback.autograd.form import FLOAT64, FORMS, form_of, unlike
-from pullback.autograd.node import LAST, Edge, HookLists, Node
+from pullback.autograd.node import LAST, Edge, HookLists, Node, node_of
 from pullback.autograd.payload_nodes import mark
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError
@@ -17,7 +25,16 @@ from pullback.tensor.meta import OWN, Meta
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, meta_of
 
-__all__ = ["AccumulateGrad", "forget_form", "leaf_edge"]
+__all__ = [
+    "AccumulateGrad",
+    "ended",
+    "forget_form",
+    "judge",
+    "leads_on",
+    "leaf_edge",
+    "living_nodes",
+    "note_ended",
+]
 
 _ndarray = np.ndarray
 _lock = Lock()  # one leaf may get its node from several threads, and its gradient
@@ -106,3 +123,59 @@ def forget_form(leaf: Tensor) -> None:
     node = None if meta is None or meta.accumulator is None else meta.accumulator()
     if node is not None:
         node._form = unlike(node._form)
+
+
+# --- inputs of transforms that have ended --------------------------------------------------------
+
+ended: dict[int, ref[AccumulateGrad]] = {}
+"""By identity. Empty in nearly all programs, which is all that the frequent callers ask."""
+
+
+def note_ended(node: AccumulateGrad) -> None:
+    """Notes that the transform of an input has ended."""
+    key = id(node)
+    ended[key] = ref(node, lambda _: ended.pop(key, None))
+
+
+def leads_on(node: Node) -> bool:
+    """Whether a node leads anywhere else than to inputs of transforms that have ended."""
+    stack, seen, has_ended = [node], {node}, False
+    while stack:
+        node = stack.pop()
+        behind = [target for target in map(node_of, node._edges) if target is not None]
+        if not behind:
+            if id(node) not in ended:
+                return True
+            has_ended = True
+        for target in behind:
+            if target not in seen:
+                seen.add(target)
+                stack.append(target)
+    return not has_ended
+
+
+def judge(root: Node, verdicts: dict[Node, bool]) -> None:
+    """Finds out of a node, and of all behind it, whether they lead anywhere else."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in verdicts:
+            stack.pop()
+            continue
+        behind = [target for target in map(node_of, node._edges) if target is not None]
+        waiting = [target for target in behind if target not in verdicts]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        verdicts[node] = any(verdicts[t] for t in behind) if behind else id(node) not in ended
+        stack.pop()
+
+
+def living_nodes(roots: Iterable[Node], needed: set[Node] | None) -> set[Node] | None:
+    """Those of the needed nodes that lead anywhere else; None says that all are needed."""
+    verdicts: dict[Node, bool] = {}
+    for root in roots:
+        judge(root, verdicts)
+    if all(verdicts.values()):
+        return needed
+    return {n for n, lives in verdicts.items() if lives and (needed is None or n in needed)}

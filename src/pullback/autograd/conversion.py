@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pullback.autograd.tangents import tangents_of
 from pullback.autograd.view import requires_grad
-from pullback.dispatch.keys import DUAL
 from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError
 from pullback.tensor.tensor import Tensor
@@ -51,7 +51,7 @@ def check_nothing_lost(tensor: Tensor) -> None:
             "Can't call numpy() on Tensor that requires grad: the result would be no part of the "
             "graph. " + _INSTEAD
         )
-    if tensor._flags & DUAL:
+    if tangents_of(tensor):
         raise AutogradError(
             "a tensor with a tangent cannot become an ndarray: the tangent would be lost. "
             + _INSTEAD
@@ -70,8 +70,9 @@ def __array__(  # noqa: N807 - NumPy's name
 
 def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
     """The only element as a Python number, unless it is about to vanish in an ndarray."""
-    if requires_grad(self) or self._flags & DUAL:
-        lost = is_grad_enabled() or self._flags & DUAL
+    is_dual = bool(tangents_of(self))  # of a level that has not ended
+    if requires_grad(self) or is_dual:
+        lost = is_grad_enabled() or is_dual
         if lost and _is_for_array(sys._getframe(2), kind):
             raise AutogradError(
                 "a tensor that requires grad cannot be an element of an ndarray, which keeps no "

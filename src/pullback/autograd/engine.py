@@ -30,7 +30,7 @@ from threading import Thread
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.accumulate import AccumulateGrad, ended, living_nodes
 from pullback.autograd.buffers import Buffers, fitted, receive
 from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
 from pullback.autograd.level import in_forward_mode
@@ -113,6 +113,7 @@ class GraphTask:
     captures: Mapping[Node, list[tuple[int, int]]] = MappingProxyType({})  # node -> output, place
     needed: set[Node] | None = None  # None: everything runs
     search = staticmethod(needed_nodes)  # finds what is needed for what was asked for
+    leaves_out_ended = True  # the history of transforms that have ended, see accumulate.py
     payloads = False  # whether gradients may hold something else than arrays
     before: State | None = None  # the thread's, if the pass has been announced
     roots: list[Node]
@@ -175,6 +176,8 @@ class GraphTask:
             self.xp = tensors  # there is no raw array in what is differentiated
         if self.needed is not None:
             self.needed = self.search(self.roots, self.needed)
+        if ended and self.leaves_out_ended:
+            self.needed = living_nodes(self.roots, self.needed)
 
     def _begin(self, roots: list[Root]) -> Progress:
         """The gradients that the pass starts from."""

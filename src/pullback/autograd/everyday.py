@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.accumulate import AccumulateGrad, ended
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.buffers import Buffers
 from pullback.autograd.engine import GraphTask, Progress
@@ -55,7 +55,7 @@ def run_everyday(
     if (
         seed is None
         or get_state().modes
-        or process_levels
+        or (process_levels or ended)
         or marked
         or current_graph_task() is not None
         or is_anomaly_enabled()

@@ -129,6 +129,12 @@ class Alias:
         if type(self.node) is AccumulateGrad:
             self.tensor._flags &= ~REQUIRES_GRAD
 
+    def forget(self) -> Tensor:
+        """Lets go of the graph, which will not be needed again; returns the input."""
+        if type(self.node) is AccumulateGrad:
+            del self.node
+        return self.tensor
+
 
 def records_outside() -> bool:
     """Whether operations are recorded where a transform is called."""
@@ -150,9 +156,9 @@ class Pull:
         self.aliases = aliases
         self.edges = [edge_of(result) for result in results]
         targets = {alias.node for alias in aliases}
-        nodes, self.is_open = _explored(self.edges, targets)
+        nodes, self.is_open, is_all = _explored(self.edges, targets)
         self.reached = [node for node in targets if node in nodes]
-        self._needed = _leading_to(nodes, targets) if self.is_open else None
+        self._needed = None if is_all else _leading_to(nodes, targets)
 
     def released(self, result: Tensor, outside: bool) -> Tensor:
         """One of the results, as the world outside may see it."""
@@ -201,6 +207,7 @@ class Pull:
         task = kind(create_graph=create_graph, retain_graph=retain_graph)
         task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
         task.search = lambda *_: self._needed
+        task.leaves_out_ended = False  # a pullback may be called after its transform has ended
         captured = task.run(roots)
         if task.xp is arrays:
             return self._owned(captured, roots)
@@ -252,11 +259,14 @@ def _repeats(array: NDArray[Any]) -> bool:
     return not array.flags.forc and 0 in array.strides
 
 
-def _explored(edges: Sequence[Edge], targets: set[Node]) -> tuple[set[Node], bool]:
-    """The nodes from some edges up to the targets, and whether the graph goes on elsewhere."""
+def _explored(edges: Sequence[Edge], targets: set[Node]) -> tuple[set[Node], bool, bool]:
+    """The nodes from some edges up to the targets, whether the graph goes on elsewhere, and whether
+    every path ends at a target. It need not where it goes on nowhere: what a function has captured
+    may have come from a transform that has ended.
+    """
     stack = [node for node in map(node_of, edges) if node is not None]
     nodes = set(stack)
-    is_open = False
+    is_open, is_all = False, True
     while stack:
         node = stack.pop()
         following = (node._edge0,) if node._arity == 1 else node._edges
@@ -270,8 +280,9 @@ def _explored(edges: Sequence[Edge], targets: set[Node]) -> tuple[set[Node], boo
                     nodes.add(target)
                     stack.append(target)
         elif isinstance(node, AccumulateGrad):
+            is_all = False
             is_open = is_open or bool(node.variable._flags & REQUIRES_GRAD)
-    return nodes, is_open
+    return nodes, is_open, is_all and not is_open
 
 
 def _leading_to(nodes: set[Node], targets: set[Node]) -> set[Node]:

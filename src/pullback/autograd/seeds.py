@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.autograd.accumulate import ended
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node, ends_of, output_of
-from pullback.autograd.view import edge_of
+from pullback.autograd.view import edge_of, settle
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.payload import Payload
@@ -80,6 +81,10 @@ def listed(value: Any) -> list[Any]:
 
 def seeds_of(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | None]]:
     """The roots' nodes with the gradient that each starts from; None stands for ones."""
+    if ended:
+        for root in roots:
+            if type(root) is Tensor:
+                settle(root)
     if given is None and len(roots) == 1 and type(roots[0]) is Tensor:
         edge, array = roots[0]._edge, roots[0]._array
         is_loss = type(array) is np.ndarray and not array.shape and array.dtype.kind == "f"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.accumulate import AccumulateGrad, ended
 from pullback.autograd.api import backward
 from pullback.autograd.everyday import run_everyday
 from pullback.autograd.hooks import RemovableHandle
@@ -20,7 +20,7 @@ from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.node import Node, ends_of, node_of
 from pullback.autograd.retain import retain_grad
 from pullback.autograd.tensor_data import DATA_METHODS
-from pullback.autograd.view import edge_of, requires_grad, view_of
+from pullback.autograd.view import edge_of, requires_grad, settle, view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.errors import AutogradError, AutogradTypeError, InferenceError
@@ -75,11 +75,15 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 
 def _is_leaf(self: Tensor) -> bool:
+    if ended:
+        settle(self)
     return self._edge is None and (view_of(self) is None or _grad_fn(self) is None)
 
 
 def _grad_fn(self: Tensor) -> Node | None:
     """The node that made this tensor, or None for a leaf."""
+    if ended:
+        settle(self)
     if self._edge is not None:
         return node_of(self._edge)
     if view_of(self) is None:

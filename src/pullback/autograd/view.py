@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.autograd.accumulate import leaf_edge
+from pullback.autograd.accumulate import ended, leads_on, leaf_edge
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Edge, Node, Output, edge_to, ends_of
+from pullback.autograd.node import Edge, Node, Output, edge_to, ends_of, node_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
 from pullback.errors import InplaceError
@@ -51,10 +51,12 @@ __all__ = [
     "in_two_steps",
     "is_left_behind",
     "left_behind_error",
+    "make_constant",
     "make_view",
     "move_retained",
     "refresh",
     "requires_grad",
+    "settle",
     "view_of",
 ]
 
@@ -109,6 +111,8 @@ def in_two_steps(xp: Any, base: Any, first: Step, second: Step) -> Any:
 
 def requires_grad(tensor: Tensor) -> bool:
     """Whether a tensor counts as requiring grad; a view without an edge is asked for its base."""
+    if ended:
+        settle(tensor)
     if tensor._flags & REQUIRES_GRAD:
         return True
     if not tensor._flags & PLAIN_VIEW:
@@ -117,6 +121,30 @@ def requires_grad(tensor: Tensor) -> bool:
     view = view_of(tensor)
     base = tensor if view is None else view.base
     return bool((tensor._flags | base._flags) & REQUIRES_GRAD)
+
+
+def settle(tensor: Tensor) -> None:
+    """Makes a constant of a tensor whose history leads only to transforms that have ended."""
+    view = view_of(tensor)
+    node = node_of(tensor._edge if view is None else view.edge)
+    if node is not None and not leads_on(node):
+        make_constant(tensor)
+
+
+def make_constant(tensor: Tensor) -> None:
+    """Takes a tensor's history, which leads nowhere any more."""
+    view = view_of(tensor)
+    version = version_of(tensor)[0] if tensor._flags & TRACKED else 0  # a node may know its counter
+    if view is None:
+        tensor._flags &= ~REQUIRES_GRAD
+        tensor._edge = None
+        return
+    settle(view.base)
+    if view.base._flags & REQUIRES_GRAD:
+        return  # it has been written to since, and the view follows
+    tensor._flags = tensor._flags & ~REQUIRES_GRAD | PLAIN_VIEW
+    view.edge = view.base_edge = None
+    view.version = version
 
 
 def edge_of(tensor: Tensor) -> Edge:

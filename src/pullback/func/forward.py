@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.autograd.escapes import end_inputs
 from pullback.autograd.level import TransformLevel
 from pullback.autograd.pull import Alias, Pull
 from pullback.autograd.tangents import beside, set_tangent, split, tangents_of, zeros_like
@@ -112,6 +113,7 @@ def push(
             aux = pytree.map(
                 lambda leaf: split(leaf, level)[0] if isinstance(leaf, Tensor) else leaf, aux
             )
+    end_inputs(())
     return results, slopes, result_spec, aux
 
 
@@ -145,6 +147,7 @@ def linearize(func: _Function, *primals: Any) -> tuple[Any, _Function]:
     """
     require_function("linearize", func)
     run = Pulled("linearize", func, tuple(range(len(primals))), primals, {}, False)
+    run.hold()
     output = pytree.unflatten(run.spec, run.results)
     leaves, spec = pytree.flatten(primals)
     if not leaves:

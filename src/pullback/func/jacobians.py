@@ -23,7 +23,7 @@ from pullback.func.arguments import (
 )
 from pullback.func.basis import map_basis, unit_vectors
 from pullback.func.forward import push
-from pullback.func.reverse import pulled
+from pullback.func.reverse import Pulled, pulled
 from pullback.func.second import curvatures
 from pullback.tensor.tensor import Tensor, fresh
 from pullback.utils import pytree
@@ -65,31 +65,38 @@ def jacrev(
         places = positions("jacrev", argnums, len(args))
         _check_real("jacrev", "inputs", [leaf for p in places for leaf in pytree.leaves(args[p])])
         of = pulled("jacrev", func, argnums, args, kwargs, has_aux)
-        _check_real("jacrev", "outputs", of.results)
-        rows = []
-        for place, result in enumerate(of.results):
-
-            def pull(cotangent: Tensor, place: int = place) -> list[Tensor]:
-                seeds: list[Tensor | None] = [None] * len(of.results)
-                seeds[place] = cotangent
-                return of.pull.gradients(seeds, again=True)
-
-            if result.size == 1:
-                found = pull(fresh(np.ones(result.shape, result.dtype)))
-            else:
-                (basis,) = unit_vectors([result.shape], [result.dtype])
-                found = map_basis(pull, [basis], chunk_size)
-            shapes = [alias.tensor.shape for alias in of.pull.aliases]
-            flat = iter(_shaped(f, result.shape + s) for f, s in zip(found, shapes, strict=True))
-            per_argument = [
-                pytree.unflatten(spec, [next(flat) for _ in range(spec.size)])
-                for spec in of.arguments
-            ]
-            rows.append(tuple(per_argument) if isinstance(argnums, tuple) else per_argument[0])
-        jacobian = pytree.unflatten(of.spec, rows)
+        try:
+            jacobian = _rows(of, isinstance(argnums, tuple), chunk_size)
+        finally:
+            of.end()
         return (jacobian, of.aux) if has_aux else jacobian
 
     return run
+
+
+def _rows(of: Pulled, several: bool, chunk_size: int | None) -> Any:
+    """The Jacobian of a function that has run; `several` gives a tuple, one for each argument."""
+    _check_real("jacrev", "outputs", of.results)
+    rows = []
+    for place, result in enumerate(of.results):
+
+        def pull(cotangent: Tensor, place: int = place) -> list[Tensor]:
+            seeds: list[Tensor | None] = [None] * len(of.results)
+            seeds[place] = cotangent
+            return of.pull.gradients(seeds, again=True)
+
+        if result.size == 1:
+            found = pull(fresh(np.ones(result.shape, result.dtype)))
+        else:
+            (basis,) = unit_vectors([result.shape], [result.dtype])
+            found = map_basis(pull, [basis], chunk_size)
+        shapes = [alias.tensor.shape for alias in of.pull.aliases]
+        flat = iter(_shaped(f, result.shape + s) for f, s in zip(found, shapes, strict=True))
+        per_argument = [
+            pytree.unflatten(spec, [next(flat) for _ in range(spec.size)]) for spec in of.arguments
+        ]
+        rows.append(tuple(per_argument) if several else per_argument[0])
+    return pytree.unflatten(of.spec, rows)
 
 
 def jacfwd(

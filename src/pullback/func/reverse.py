@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from pullback.autograd.escapes import end_inputs, hold_inputs
 from pullback.autograd.level import TransformLevel
 from pullback.autograd.pull import Alias, Pull, Seeds, records_outside, released
 from pullback.autograd.seeds import checked_seed, implicit_seed
@@ -25,9 +26,18 @@ from pullback.func.arguments import (
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 
-__all__ = ["Pulled", "grad", "grad_and_value", "pulled", "vjp"]
+__all__ = ["Pulled", "end_all", "grad", "grad_and_value", "pulled", "vjp"]
 
 _Function = Callable[..., Any]
+
+
+def end_all(aliases: list[Alias]) -> None:
+    """Ends a transform whose function was left by an exception."""
+    for alias in aliases:
+        alias.end()
+    inputs = [alias.forget() for alias in aliases]
+    aliases.clear()
+    end_inputs(inputs)
 
 
 class Pulled:
@@ -51,21 +61,17 @@ class Pulled:
         has_aux: bool,
     ):
         outside = records_outside()
-        with TransformLevel(forward=False) as level:
-            given, aliases = list(args), []
-            self.arguments: list[pytree.Spec] = []
-            for place in places:
-                leaves, spec = differentiable_leaves(name, f"argument {place}", args[place])
-                made = [Alias(leaf, level, outside) for leaf in leaves]
-                self.arguments.append(spec)
-                aliases += made
-                if spec is pytree.LEAF:
-                    given[place] = made[0].tensor
-                else:
-                    given[place] = pytree.unflatten(spec, (alias.tensor for alias in made))
-            returned, self.aux = with_aux(name, func(*given, **kwargs), has_aux)
-            inner, self.spec = result_leaves(name, returned)
-            self.pull = Pull(inner, aliases)
+        aliases: list[Alias] = []
+        self.arguments: list[pytree.Spec] = []
+        try:
+            with TransformLevel(forward=False) as level:
+                given = self._given(name, places, args, level, outside, aliases)
+                returned, self.aux = with_aux(name, func(*given, **kwargs), has_aux)
+                inner, self.spec = result_leaves(name, returned)
+                self.pull = Pull(inner, aliases)
+        except BaseException:
+            end_all(aliases)
+            raise
         self.results = [self.pull.released(result, outside) for result in inner]
         if has_aux:
             self.aux = pytree.map(
@@ -74,6 +80,38 @@ class Pulled:
             )
         for alias in aliases:
             alias.end()
+
+    def _given(
+        self,
+        name: str,
+        places: tuple[int, ...],
+        args: tuple[Any, ...],
+        level: TransformLevel,
+        outside: bool,
+        aliases: list[Alias],
+    ) -> list[Any]:
+        """The arguments as the function gets them; adds what it is differentiated by."""
+        given = list(args)
+        for place in places:
+            leaves, spec = differentiable_leaves(name, f"argument {place}", args[place])
+            made = [Alias(leaf, level, outside) for leaf in leaves]
+            self.arguments.append(spec)
+            aliases += made
+            if spec is pytree.LEAF:
+                given[place] = made[0].tensor
+            else:
+                given[place] = pytree.unflatten(spec, (alias.tensor for alias in made))
+        return given
+
+    def end(self) -> None:
+        """Lets go of the graph; what has escaped from the function becomes constant."""
+        aliases = self.pull.aliases
+        del self.pull
+        end_inputs([alias.forget() for alias in aliases])
+
+    def hold(self) -> None:
+        """The same where the graph will be needed again."""
+        hold_inputs([alias.tensor for alias in self.pull.aliases])
 
     def gradients(
         self, seeds: Seeds, *, again: bool, create_graph: bool | None = None
@@ -111,6 +149,17 @@ def _differentiated(
 ) -> tuple[Any, Tensor, Any]:
     """The gradient, the value and the auxiliary data of a function with a scalar result."""
     run = pulled(name, func, argnums, args, kwargs, has_aux)
+    try:
+        value = _scalar(name, run)
+        seed = implicit_seed(value, (), value.dtype)
+        gradients = run.gradients(None if seed is None else [seed], again=False)
+    finally:
+        run.end()
+    return (tuple(gradients) if isinstance(argnums, tuple) else gradients[0]), value, run.aux
+
+
+def _scalar(name: str, run: Pulled) -> Tensor:
+    """The only result of a function whose gradient is wanted."""
     if run.spec.kind is not None:
         raise AutogradError(
             f"{name}: Expected f(*args) to return a Tensor, got a {run.spec.kind.__name__}; use "
@@ -126,9 +175,7 @@ def _differentiated(
         raise AutogradError(
             f"{name}: Expected f(*args) to return a floating point Tensor, got dtype {value.dtype}"
         )
-    seed = implicit_seed(value, (), value.dtype)
-    gradients = run.gradients(None if seed is None else [seed], again=False)
-    return (tuple(gradients) if isinstance(argnums, tuple) else gradients[0]), value, run.aux
+    return value
 
 
 def grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Function:
@@ -198,6 +245,7 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
     """
     require_function("vjp", func)
     run = Pulled("vjp", func, tuple(range(len(primals))), primals, {}, has_aux)
+    run.hold()
     for result, path in zip(run.results, run.spec.paths(), strict=True):
         if result.dtype.kind not in "fc":
             raise AutogradError(

@@ -19,6 +19,7 @@ from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.buffers import Buffers
 from pullback.autograd.closed_level import ClosedLevel
 from pullback.autograd.closed_pass import run_for_tangents
+from pullback.autograd.escapes import end_inputs
 from pullback.autograd.level import TransformLevel, process_levels
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import Edge, HookLists, Node, node_of
@@ -32,7 +33,7 @@ from pullback.func.forward import jvp
 from pullback.func.reverse import grad_and_value
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import Meta
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, version_of, wrap
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, share_counter, version_of, wrap
 
 __all__ = ["curvature", "curvatures"]
 
@@ -83,36 +84,59 @@ def _are_plain(leaves: Sequence[Tensor], vectors: Sequence[Tensor]) -> bool:
 def _run(
     call: _Call, leaves: Sequence[Tensor], vectors: Sequence[Tensor], level: ClosedLevel
 ) -> _Found | None:
-    """The value and the tangents of the gradients; if these cannot be had, the same by two passes.
+    """The value and the tangents of the gradients; None where the general way has to be taken.
 
-    None where these would not do either. Whether the level was left is to be seen there.
+    When the graph is gone, what has escaped from the function becomes constant.
     """
-    nodes: list[Node] = []
     inputs: list[Tensor] = []
-    given: list[Any] = []
-    found: Buffers | None = None
     try:
-        with level:
-            for leaf in leaves:
-                node, array = _input(leaf, vectors[len(nodes)], level)
-                nodes.append(node)
-                inputs.append(node.variable)
-                given.append(array)
-            value = call(inputs)
-            edge = _edge_of_scalar(value)
-            if edge is not None and not level.is_left:
-                found = run_for_tangents(edge, level, nodes)
-        if found is not None:
-            return value, _owned(found, nodes, given)
-        if edge is not None and not level.is_left and _has_hooks(edge):
-            level.leave()
-        if edge is None or level.is_left or level.xp is not arrays:
-            return None
-        products = _pulled_twice(value, vectors, [*map(_Made, inputs, nodes)])
-        return None if products is None else (value, products)
+        return _run_closed(call, leaves, vectors, level, inputs)
     finally:
         for tensor in inputs:  # from now on constants to everybody
             tensor._flags &= ~REQUIRES_GRAD
+        end_inputs(inputs)
+
+
+def _run_closed(
+    call: _Call,
+    leaves: Sequence[Tensor],
+    vectors: Sequence[Tensor],
+    level: ClosedLevel,
+    inputs: list[Tensor],
+) -> _Found | None:
+    """The value and the tangents of the gradients; if these cannot be had, the same by two passes.
+
+    None where these would not do either. Whether the level was left is to be seen there. `inputs`
+    gets what the function was called with.
+    """
+    nodes: list[Node] = []
+    given: list[Any] = []
+    found: Buffers | None = None
+    with level:
+        for leaf in leaves:
+            node, array = _input(leaf, vectors[len(nodes)], level)
+            nodes.append(node)
+            inputs.append(node.variable)
+            given.append(array)
+        value = call(inputs)
+        edge = _edge_of_scalar(value)
+        if edge is not None and not level.is_left:
+            found = run_for_tangents(edge, level, nodes)
+    if found is not None:
+        return _constant(value), _owned(found, nodes, given)
+    if edge is not None and not level.is_left and _has_hooks(edge):
+        level.leave()
+    if edge is None or level.is_left or level.xp is not arrays:
+        return None
+    products = _pulled_twice(value, vectors, [*map(_Made, inputs, nodes)])
+    return None if products is None else (_constant(value), products)
+
+
+def _constant(value: Tensor) -> Tensor:
+    """The function's result without its history, which is closed."""
+    made = wrap(value._array)
+    share_counter(made, value)
+    return made
 
 
 def _input(leaf: Tensor, vector: Tensor, level: ClosedLevel) -> tuple[AccumulateGrad, Any]:

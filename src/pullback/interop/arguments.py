@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from pullback import creation
 from pullback.autograd.modes import is_grad_enabled
+from pullback.autograd.tangents import tangents_of
 from pullback.autograd.view import requires_grad
-from pullback.dispatch.keys import DUAL
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.tensor.tensor import Tensor, fresh, is_discrete_array
 
@@ -60,7 +60,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 def carries_gradient(tensor: Tensor) -> bool:
     """Whether a derivative is lost when only the tensor's values are used."""
-    return bool(tensor._flags & DUAL) or (requires_grad(tensor) and is_grad_enabled())
+    return bool(tangents_of(tensor)) or (requires_grad(tensor) and is_grad_enabled())
 
 
 def holds_gradient(value: Any) -> bool:
