@@ -1,6 +1,6 @@
 """Pullback beside its peers: the same workloads, interleaved, as one table of ratios.
 
-    python benchmarks/run.py [--quick] [--only NAME...] [--peers NAME...] [--json PATH]
+    python benchmarks/run.py [--quick] [--only NAME...] [--peers NAME...] [--against REVISION]
 
 A complete run also writes `benchmarks/RESULTS.md`. A peer that computes something else than the
 others is not timed, and the command fails. See `benchmarks/README.md`.
@@ -28,9 +28,10 @@ from benchmarks.harness.measure import (  # noqa: E402
 )
 from benchmarks.harness.pool import Pool  # noqa: E402
 from benchmarks.harness.report import Report, row  # noqa: E402
+from benchmarks.harness.revisions import checked_out, peer_of  # noqa: E402
 from benchmarks.harness.startup import measure_startup  # noqa: E402
 from benchmarks.harness.threads import THREADS  # noqa: E402
-from benchmarks.peers import PEERS  # noqa: E402
+from benchmarks.peers import PEERS, REFERENCE  # noqa: E402
 from benchmarks.workloads import WORKLOADS  # noqa: E402
 
 STARTUP = "startup"
@@ -45,6 +46,11 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--peers", nargs="+", choices=PEERS, metavar="NAME", help="these peers")
     parser.add_argument(
+        "--against",
+        metavar="REVISION",
+        help="the package of another git revision is one more peer, by default the only one",
+    )
+    parser.add_argument(
         "--json", type=Path, default=ROOT / "benchmarks/results/latest.json", metavar="PATH"
     )
     parser.add_argument(
@@ -57,6 +63,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--log", type=Path, metavar="PATH", help="what the peers print")
     options = parser.parse_args()
+    if options.against and not options.peers:
+        options.peers = [REFERENCE]
     if not (options.quick or options.only or options.peers or options.cpu_time):
         options.results = options.results or ROOT / "benchmarks/RESULTS.md"
     options.peers = options.peers or (QUICK_PEERS if options.quick else list(PEERS))
@@ -72,7 +80,8 @@ def run(options: argparse.Namespace, pool: Pool) -> list[Outcome]:
 
     def add(outcome: Outcome) -> None:
         outcomes.append(outcome)
-        print(*row(outcome, ["torch"]), sep="  ", file=sys.stderr)  # something to see meanwhile
+        beside = peer_of(options.against) if options.against else "torch"
+        print(*row(outcome, [beside]), sep="  ", file=sys.stderr)  # something to see meanwhile
 
     effort = QUICK if options.quick else FULL
     chosen = [w for w in WORKLOADS.values() if is_wanted(w.name, options.only)]
@@ -86,7 +95,9 @@ def run(options: argparse.Namespace, pool: Pool) -> list[Outcome]:
         if workload.saved is not None:
             add(measure_saved(workload, pool))
     if is_wanted(STARTUP, options.only):
-        for outcome in measure_startup(pool.workers, 2 if options.quick else 15, pool.threads):
+        for outcome in measure_startup(
+            pool.workers, 2 if options.quick else 15, pool.threads, pool.sources
+        ):
             add(outcome)
     return outcomes
 
@@ -95,7 +106,10 @@ def main() -> int:
     options = arguments()
     start = time.perf_counter()
     log = options.log.open("w", encoding="utf-8") if options.log else subprocess.DEVNULL
-    with Pool(options.peers, log, 1 if options.cpu_time else THREADS) as pool:
+    with (
+        checked_out(options.against) as sources,
+        Pool(options.peers, log, 1 if options.cpu_time else THREADS, sources) as pool,
+    ):
         outcomes = run(options, pool)
         mode = "quick" if options.quick else "full"
         if options.cpu_time:

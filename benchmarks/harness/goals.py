@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.harness.measure import Outcome
+from benchmarks.harness.revisions import without_revision
 from benchmarks.peers import REFERENCE
 from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.base import Target
@@ -47,6 +48,9 @@ def goals_of(outcome: Outcome) -> list[Goal]:
             found += _relative(outcome, "torch", workload.target)
         if workload.is_small:
             found += _relative(outcome, "autograd", SMALL)
+        for peer in outcome.best:
+            if peer != REFERENCE and without_revision(peer) == REFERENCE:
+                found += _relative(outcome, peer, Target(workload.allowance, 1.0))
     elif name == "import" and "numpy" in outcome.best:
         found.append(Goal("NumPy + 80 ms", own - outcome.best["numpy"], IMPORT))
     elif name == "rss_after_import":

@@ -119,7 +119,7 @@ def measure_growth(workload: Workload, pool: Pool, *, small: bool = False) -> Ou
     outcome = Outcome(f"memory {workload.name}", "bytes for each operation of the graph", unit="B")
     outcome.absent = {name: why for name, why in workload.absent.items() if name in pool.workers}
     names = [name for name in pool.workers if name not in outcome.absent]
-    for worker in [Worker(name, count=pool.threads) for name in names]:
+    for worker in [pool.fresh_worker(name) for name in names]:
         reply = worker.ask("rss", workload=workload.name, small=small)
         worker.close()
         name = worker.peer

@@ -6,15 +6,14 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from benchmarks.harness.revisions import ROOT, source_path
 from benchmarks.harness.threads import THREADS, environment
-
-ROOT = Path(__file__).parents[2]
 
 
 class Worker:
@@ -24,8 +23,15 @@ class Worker:
     work is done, on the processors that the next peer is measured on.
     """
 
-    def __init__(self, peer: str, log: IO[str] | int = subprocess.DEVNULL, count: int = THREADS):
+    def __init__(
+        self,
+        peer: str,
+        log: IO[str] | int = subprocess.DEVNULL,
+        count: int = THREADS,
+        source: Path | None = None,
+    ):
         self.peer = peer
+        self._source = source
         self._log = log
         self._threads = count
         self._hello: dict[str, Any] | None = None
@@ -41,7 +47,7 @@ class Worker:
             stderr=self._log,
             text=True,
             cwd=ROOT,
-            env=environment(self._threads),
+            env=environment(self._threads) | source_path(self._source),
         )
         self._hello = None
 
@@ -102,17 +108,26 @@ class Pool:
     """One worker for each peer that can be used."""
 
     def __init__(
-        self, peers: Iterable[str], log: IO[str] | int = subprocess.DEVNULL, count: int = THREADS
+        self,
+        peers: Iterable[str],
+        log: IO[str] | int = subprocess.DEVNULL,
+        count: int = THREADS,
+        sources: Mapping[str, Path] | None = None,
     ):
         self.threads = count
+        self.sources = sources or {}  # peer -> the tree that it imports Pullback from
         workers = [  # all start before the first has to answer
-            Worker(peer, log, count) for peer in peers
+            Worker(peer, log, count, self.sources.get(peer)) for peer in (*peers, *self.sources)
         ]
         self.missing = {w.peer: w.hello["reason"] for w in workers if not w.is_available}
         self.workers = {w.peer: w for w in workers if w.is_available}
         for worker in workers:
             if not worker.is_available:
                 worker.close()
+
+    def fresh_worker(self, peer: str) -> Worker:
+        """A process of a peer that has done nothing yet."""
+        return Worker(peer, count=self.threads, source=self.sources.get(peer))
 
     def versions(self) -> dict[str, str]:
         return {name: worker.hello["version"] for name, worker in self.workers.items()}

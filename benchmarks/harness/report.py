@@ -37,7 +37,9 @@ class Report:
         }
 
     def peers(self) -> list[str]:
-        return [name for name in PEERS if name in self.versions and name != REFERENCE]
+        """The columns: other revisions first, then the peers in their order."""
+        others = [name for name in self.versions if name not in PEERS]
+        return others + [name for name in PEERS if name in self.versions and name != REFERENCE]
 
     def header(self) -> list[str]:
         return ["workload", REFERENCE, *(f"/ {p}" for p in self.peers()), "target", "verdict"]

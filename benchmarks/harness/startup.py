@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from benchmarks.harness.measure import Outcome
-from benchmarks.harness.pool import ROOT
+from benchmarks.harness.revisions import ROOT, source_path, without_revision
 from benchmarks.harness.threads import THREADS, environment
 
 IMPORTS = {
@@ -41,7 +42,12 @@ print(json.dumps([imported, cold, pages * os.sysconf("SC_PAGESIZE")]))
 """
 
 
-def measure_startup(peers: Iterable[str], repeats: int, count: int = THREADS) -> list[Outcome]:
+def measure_startup(
+    peers: Iterable[str],
+    repeats: int,
+    count: int = THREADS,
+    sources: Mapping[str, Path] | None = None,
+) -> list[Outcome]:
     """In turn, the least of all repeats; processor time if there is one thread only."""
     clock = "perf_counter" if count > 1 else "process_time"
     outcomes = [
@@ -50,21 +56,20 @@ def measure_startup(peers: Iterable[str], repeats: int, count: int = THREADS) ->
         Outcome("rss_after_import", "memory after the import", unit="B"),
     ]
     scripts = {
-        peer: SCRIPT.format(imports=IMPORTS[peer], gradient=GRADIENTS[peer], clock=clock)
+        peer: SCRIPT.format(imports=IMPORTS[name], gradient=GRADIENTS[name], clock=clock)
         for peer in peers
-        if peer in IMPORTS
+        if (name := without_revision(peer)) in IMPORTS
     }
     for _ in range(repeats):
         for peer, script in scripts.items():
-            numbers = _fresh(script, count)
+            numbers = _fresh(script, count, (sources or {}).get(peer))
             for outcome, number in zip(outcomes, numbers, strict=True):
                 outcome.best[peer] = min(number, outcome.best.get(peer, number))
     return outcomes
 
 
-def _fresh(script: str, count: int) -> list[float]:
+def _fresh(script: str, count: int, source: Path | None) -> list[float]:
     command = [sys.executable, "-c", script]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment(count)
-    )
+    env = environment(count) | source_path(source)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=env)
     return json.loads(done.stdout.splitlines()[-1])

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.harness.revisions import without_revision
 from benchmarks.harness.threads import pin, threads
 from benchmarks.peers import load
 from benchmarks.peers.base import Peer, Run, UnavailableError
@@ -120,7 +121,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     try:
-        peer = load(sys.argv[1])
+        peer = load(without_revision(sys.argv[1]))
     except UnavailableError as reason:
         print(json.dumps({"reason": str(reason)}), file=answers)
         return

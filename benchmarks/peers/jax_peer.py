@@ -143,6 +143,26 @@ class JaxPeer(Peer):
     def hessian(self, problem: Problem) -> Run:
         return self._matrix(jax.hessian, problem)
 
+    def jvp(self, problem: Problem) -> Run:
+        fn, xp = problem.fn, self.xp
+
+        def push(params: Any, consts: Any) -> Any:
+            return jax.jvp(lambda x: fn(xp, (x,), consts), params, (consts[-1],))
+
+        return self._compiled(push, problem)
+
+    def jvp_grad(self, problem: Problem) -> Run:
+        return self.hvp(problem)  # the same in this library
+
+    def double_backward(self, problem: Problem) -> Run:
+        fn, xp = problem.fn, self.xp
+
+        def product(params: Any, consts: Any) -> Any:
+            gradient = jax.grad(lambda x: fn(xp, (x,), consts))
+            return jax.vjp(gradient, params[0])[1](consts[-1])
+
+        return self._compiled(product, problem)
+
     def hvp(self, problem: Problem) -> Run:
         fn, xp = problem.fn, self.xp
 

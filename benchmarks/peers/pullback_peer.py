@@ -9,6 +9,7 @@ import numpy as np
 
 import pullback as pb
 import pullback.nn.functional as nn
+from benchmarks.harness.revisions import check_source
 from benchmarks.peers.base import Run
 from benchmarks.peers.namespaces import SHARED, loop
 from benchmarks.peers.tensor_peer import TensorPeer
@@ -30,6 +31,7 @@ class PullbackPeer(TensorPeer):
     lib = pb
 
     def __init__(self) -> None:
+        check_source(pb)
         self.xp = SimpleNamespace(
             **{name: getattr(pb, name) for name in SHARED},
             sigmoid=pb.sigmoid,

@@ -120,8 +120,23 @@ class TensorPeer(Peer):
         x = self.tensor(problem.params[0])
         return lambda: matrix(x)
 
+    def jvp(self, problem: Problem) -> Run:
+        return self._push(self._function(problem), problem)
+
+    def jvp_grad(self, problem: Problem) -> Run:
+        push = self._push(self.lib.func.grad(self._function(problem)), problem)
+        return lambda: push()[1]
+
+    def _push(self, function: Callable[..., Any], problem: Problem) -> Run:
+        jvp, x = self.lib.func.jvp, self.tensor(problem.params[0])
+        v, pushed = self.tensor(problem.consts[-1]), self.compile(function)
+        return lambda: jvp(pushed, (x,), (v,))
+
     def hvp(self, problem: Problem) -> Run:
         """Two backward passes, for a library without anything quicker."""
+        return self.double_backward(problem)
+
+    def double_backward(self, problem: Problem) -> Run:
         function, (x,) = self._function(problem), self._leaves(problem)
         v, grad = self.tensor(problem.consts[-1]), self.lib.autograd.grad
 

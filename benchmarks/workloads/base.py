@@ -17,7 +17,19 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 
-Task = Literal["grad", "train", "rows", "row_loop", "jacobian", "hessian", "hvp", "functional_hvp"]
+Task = Literal[
+    "grad",
+    "train",
+    "rows",
+    "row_loop",
+    "jvp",
+    "jacobian",
+    "hessian",
+    "hvp",
+    "functional_hvp",
+    "jvp_grad",
+    "double_backward",
+]
 """What is asked of a peer.
 
 - ``grad``: the value of the function, and its gradient by every parameter.
@@ -25,9 +37,12 @@ Task = Literal["grad", "train", "rows", "row_loop", "jacobian", "hessian", "hvp"
 - ``rows``: the function has several outputs, each with an independent row for each observation.
   All of them, and for each the gradient of its sum by every parameter.
 - ``row_loop``: the same, observation by observation.
+- ``jvp``: the value, and its tangent along the last constant.
 - ``jacobian``, ``hessian``: the whole matrix, by the only parameter.
 - ``hvp``: the Hessian times the last constant, in the quickest way that the peer offers.
 - ``functional_hvp``: the value and the same product, by the function that is called ``hvp``.
+- ``jvp_grad``: the same product, by ``jvp`` of ``grad``.
+- ``double_backward``: the same product, by a backward pass through a backward pass.
 """
 
 LEARNING_RATE = 0.01  # of the task `train`
@@ -65,6 +80,7 @@ class Workload:
     quick: bool = True  # part of --quick
     saved: Target | None = None  # bytes saved for backward are compared too
     absent: Mapping[str, str] = field(default_factory=dict)  # peer -> why it does not take part
+    allowance: float = 1.10  # the time relative to another revision that still passes
 
     def problem(self, *, small: bool = False) -> Problem:
         return self.build(**(self.small if small else self.size))

@@ -49,6 +49,40 @@ def chain(n: int, repeats: int) -> Problem:
     return Problem(fn, (x,), (a, b), hand, operations=5 * repeats + 1)
 
 
+def pushed_chain(n: int, repeats: int) -> Problem:
+    """The same chain without its sum, and a tangent for it."""
+
+    def fn(xp: Any, params: Any, consts: Any) -> Any:
+        (x,) = params
+        a, b = consts[:2]
+        for _ in range(repeats):
+            x = xp.exp(-xp.tanh(x * a + b))
+        return x
+
+    def hand(params: Arrays, consts: Arrays) -> list[Array]:
+        (x,) = params
+        a, b, v = consts
+        for _ in range(repeats):
+            t = np.tanh(x * a + b)
+            x = np.exp(-t)
+            v = -x * (1 - t * t) * a * v
+        return [x, v]
+
+    rng = generator()
+    x, a, b, v = (rng.normal(size=n) for _ in range(4))
+    return Problem(fn, (x,), (a, b, v), hand)
+
+
+def jacobian_of_chain(n: int, repeats: int) -> Problem:
+    problem = pushed_chain(n, repeats)
+
+    def hand(params: Arrays, consts: Arrays) -> list[Array]:
+        assert problem.hand is not None
+        return [np.diag(problem.hand(params, (*consts[:2], np.ones(n)))[1])]
+
+    return Problem(problem.fn, problem.params, problem.consts, hand)
+
+
 def mixture(n: int) -> Problem:
     """The log-likelihood of a mixture of two normal distributions."""
 
@@ -89,6 +123,7 @@ WORKLOADS = (
         {"n": 8},
         target=Target(0.35, 0.2),
         is_small=True,
+        allowance=1.2,
     ),
     Workload(
         "chain_small",
@@ -99,6 +134,22 @@ WORKLOADS = (
         target=Target(0.6, 0.45),
         is_small=True,
         saved=Target(1.0, 0.9),
+    ),
+    Workload(
+        "jvp_chain",
+        "func.jvp of 25 times mul, add, tanh, neg, exp on 8 elements",
+        pushed_chain,
+        {"n": 8, "repeats": 25},
+        {"n": 3, "repeats": 4},
+        task="jvp",
+    ),
+    Workload(
+        "jacfwd_chain",
+        "the same by func.jacfwd: an 8 x 8 matrix",
+        jacobian_of_chain,
+        {"n": 8, "repeats": 25},
+        {"n": 3, "repeats": 4},
+        task="jacobian",
     ),
     Workload(
         "chain_large",

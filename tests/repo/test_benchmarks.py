@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import numpy as np
 import pytest
 
 from benchmarks import run
+from benchmarks.harness import revisions
 from benchmarks.harness.check import DisagreementError, difference, read
 from benchmarks.harness.goals import goals_of
 from benchmarks.harness.measure import Effort, Outcome, measure, measure_growth, measure_saved
@@ -120,6 +122,34 @@ def test_the_command_prints_a_table_and_writes_files(monkeypatch, capsys, tmp_pa
     (result,) = json.loads(data.read_text(encoding="utf-8"))["results"]
     assert result["name"] == "tiny"
     assert "| tiny |" in table.read_text(encoding="utf-8")
+
+
+def test_another_revision_is_one_more_peer(monkeypatch, tmp_path):
+    """The package is imported from a worktree of the revision, which is gone afterwards."""
+    if not (revisions.ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("not a git checkout")
+    data = tmp_path / "data.json"
+    arguments = ["--quick", "--only", "tiny", "--against", "HEAD", "--json", str(data)]
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+    assert run.main() == 0
+    (result,) = json.loads(data.read_text(encoding="utf-8"))["results"]
+    assert set(result["best"]) == {"pullback", "pullback@HEAD"}
+    assert [goal["text"] for goal in result["goals"]] == ["1.2 pullback@HEAD"]
+
+
+def test_a_revision_that_does_not_exist_is_named():
+    with (
+        pytest.raises(SystemExit, match="'no-such-revision' is no commit"),
+        revisions.checked_out("no-such-revision"),
+    ):
+        pass
+
+
+def test_a_package_from_another_tree_is_not_measured(monkeypatch, tmp_path):
+    for name, value in revisions.source_path(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UnavailableError, match="is to be measured"):
+        revisions.check_source(np)
 
 
 def test_a_wrong_gradient_is_caught():
