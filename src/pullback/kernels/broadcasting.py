@@ -274,7 +274,10 @@ def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
     axes = axes_to(grad.shape, shape)
     if not axes:
         return _product(grad, factor)
-    if grad.dtype.char not in _REAL or getattr(factor, "dtype", None) != grad.dtype:
+    # A Python number has no dtype, and NumPy takes None for that of float64.
+    if type(factor) is not np.ndarray or factor.dtype is not grad.dtype:
+        return grad * factor
+    if grad.dtype.char not in _REAL:
         return grad * factor
     if _is_constant(factor.shape, grad.ndim, axes):
         is_last = axes == (grad.ndim - 1,)
