@@ -362,3 +362,95 @@ def test_custom_operators_may_bring_a_rule(rows):
         finally:
             set_rule("vmaptest::twice", None)
     assert calls == [(2, (0,), (2,)), (3, (0,), (3, 2))]
+
+
+ESCAPED = "escaped from inside a function being vmapped"
+USES = {
+    "one operand": lambda lib, e: lib.module.sin(e),
+    "with a number": lambda lib, e: e * 2,
+    "two operands": lambda lib, e: e + lib.tensor([1.0, 2.0]),
+    "a product": lambda lib, e: e @ lib.tensor([1.0, 2.0]),
+    "a reduction": lambda lib, e: e.sum(),
+    "an index": lambda lib, e: e[0],
+    "a write": lambda lib, e: e.add_(1.0),
+    "a write from it": lambda lib, e: lib.tensor([1.0, 2.0]).copy_(e),
+}
+USES_INSIDE = {  # where PyTorch takes them for samples of the new level, or asserts
+    "in another vmap": lambda lib, e: lib.func.vmap(lambda x: x * e)(lib.tensor([[1.0, 2.0]])),
+    "alone in another vmap": lambda lib, e: lib.func.vmap(lambda x: e * 2)(lib.tensor([[1.0]])),
+    "in grad": lambda lib, e: lib.func.grad(lambda x: (x * e).sum())(lib.tensor([1.0, 2.0])),
+    "in jvp": lambda lib, e: lib.func.jvp(lambda x: x * e, (e,), (e,)),
+}
+
+
+def samples_from(lib, kind):
+    """A tensor that has escaped from a mapped function."""
+    found = []
+
+    def f(x):
+        found.append(x * x)
+        if kind == "exception":
+            raise ZeroDivisionError
+        return (x * x).sum()
+
+    x = lib.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    if kind == "exception":
+        with pytest.raises(ZeroDivisionError):
+            lib.func.vmap(f)(x)
+    elif kind == "chunks":
+        lib.func.vmap(f, chunk_size=2)(x)
+    elif kind == "grad":
+        lib.func.vmap(lib.func.grad(f))(x)
+    else:
+        lib.func.vmap(f)(x)
+    return found[0]
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("kind", ["vmap", "grad", "exception", "chunks"])
+def test_samples_that_escaped_cannot_be_used(lib, kind, use):
+    escaped = samples_from(lib, kind)
+    assert tuple(escaped.shape) == (2,)
+    with pytest.raises(RuntimeError, match=ESCAPED):
+        USES[use](lib, escaped)
+
+
+@pytest.mark.parametrize("use", USES_INSIDE)
+@pytest.mark.parametrize("kind", ["vmap", "grad", "exception", "chunks"])
+def test_samples_that_escaped_cannot_be_used_in_transforms(pb, kind, use):
+    with pb.raises(ESCAPED):
+        USES_INSIDE[use](pb, samples_from(pb, kind))
+
+
+def test_values_of_samples_that_escaped_cannot_be_read(pb):
+    escaped = samples_from(pb, "vmap")
+    for read in (escaped.tolist, escaped.numpy, lambda: bool(escaped[:1]), lambda: escaped[0].item):
+        with pb.raises(ESCAPED):
+            read()
+    assert "BatchedArray" in repr(escaped)
+
+
+def test_a_value_that_all_samples_share_may_escape(lib):
+    found = []
+
+    def f(x):
+        found.append(shared * 2)
+        return x * shared
+
+    shared = lib.tensor([1.0, 2.0])
+    lib.func.vmap(f)(lib.tensor([[1.0, 2.0]]))
+    assert (found[0] * 2).tolist() == [4.0, 8.0]
+
+
+def test_a_backward_pass_works_on_samples_after_their_level(pb):
+    w = pb.leaf([1.0, 2.0])
+    seen = []
+
+    def f(x):
+        y = x * w
+        y.register_hook(lambda g: seen.append(tuple((g * 2).shape)))
+        return (y * y).sum()
+
+    pb.func.vmap(f)(pb.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    assert w.grad.tolist() == [20.0, 80.0]
+    assert seen

@@ -8,14 +8,12 @@ in another way.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import Any
+from pullback.tensor.levels import running_pass
 
 __all__ = ["NeedsPassError", "current_graph_task", "set_graph_task"]
 
-_current: ContextVar[Any] = ContextVar("pullback_graph_task", default=None)
-current_graph_task = _current.get  # the pass that this thread is in, if any
-set_graph_task = _current.set
+current_graph_task = running_pass.get  # the pass that this thread is in, if any
+set_graph_task = running_pass.set
 
 
 class NeedsPassError(Exception):

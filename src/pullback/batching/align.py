@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.tensor.batched import BatchedArray, Levels, batched
-from pullback.tensor.levels import active_levels
+from pullback.tensor.levels import active_levels, check_alive
 from pullback.tensor.tensor import Tensor, born_here
 
 __all__ = ["aligned", "array_for", "finished", "tensors_in", "union"]
@@ -33,6 +33,7 @@ def union(values: Iterable[Any]) -> tuple[Levels, tuple[int, ...]]:
         if type(held) is BatchedArray:
             sizes.update(zip(held.levels, held.array.shape, strict=False))
     levels = tuple(sorted(sizes))
+    check_alive(levels)
     return levels, tuple(sizes[level] for level in levels)
 
 
@@ -68,6 +69,7 @@ def finished(found: Any, levels: Levels, sizes: tuple[int, ...]) -> Any:
         return tuple(finished(part, levels, sizes) for part in found)
     if isinstance(found, list):
         return [finished(part, levels, sizes) for part in found]
+    check_alive(levels)
     array = found if type(found) is _ndarray else np.asarray(found)
     k = len(levels)
     if array.shape[:k] != sizes:

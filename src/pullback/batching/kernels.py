@@ -24,7 +24,7 @@ from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.kernels.batching import Rule
 from pullback.schema import SchemaKind
 from pullback.tensor.batched import BatchedArray, batched
-from pullback.tensor.levels import active_levels
+from pullback.tensor.levels import active_numbers
 from pullback.tensor.tensor import Tensor, as_inference, wrap
 
 __all__ = ["Function", "batched_kernel"]
@@ -120,7 +120,7 @@ def _of_one(rule: Rule) -> Function:
             found = direct(held.array, *args, **kwargs)
         else:
             found = rule(k, held.array, *args, **kwargs)
-        if type(found) is np.ndarray and k == len(active_levels()):
+        if type(found) is np.ndarray and levels == active_numbers():
             return batched(found, levels)
         return finished(found, levels, held.array.shape[:k])
 
@@ -147,7 +147,7 @@ def _of_pair(function: Function, rule: Rule) -> Function:
         else:
             fits = a.array.ndim == b.array.ndim
             found = function(a.array, b.array) if fits else rule(k, a.array, b.array)
-        if type(found) is np.ndarray and k == len(active_levels()):
+        if type(found) is np.ndarray and levels == active_numbers():
             return batched(found, levels)
         return finished(found, levels, one.array.shape[:k])
 
@@ -164,7 +164,7 @@ def _of_two(rule: Rule, loop: Function) -> Function:
         one = a if type(a) is BatchedArray else b
         levels = one.levels
         k = len(levels)
-        if k < len(active_levels()) or (
+        if levels != active_numbers() or (
             one is a and type(b) is BatchedArray and b.levels != levels
         ):
             return general(self, other)

@@ -22,7 +22,7 @@ from pullback.autograd.view import view_of
 from pullback.errors import AutogradError, AutogradValueError
 from pullback.func.arguments import require_chunk_size, require_function
 from pullback.tensor.batched import batched, levels_of
-from pullback.tensor.levels import MapLevel
+from pullback.tensor.levels import MapLevel, check_alive
 from pullback.tensor.tensor import Tensor, adopt, numeric
 from pullback.utils import pytree
 
@@ -91,9 +91,13 @@ def map_rows(
     name = getattr(func, "__name__", type(func).__name__)
     seen: set[int] = set()
     left = []
-    for place, value in enumerate(found):
-        left.append(_left(value, out_dim, level, f"output [{place}]", name, id(value) in seen))
-        seen.add(id(value))
+    level.begin()
+    try:
+        for place, value in enumerate(found):
+            left.append(_left(value, out_dim, level, f"output [{place}]", name, id(value) in seen))
+            seen.add(id(value))
+    finally:
+        level.end()
     return left
 
 
@@ -259,10 +263,14 @@ def _results(
     dims = _spread(out_dims, returned, what, none_is_leaf=True)
     seen: set[int] = set()
     leaves = []
-    for place, (value, dim) in enumerate(zip(found, dims, strict=True)):
-        where = f"output {paths[place]}" if paths[place] else "the output"
-        leaves.append(_left(value, dim, level, where, name, id(value) in seen))
-        seen.add(id(value))
+    level.begin()
+    try:
+        for place, (value, dim) in enumerate(zip(found, dims, strict=True)):
+            where = f"output {paths[place]}" if paths[place] else "the output"
+            leaves.append(_left(value, dim, level, where, name, id(value) in seen))
+            seen.add(id(value))
+    finally:
+        level.end()
     return leaves, spec, dims
 
 
@@ -273,7 +281,9 @@ def _left(value: Any, dim: Any, level: MapLevel, where: str, name: str, again: b
             f"vmap({name}): a mapped function must return tensors, but {where} is a "
             f"{type(value).__name__}; return it in another way"
         )
-    varies = level.number in levels_of(value)
+    levels = levels_of(value)
+    check_alive(levels)  # it may be a value that has escaped from another one
+    varies = level.number in levels
     if dim is None:
         if varies:
             raise AutogradValueError(

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.errors import AutogradError
+from pullback.tensor.levels import check_alive
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import CPU_FLAGS, Tensor
@@ -112,6 +113,7 @@ class BatchedArray(Payload):
 
     def refusal(self, what: str) -> Exception:
         """The error for an access to single values."""
+        check_alive(self.levels)
         return AutogradError(
             f"vmap: {what} asks for the value of one sample, but a mapped function computes all of "
             f"them at once. Choose by where(condition, x, y) instead of a branch, and read values "

@@ -9,18 +9,34 @@ what the function did to all samples at once.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pullback.dispatch.modes import MAPPING, StateGuard
+from pullback.errors import AutogradError
 from pullback.tensor.tensor import birthplace
 
-__all__ = ["MapLevel", "Outside", "active_levels", "is_active", "next_serial"]
+__all__ = [
+    "MapLevel",
+    "Outside",
+    "active_levels",
+    "active_numbers",
+    "check_alive",
+    "is_active",
+    "next_serial",
+    "running_pass",
+]
 
 next_serial = itertools.count(1).__next__
 _active: ContextVar[tuple[MapLevel, ...]] = ContextVar("pullback_vmap_levels", default=())
 active_levels = _active.get
+_numbers: ContextVar[tuple[int, ...]] = ContextVar("pullback_vmap_numbers", default=())
+active_numbers = _numbers.get  # of the same levels, in their order
+_alive: set[int] = set()  # numbers of levels whose functions have not returned, in all threads
+running_pass: ContextVar[Any] = ContextVar("pullback_graph_task", default=None)
+"""The backward pass that this thread is in. It works on samples after their level has ended."""
 
 
 class MapLevel:
@@ -32,7 +48,7 @@ class MapLevel:
         randomness: what random operators do: ``"error"``, ``"same"`` or ``"different"``.
     """
 
-    __slots__ = ("_birthplace", "_guard", "_token", "number", "randomness", "size")
+    __slots__ = ("_birthplace", "_guard", "_outer", "_token", "number", "randomness", "size")
 
     def __init__(self, size: int, randomness: str):
         self.number = next_serial()
@@ -43,7 +59,9 @@ class MapLevel:
     def __enter__(self) -> Self:
         self._guard.__enter__()
         self._token = _active.set((*_active.get(), self))
+        self._outer = _numbers.set((*_numbers.get(), self.number))
         self._birthplace = birthplace.set(self.number)
+        self.begin()
         return self
 
     def __exit__(
@@ -52,15 +70,25 @@ class MapLevel:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.end()
         birthplace.reset(self._birthplace)
+        _numbers.reset(self._outer)
         _active.reset(self._token)
         self._guard.__exit__(kind, error, trace)
+
+    def begin(self) -> None:
+        """From now on there may be computed with samples of this level."""
+        _alive.add(self.number)
+
+    def end(self) -> None:
+        """From now on samples of this level, which have escaped, are of no use."""
+        _alive.discard(self.number)
 
 
 class Outside:
     """A block in which one level is not active: what runs there works on all its samples."""
 
-    __slots__ = ("_number", "_token")
+    __slots__ = ("_number", "_outer", "_token")
 
     def __init__(self, number: int):
         self._number = number
@@ -68,6 +96,7 @@ class Outside:
     def __enter__(self) -> Self:
         left = tuple(level for level in _active.get() if level.number != self._number)
         self._token = _active.set(left)
+        self._outer = _numbers.set(tuple(level.number for level in left))
         return self
 
     def __exit__(
@@ -76,9 +105,20 @@ class Outside:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        _numbers.reset(self._outer)
         _active.reset(self._token)
 
 
 def is_active(number: int) -> bool:
     """Whether this thread is inside the mapped function of that number."""
     return any(level.number == number for level in _active.get())
+
+
+def check_alive(levels: Iterable[int]) -> None:
+    """Refuses samples that have escaped from a mapped function that has returned."""
+    if not _alive.issuperset(levels) and running_pass.get() is None:
+        raise AutogradError(
+            "vmap: a tensor with many samples may have escaped from inside a function being "
+            "vmapped, which has returned; only there does it look like one sample. Return it from "
+            "the function instead of keeping it in a list or an attribute."
+        )
