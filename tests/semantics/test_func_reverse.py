@@ -298,3 +298,46 @@ def test_an_error_leaves_no_transform_behind(pb):
         with pytest.raises(AttributeError):
             call()
     pb.tensor([1.0]).requires_grad_()
+
+
+def test_a_pullback_made_under_no_grad_is_recorded_where_it_is_called(lib):
+    w = lib.leaf([1.0, 2.0])
+    with lib.no_grad():
+        output, pullback_of = lib.func.vjp(lambda x: (x * x).sum(), w)
+    assert not output.requires_grad
+    (slope,) = pullback_of(lib.tensor(1.0))
+    assert slope.requires_grad
+    assert lib.grad(slope.sum(), w)[0].tolist() == [2.0, 2.0]
+    with lib.no_grad():
+        (slope,) = pullback_of(lib.tensor(1.0))
+    assert not slope.requires_grad
+    assert slope.tolist() == [2.0, 4.0]
+
+
+def test_a_pullback_made_under_no_grad_has_its_whole_derivative(pb):
+    def outer(x):
+        with pb.no_grad():
+            _, pullback_of = pb.func.vjp(lambda y: (pb.module.exp(y) * y * y).sum(), x)
+        return pullback_of(pb.tensor(1.0))[0].sum()
+
+    def plainly(x):
+        return pb.func.vjp(lambda y: (pb.module.exp(y) * y * y).sum(), x)[1](pb.tensor(1.0))[
+            0
+        ].sum()
+
+    x = pb.tensor([0.5, 2.0])
+    expected = pb.func.grad(plainly)(x).tolist()
+    assert pb.func.grad(outer)(x).tolist() == pytest.approx(expected)
+    assert pb.func.jacfwd(outer)(x).tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", ["grad", "jacrev", "vjp"])
+def test_derivatives_under_no_grad_are_constants(lib, kind):
+    w = lib.leaf([1.0, 2.0])
+    with lib.no_grad():
+        if kind == "vjp":
+            (found,) = lib.func.vjp(lambda x: (x * x).sum(), w)[1](lib.tensor(1.0))
+        else:
+            found = getattr(lib.func, kind)(lambda x: (x * x).sum())(w)
+    assert not found.requires_grad
+    assert found.tolist() == [2.0, 4.0]

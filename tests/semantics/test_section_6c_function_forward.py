@@ -180,3 +180,53 @@ def test_rule_6_24_a_base_follows_when_its_view_is_changed(lib):
         assert base.tolist() == [5.0, 2.0, 3.0]
         assert fwd.unpack_dual(base).tangent.tolist() == [7.0, 0.0, 0.0]
         assert fwd.unpack_dual(earlier * 2).tangent.tolist() == [14.0, 0.0]
+
+
+VIEWS_THAT_ARE_NOT = {
+    "a copy": (lambda lib, t: t[:1].clone(), "is not returning a view|the jvp is not"),
+    "arithmetic": (lambda lib, t: t[:1] * 1, "is not returning a view|the jvp is not"),
+    "a view of something else": (lambda lib, t: lib.tensor([1.0, 2.0])[:1], "a view of the given"),
+    "a view of another part": (lambda lib, t: t[1:], "another part|same layout"),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS_THAT_ARE_NOT)
+def test_the_tangent_of_a_view_is_the_same_view_of_the_tangent(lib, name):
+    wrong, words = VIEWS_THAT_ARE_NOT[name]
+    assert push(lib, lambda ctx, t: t[:1], forward=lambda ctx, x: x[:1]) == [[1.0]]
+    with pytest.raises(RuntimeError, match=words):
+        push(lib, lambda ctx, t: wrong(lib, t), forward=lambda ctx, x: x[:1])
+
+
+def test_the_tangent_of_one_of_two_views_is_another_part(lib):
+    def forward(ctx, x):
+        return x[:1], x[1:]
+
+    assert push(lib, lambda ctx, t: (t[:1], t[1:]), forward=forward) == [[1.0], [10.0]]
+    with pytest.raises(RuntimeError, match=r"another part|same layout"):
+        push(lib, lambda ctx, t: (t[1:], t[:1]), forward=forward)
+
+
+@pytest.mark.parametrize("part", [slice(None, None, 2), slice(1, None)])
+def test_the_tangent_of_a_view_of_a_view(pb, part):
+    class Part(pb.Function):
+        @staticmethod
+        def forward(x):
+            return x[part]
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t[part]
+
+    def f(x):
+        whole = x.reshape(2, 3).T  # runs along the other axis
+        return Part.apply(whole * 2), Part.apply(whole)
+
+    x = pb.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    _, (twice, once) = pb.func.jvp(f, (x,), (x,))
+    assert (twice / 2).tolist() == once.tolist() == x.reshape(2, 3).T[part].tolist()
+    assert pb.func.jacfwd(lambda x: f(x)[1])(x).sum().item() == once.size

@@ -323,3 +323,39 @@ def test_a_graph_with_tangents_dies_with_its_last_user():
         assert node() is None
     finally:
         gc.enable()
+
+
+def test_transforms_enable_the_tangents_that_they_need(lib):
+    fwd, func = lib.autograd.forward_ad, lib.func
+
+    def f(x):
+        return (x * x * x).sum()
+
+    x, ones = lib.tensor([1.0, 2.0]), lib.tensor([1.0, 1.0])
+    with fwd._set_fwd_grad_enabled(False):
+        assert func.jvp(f, (x,), (ones,))[1].item() == 15.0
+        assert func.jacfwd(f)(x).tolist() == [3.0, 12.0]
+        assert func.hessian(f)(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+        assert func.jvp(func.grad(f), (x,), (ones,))[1].tolist() == [6.0, 12.0]
+        assert func.grad(lambda y: func.jvp(f, (y,), (ones,))[1])(x).tolist() == [6.0, 12.0]
+
+
+@pytest.mark.parametrize("kind", ["jvp", "grad", "vjp", "jacfwd"])
+def test_a_disabled_block_is_a_constant_to_the_transform_around_it(lib, kind):
+    fwd, func = lib.autograd.forward_ad, lib.func
+
+    def f(x):
+        return (x * x * x).sum()
+
+    def g(x):
+        with fwd._set_fwd_grad_enabled(False):
+            if kind == "jvp":
+                return func.jvp(f, (x,), (ones,))[1]
+            if kind == "vjp":
+                return func.vjp(f, x)[1](lib.tensor(1.0))[0].sum()
+            return getattr(func, kind)(f)(x).sum()
+
+    x, ones = lib.tensor([1.0, 2.0]), lib.tensor([1.0, 1.0])
+    value, slope = func.jvp(g, (x,), (ones,))
+    assert value.item() == 15.0
+    assert slope.item() == 0.0

@@ -142,11 +142,12 @@ def leads_on(node: Node) -> bool:
     stack, seen, has_ended = [node], {node}, False
     while stack:
         node = stack.pop()
+        if id(node) in ended:
+            has_ended = True
+            continue
         behind = [target for target in map(node_of, node._edges) if target is not None]
         if not behind:
-            if id(node) not in ended:
-                return True
-            has_ended = True
+            return True
         for target in behind:
             if target not in seen:
                 seen.add(target)
@@ -162,12 +163,14 @@ def judge(root: Node, verdicts: dict[Node, bool]) -> None:
         if node in verdicts:
             stack.pop()
             continue
-        behind = [target for target in map(node_of, node._edges) if target is not None]
+        has_ended = id(node) in ended
+        edges = () if has_ended else node._edges
+        behind = [target for target in map(node_of, edges) if target is not None]
         waiting = [target for target in behind if target not in verdicts]
         if waiting:
             stack.extend(waiting)
             continue
-        verdicts[node] = any(verdicts[t] for t in behind) if behind else id(node) not in ended
+        verdicts[node] = any(verdicts[t] for t in behind) if behind else not has_ended
         stack.pop()
 
 

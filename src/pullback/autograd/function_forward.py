@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from pullback.autograd.dual import write_tangent
 from pullback.autograd.level import Level
 from pullback.autograd.tangents import set_beside, tangents_of, zeros_like
@@ -74,12 +76,58 @@ def push_tangents(
             if level not in tangents_of(output):
                 write_tangent(output, level, tangent)
             continue
-        if view_of(output) is not None and view_of(tangent) is None:
-            raise AutogradError(
-                "forward is returning a view but the jvp is not: take the same view of the tangent "
-                "(an input that is returned as it is counts as a view)"
-            )
+        if view_of(output) is not None:
+            _check_view(output, tangent, args, given)
         set_beside(output, level, tangent)
+
+
+def _check_view(
+    output: Tensor, tangent: Tensor, args: tuple[Any, ...], given: list[Tensor | None]
+) -> None:
+    """Refuses the tangent of a view that is not the same view of a tangent that the jvp got.
+
+    A write to the view, or to its base, could not find the tangent's memory.
+    """
+    view, of_tangent = view_of(output), view_of(tangent)
+    if view is not None and of_tangent is None:
+        raise AutogradError(
+            "forward is returning a view but the jvp is not: take the same view of the tangent "
+            "(an input that is returned as it is counts as a view)"
+        )
+    assert view is not None
+    assert of_tangent is not None
+    for value, held in zip(args, given, strict=True):
+        if not isinstance(value, Tensor) or held is None or _root(value) is not view.base:
+            continue
+        if of_tangent.base is not _root(held):
+            raise AutogradError(
+                "forward is returning a view but the jvp is not returning a view of the given "
+                "tangent: take the same view of the tangent of that input"
+            )
+        if not _is_same_part(output, value, tangent, held):
+            raise AutogradError(
+                "forward is returning a view, and the jvp a view of another part of the tangent: "
+                "take the same view of it"
+            )
+        return
+
+
+def _root(tensor: Tensor) -> Tensor:
+    view = view_of(tensor)
+    return tensor if view is None else view.base
+
+
+def _is_same_part(output: Tensor, value: Tensor, tangent: Tensor, held: Tensor) -> bool:
+    """Whether a tangent lies in its input's tangent as the output does in its input."""
+    arrays = [each._array for each in (output, value, tangent, held)]
+    if any(type(each) is not np.ndarray for each in arrays):
+        return True  # the place of samples in memory is not that of one of them
+    part, whole, part_tangent, whole_tangent = arrays
+    if whole.strides != whole_tangent.strides or whole.dtype != whole_tangent.dtype:
+        return True  # they run differently, and no place can be compared
+    offset = part.ctypes.data - whole.ctypes.data
+    tangent_offset = part_tangent.ctypes.data - whole_tangent.ctypes.data
+    return bool(part_tangent.strides == part.strides and tangent_offset == offset)
 
 
 def _has(tensors: tuple[Any, ...], tensor: Tensor) -> bool:

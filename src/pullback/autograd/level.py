@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from pullback.autograd.node import get_following, node_of
 from pullback.autograd.view import view_of
-from pullback.dispatch.keys import AUTOGRAD_BITS, REQUIRES_GRAD
+from pullback.dispatch.keys import AUTOGRAD_BITS, DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import (
     INFERENCE,
     MAPPING,
@@ -171,8 +171,7 @@ _inside: dict[tuple[State, bool, int], State] = {}  # by what ``_state_inside`` 
 def _state_inside(before: State, records: bool, modes: int) -> State:
     """The state of a thread inside a transform."""
     keep = before.keep | AUTOGRAD_BITS
-    if records:
-        keep |= REQUIRES_GRAD
+    keep |= REQUIRES_GRAD if records else DUAL  # whatever is recorded or propagates outside
     inside = before.modes & ~INFERENCE | modes
     found = _inside[before, records, modes] = state_of(before.include | TRACKED, keep, inside)
     return found
@@ -185,9 +184,10 @@ def has_transform_since(serial: int) -> bool:
 
 
 def in_forward_mode() -> bool:
-    """Whether there may be tensors with tangents."""
+    """Whether there may be tensors with tangents, and tangents propagate."""
     level = _current.get()
-    return bool(process_levels) or (level is not None and level.has_tangents)
+    may_be = bool(process_levels) or (level is not None and level.has_tangents)
+    return may_be and bool(get_state().keep & DUAL)
 
 
 def only_forward_level() -> Level | None:

@@ -11,6 +11,7 @@ from pullback.autograd.pull import Alias, Pull
 from pullback.autograd.tangents import beside, set_tangent, split, tangents_of, zeros_like
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.modes import get_state
 from pullback.errors import AutogradError
 from pullback.func.arguments import require_dtype, require_function, result_leaves, with_aux
 from pullback.func.reverse import Pulled
@@ -93,8 +94,9 @@ def push(
 ) -> tuple[list[Tensor], list[Tensor], pytree.Spec, Any]:
     """Runs a function on dual tensors: its results, their tangents, their structure, and aux.
 
-    A tangent of None is zero.
+    A tangent of None is zero. Where tangents do not propagate, those of other levels end here.
     """
+    propagates = bool(get_state().keep & DUAL)
     with TransformLevel(forward=True) as level:
         duals = [_dual(p, t, level) for p, t in zip(primals, tangents, strict=True)]
         returned, aux = with_aux(name, func(*pytree.unflatten(spec, duals)), has_aux)
@@ -113,8 +115,18 @@ def push(
             aux = pytree.map(
                 lambda leaf: split(leaf, level)[0] if isinstance(leaf, Tensor) else leaf, aux
             )
+    if not propagates:
+        results, slopes = list(map(_primal, results)), list(map(_primal, slopes))
+        aux = pytree.map(lambda leaf: _primal(leaf) if isinstance(leaf, Tensor) else leaf, aux)
     end_inputs(())
     return results, slopes, result_spec, aux
+
+
+def _primal(tensor: Tensor) -> Tensor:
+    """The same value with its history, without tangents."""
+    for level in tangents_of(tensor):
+        tensor = split(tensor, level)[0]
+    return tensor
 
 
 def _dual(argument: Tensor, tangent: Tensor | None, level: TransformLevel) -> Tensor:

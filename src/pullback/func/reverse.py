@@ -59,13 +59,15 @@ class Pulled:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         has_aux: bool,
+        is_held: bool = False,
     ):
+        """`is_held` says that the graph may be pulled back where more is recorded than here."""
         outside = records_outside()
         aliases: list[Alias] = []
         self.arguments: list[pytree.Spec] = []
         try:
             with TransformLevel(forward=False) as level:
-                given = self._given(name, places, args, level, outside, aliases)
+                given = self._given(name, places, args, level, outside or is_held, aliases)
                 returned, self.aux = with_aux(name, func(*given, **kwargs), has_aux)
                 inner, self.spec = result_leaves(name, returned)
                 self.pull = Pull(inner, aliases)
@@ -244,7 +246,7 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
     (tensor([ 2., 40.]),)
     """
     require_function("vjp", func)
-    run = Pulled("vjp", func, tuple(range(len(primals))), primals, {}, has_aux)
+    run = Pulled("vjp", func, tuple(range(len(primals))), primals, {}, has_aux, True)
     run.hold()
     for result, path in zip(run.results, run.spec.paths(), strict=True):
         if result.dtype.kind not in "fc":
