@@ -229,30 +229,38 @@ class Campaign:
             warnings.simplefilter("ignore")
             program = kind.generate(seed)
         finding = Finding(how, how, errors)
+        child.first = child.index + self.options.jobs
+        self.counts[kind.name] += 1
+        if not self.options.without_torch and self._check_alone(kind.name, program) is None:
+            print(f"{seed}: torch {how} on this program; Pullback alone does not", flush=True)
+            child.start()
+            return
         program, finding = minimize(program, finding, self._still_lost(kind.name, finding), 180.0)
         try:
             text = kind.script(program, finding) if kind.name != "engine" else repr(program)
         except Exception as error:
             text = f"{program!r}\n# could not be printed: {error!r}"
         self.add(Report(kind.name, seed, finding, program.parts(), text))
-        self.counts[kind.name] += 1
-        child.first = child.index + self.options.jobs
         child.start()
 
     def _still_lost(self, kind: str, finding: Finding) -> Any:
         def check(program: Any) -> Finding | None:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "program.pickle"
-                path.write_bytes(pickle.dumps((kind, program)))
-                command = [*_command(self.options), "--check", str(path)]
-                try:
-                    done = subprocess.run(command, capture_output=True, timeout=20.0)
-                except subprocess.TimeoutExpired:
-                    return finding if finding.check == "hangs" else None
-                crashed = done.returncode < 0 and finding.check != "hangs"
-                return finding if crashed else None
+            how = self._check_alone(kind, program)
+            return finding if how is not None and how == finding.check[: len(how)] else None
 
         return check
+
+    def _check_alone(self, kind: str, program: Any) -> str | None:
+        """How a process without torch ends that checks one program; None if it ends well."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "program.pickle"
+            path.write_bytes(pickle.dumps((kind, program)))
+            command = [*_command(self.options), "--without-torch", "--check", str(path)]
+            try:
+                done = subprocess.run(command, capture_output=True, timeout=self.options.timeout)
+            except subprocess.TimeoutExpired:
+                return "hangs"
+            return "ends the process" if done.returncode < 0 else None
 
     def add(self, report: Report) -> None:
         """Prints the first finding of a cause, and counts the others."""

@@ -50,6 +50,7 @@ ALLOWED = (
     "output of a function that returns multiple views",
     "Output 0 of UnbindBackward0 is a view",
     "A leaf node was passed to _will_engine_execute_node",
+    "refer to a single memory location",  # NumPy defines what such a write does
 )
 SAVED_VALUE_WRITTEN = "modified by an inplace operation"
 
@@ -334,7 +335,16 @@ class _Generator:
             self.builder.steps[-1] = Block(header, (made,))
 
     def sources(self) -> list[str]:
-        names = self.choose.sample(self.made(), min(2, len(self.made())))
+        """The leaves, and now and then others; of a tensor whose hook changes its gradient, torch
+        returns what the hook gets, and we return what it gives (rule 5.28)."""
+        changed = {
+            name
+            for step in self.builder.steps
+            if step.label == "changing hook"
+            for name in step.reads
+        }
+        plain = [name for name in self.made() if name not in changed]
+        names = self.choose.sample(plain, min(2, len(plain)))
         return self.leaves + (names if self.choose.random() < 0.3 else [])
 
     def backward(self) -> None:
