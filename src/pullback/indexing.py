@@ -78,6 +78,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         # An array that fits, as most do, is not asked through the tensor.
         if type(array) is not np.ndarray or array.shape != target._array.shape:
             value = _without_leading_ones(value, target.ndim)
+            if not value.ndim and value._counter is not None and value._counter is self._counter:
+                value = value.clone()  # one element of this tensor, read before the write
         indexing.copy_(target, value)
         return
     plan = _take_apart(self, key)

@@ -93,6 +93,24 @@ def test_out_is_a_tensor() -> None:
     check_call(call, V, W)
 
 
+@pytest.mark.parametrize("where", [True, np.array([True, False, True])])
+def test_out_takes_part_in_broadcasting(where: Any) -> None:
+    def call(x: Any, y: Any) -> Any:
+        out = np.ones((2, 3)) * x
+        np.multiply(x, y[:1], out=out, where=where)
+        np.sin(y[0], out=out[:, 1], where=where[1:2] if where is not True else True)
+        return out
+
+    check_call(call, V, W)
+
+
+def test_out_that_is_too_small_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"out has shape \(1,\)"):
+        np.multiply(pb.tensor(V), pb.tensor(W), out=pb.zeros((1,)))
+    with pytest.raises(ValueError, match=r"out has shape \(2, 2\)"):
+        np.matmul(pb.ones((2, 2)), pb.ones(2), out=pb.zeros((2, 2)))
+
+
 def test_out_is_an_array() -> None:
     out = np.zeros(3)
     assert np.sin(pb.tensor(V), out=out) is out

@@ -299,6 +299,16 @@ def test_rule_4_32_assignment_of_an_overlapping_part_is_refused():
     assert a.tolist() == [1, 2, 3]
 
 
+def test_an_element_may_be_written_to_all_others():
+    """PyTorch fills with the number, so that nothing overlaps."""
+    a = leaf(1, 2, 3)
+    b = a * 1
+    b[:] = b[1]
+    assert b.tolist() == [2, 2, 2]
+    b.sum().backward()
+    assert a.grad.tolist() == [0, 3, 0]
+
+
 @pytest.mark.parametrize(
     ("read", "expected"),
     [

@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import warnings
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -31,7 +32,7 @@ from typing import Any
 
 from tests.property.programs.kinds import KINDS, Report, examine, seed_of
 from tests.property.programs.minimize import minimize
-from tests.property.programs.outcomes import Finding
+from tests.property.programs.outcomes import Finding, where_raised
 
 PROGRAMS_PER_CHILD = 1500  # a new child then, so that memory of a long campaign stays bounded
 PROGRESS_SECONDS = 15.0
@@ -71,13 +72,16 @@ def run_child(options: argparse.Namespace) -> None:
         kind = KINDS[options.kinds[index % len(options.kinds)]]
         _say({"begin": index, "kind": kind.name})
         faulthandler.dump_traceback_later(options.timeout - 2, exit=False)
-        report = examine(
-            kind, seed_of(kind.name, options.seed, index), not options.without_torch, 0.0
-        )
-        if report is not None:
-            faulthandler.cancel_dump_traceback_later()
-            _say({"shrink": index})
-            report = examine(kind, report.seed, not options.without_torch, MINIMISE_SECONDS)
+        seed = seed_of(kind.name, options.seed, index)
+        try:
+            report = examine(kind, seed, not options.without_torch, 0.0)
+            if report is not None:
+                faulthandler.cancel_dump_traceback_later()
+                _say({"shrink": index})
+                report = examine(kind, seed, not options.without_torch, MINIMISE_SECONDS)
+        except Exception as error:  # of the generators and checks: a finding about them
+            finding = Finding("the check fails", where_raised(error), traceback.format_exc())
+            report = Report(kind.name, seed, finding, (), "")
         faulthandler.cancel_dump_traceback_later()
         _say({"end": index, "report": None if report is None else asdict(report)})
 

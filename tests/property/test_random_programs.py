@@ -36,13 +36,13 @@ def findings(kind: str, part: int, with_torch: bool) -> str:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("kind", ["transforms", "engine"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_random_programs(kind, part):
     assert findings(kind, part, with_torch=False) == ""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("kind", ["transforms"])
+@pytest.mark.parametrize("kind", ["transforms", "engine"])
 def test_random_programs_agree_with_torch(kind, part, torch):
     assert torch.__version__
     assert findings(kind, part, with_torch=True) == ""

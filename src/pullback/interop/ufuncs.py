@@ -159,9 +159,30 @@ def call_with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[st
         result = _with_axes(ufunc, function, inputs, generalized)
     elif where is True:
         result = function(*inputs)
+        if out is not None and ufunc.signature is None:
+            result = _broadcast_to_out(result, out)
     else:
         return _where(ufunc, inputs, where, out, name)
     return into(out, result, name)
+
+
+def _broadcast_to_out(result: Any, out: tuple[Any, ...]) -> Any:
+    """Element-wise results in the shapes of `out`, which takes part in NumPy's broadcasting.
+
+    A result that does not fit stays as it is; ``into`` refuses it.
+    """
+    results = result if isinstance(result, tuple) else (result,)
+    spread = []
+    for made, target in zip(results, out, strict=True):
+        fits = target is None or made.shape == target.shape or not _fits(made.shape, target.shape)
+        spread.append(made if fits else shape.broadcast_to(made, target.shape))
+    return tuple(spread) if isinstance(result, tuple) else spread[0]
+
+
+def _fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether an array of one shape can be spread to another one."""
+    pairs = zip(reversed(given), reversed(wanted), strict=False)
+    return len(given) <= len(wanted) and all(n in (1, m) for n, m in pairs)
 
 
 def _apart(value: Any, targets: Any) -> Any:
@@ -199,7 +220,9 @@ def _where(ufunc: np.ufunc, inputs: tuple[Any, ...], where: Any, out: Any, name:
     """
     out = (None,) * ufunc.nout if out is None else out
     mask = as_tensor(where)
-    *spread, mask = array_functions.broadcast_arrays(*inputs, mask)
+    targets = [as_tensor(target) for target in out if target is not None]
+    spread = array_functions.broadcast_arrays(*inputs, mask, *targets)
+    spread, mask = spread[: ufunc.nin], spread[ufunc.nin]
     picks = [wrapped(np.flatnonzero(raw(mask)))]
     made = UFUNCS[ufunc](*(indexing._index(shape.reshape(t, -1), picks) for t in spread))
     made = made if isinstance(made, tuple) else (made,)

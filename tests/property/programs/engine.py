@@ -167,7 +167,7 @@ def compare(program: EngineProgram, ours: list[Event], theirs: list[Event]) -> F
         if raised is not None and refused is not None:
             if not isinstance(raised, (PullbackError, type(refused))):
                 return Finding("kind of error", where_raised(raised), f"{raised!r}; {refused!r}")
-            place = int(got[0].split()[1])
+            place = _place(got)
             if (
                 place < len(program.steps)
                 and program.steps[place].binds is None
@@ -186,14 +186,18 @@ def compare(program: EngineProgram, ours: list[Event], theirs: list[Event]) -> F
 def _different(
     got: Event, want: Event, raised: Exception | None, refused: Exception | None
 ) -> Finding:
-    is_first = refused is None or int(want[0].split()[1]) > int(got[0].split()[-2])
-    if raised is not None and is_first:
+    if raised is not None and (refused is None or _place(got) < _place(want)):
         return Finding("raises", where_raised(raised), f"{got[0]} {raised!r}; torch: {want[0]}")
     if refused is not None:
         cause = str(refused).split(":")[0][:60]
         return Finding("accepts", cause, f"{want[0]} {refused!r}; {got[0]}")
     return Finding("order of events", f"{got[0].split()[0]} {want[0].split()[0]}",
                    f"{got[0]} instead of {want[0]}")  # fmt: skip
+
+
+def _place(event: Event) -> int:
+    """The step of an error."""
+    return int(event[0].split()[1])
 
 
 def _difference(got: Event, want: Event) -> str | None:
