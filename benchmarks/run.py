@@ -21,18 +21,22 @@ sys.path.insert(0, str(ROOT))  # this is a script, and the harness a package bes
 from benchmarks.harness.measure import (  # noqa: E402
     FULL,
     QUICK,
+    SCALING,
     Outcome,
     measure,
     measure_growth,
+    measure_peak,
     measure_saved,
 )
 from benchmarks.harness.pool import Pool  # noqa: E402
 from benchmarks.harness.report import Report, row  # noqa: E402
 from benchmarks.harness.revisions import checked_out, peer_of  # noqa: E402
+from benchmarks.harness.scaling import crossover  # noqa: E402
 from benchmarks.harness.startup import measure_startup  # noqa: E402
 from benchmarks.harness.threads import THREADS  # noqa: E402
 from benchmarks.peers import PEERS, REFERENCE  # noqa: E402
 from benchmarks.workloads import WORKLOADS  # noqa: E402
+from benchmarks.workloads.scaling import FAMILIES, SCALED, scaled_name  # noqa: E402
 
 STARTUP = "startup"
 QUICK_PEERS = [peer for peer in PEERS if peer != "torch.compile"]  # it compiles for minutes
@@ -61,11 +65,22 @@ def arguments() -> argparse.Namespace:
         action="store_true",
         help="processor time of a single thread, for a machine that has other work to do",
     )
+    parser.add_argument(
+        "--memory",
+        action="store_true",
+        help="peak memory of a process for each workload, instead of times",
+    )
+    parser.add_argument(
+        "--scaling",
+        action="store_true",
+        help="chain, matmul and reduction from ten elements on, instead of the workloads",
+    )
     parser.add_argument("--log", type=Path, metavar="PATH", help="what the peers print")
     options = parser.parse_args()
     if options.against and not options.peers:
         options.peers = [REFERENCE]
-    if not (options.quick or options.only or options.peers or options.cpu_time):
+    partial = (options.quick, options.only, options.peers, options.cpu_time)
+    if not any((*partial, options.memory, options.scaling)):
         options.results = options.results or ROOT / "benchmarks/RESULTS.md"
     options.peers = options.peers or (QUICK_PEERS if options.quick else list(PEERS))
     return options
@@ -84,9 +99,18 @@ def run(options: argparse.Namespace, pool: Pool) -> list[Outcome]:
         print(*row(outcome, [beside]), sep="  ", file=sys.stderr)  # something to see meanwhile
 
     effort = QUICK if options.quick else FULL
+    if options.scaling:
+        for name, workload in SCALED.items():
+            if is_wanted(name, options.only):
+                add(measure(workload, pool, QUICK if options.quick else SCALING))
+        return outcomes
     chosen = [w for w in WORKLOADS.values() if is_wanted(w.name, options.only)]
     if options.quick and not options.only:
         chosen = [w for w in chosen if w.quick]
+    if options.memory:
+        for workload in chosen:
+            add(measure_peak(workload, pool))
+        return outcomes
     for workload in chosen:
         add(measure(workload, pool, effort))
         if workload.name.startswith("deep_graph"):
@@ -102,6 +126,18 @@ def run(options: argparse.Namespace, pool: Pool) -> list[Outcome]:
     return outcomes
 
 
+def crossovers(report: Report) -> list[str]:
+    """For each family of sizes and each peer, from which size on the peer is quicker."""
+    found = {outcome.name: outcome for outcome in report.outcomes}
+    lines = []
+    for family, (_, sizes) in FAMILIES.items():
+        names = {n: scaled_name(family, n) for n in sizes}
+        by_size = {n: found[name] for n, name in names.items() if name in found}
+        if by_size:
+            lines += [f"{family}: {crossover(by_size, peer)}" for peer in report.peers()]
+    return lines
+
+
 def main() -> int:
     options = arguments()
     start = time.perf_counter()
@@ -115,7 +151,10 @@ def main() -> int:
         if options.cpu_time:
             mode += ", processor time of one thread"
         report = Report(outcomes, pool.versions(), pool.missing, mode, pool.threads)
-    print(f"\n{report.text()}\n\n{time.perf_counter() - start:.0f} s")
+    print(f"\n{report.text()}")
+    if options.scaling:
+        print(*crossovers(report), sep="\n")
+    print(f"\n{time.perf_counter() - start:.0f} s")
     report.write_json(options.json)
     if options.results:
         options.results.write_text(report.markdown(), encoding="utf-8")

@@ -35,6 +35,7 @@ class Effort:
 
 FULL = Effort(seconds=2.0, rounds=12, fewest=3)
 QUICK = Effort(seconds=0.12, rounds=3)
+SCALING = Effort(seconds=0.5, rounds=5)
 
 
 @dataclass
@@ -117,10 +118,22 @@ def measure_saved(workload: Workload, pool: Pool) -> Outcome:
 def measure_growth(workload: Workload, pool: Pool, *, small: bool = False) -> Outcome:
     """Memory for each operation of a graph, in processes that have done nothing before."""
     outcome = Outcome(f"memory {workload.name}", "bytes for each operation of the graph", unit="B")
+    return _in_fresh_processes("rss", outcome, workload, pool, small)
+
+
+def measure_peak(workload: Workload, pool: Pool, *, small: bool = False) -> Outcome:
+    """The most memory that a process held which ran a workload and nothing else."""
+    outcome = Outcome(f"peak {workload.name}", "peak memory of a process that runs it", unit="B")
+    return _in_fresh_processes("peak", outcome, workload, pool, small)
+
+
+def _in_fresh_processes(
+    op: str, outcome: Outcome, workload: Workload, pool: Pool, small: bool
+) -> Outcome:
     outcome.absent = {name: why for name, why in workload.absent.items() if name in pool.workers}
     names = [name for name in pool.workers if name not in outcome.absent]
     for worker in [pool.fresh_worker(name) for name in names]:
-        reply = worker.ask("rss", workload=workload.name, small=small)
+        reply = worker.ask(op, workload=workload.name, small=small)
         worker.close()
         name = worker.peer
         if "reason" in reply:

@@ -3,8 +3,8 @@
     python -m benchmarks.harness.worker PEER
 
 Requests: ``prepare`` (a workload; the results go to a file), ``sample`` (time it for a while),
-``saved`` and ``rss`` (memory), ``stop``. An answer has ``ok``, or ``reason`` when the peer has no
-way to do it. Whatever a library prints goes to stderr, so that answers stay readable.
+``saved``, ``rss`` and ``peak`` (memory), ``stop``. An answer has ``ok``, or ``reason`` when the
+peer has no way to do it. Whatever a library prints goes to stderr, so that answers stay readable.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from benchmarks.harness.threads import pin, threads
 from benchmarks.peers import load
 from benchmarks.peers.base import Peer, Run, UnavailableError
 from benchmarks.workloads import WORKLOADS
-from benchmarks.workloads.base import Problem
+from benchmarks.workloads.base import Problem, Workload
+from benchmarks.workloads.scaling import SCALED
 
 SHORTEST = 1e-3  # seconds; shorter runs are repeated within one sample
+PEAK_RUNS = 3  # memory that a run leaves behind is part of the next one's peak
 
 
 def resident() -> int:
@@ -38,6 +40,20 @@ def resident() -> int:
     if not status.exists():
         raise UnavailableError("memory is read from /proc")
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def _find(workload: str) -> Workload:
+    return WORKLOADS.get(workload) or SCALED[workload]
+
+
+def peak_resident() -> int:
+    """The most bytes of memory that this process has held; `getrusage` counts its parent's, too."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    for line in lines:
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise UnavailableError("peak memory is read from /proc")
 
 
 class Session:
@@ -54,7 +70,7 @@ class Session:
         self.run = None
         gc.collect()
         problem = self._problem(workload, small)
-        run = self.peer.prepare(WORKLOADS[workload].task, problem)
+        run = self.peer.prepare(_find(workload).task, problem)
         start = time.perf_counter()
         result = run()
         first = time.perf_counter() - start
@@ -65,7 +81,7 @@ class Session:
         return {"first": first}
 
     def _problem(self, workload: str, small: bool) -> Problem:
-        found = WORKLOADS[workload]
+        found = _find(workload)
         if reason := found.absent.get(self.peer.name):
             raise UnavailableError(reason)
         return found.problem(small=small)
@@ -89,6 +105,14 @@ class Session:
 
     def saved(self, workload: str) -> dict[str, Any]:
         return {"bytes": self.peer.ability("saved_bytes")(self._problem(workload, False))}
+
+    def peak(self, workload: str, small: bool) -> dict[str, Any]:
+        """The most memory that this process ever held, after a few runs of a workload."""
+        self.prepare(workload, small, None)
+        assert self.run is not None
+        for _ in range(PEAK_RUNS - 1):
+            self.run()
+        return {"bytes": peak_resident()}
 
     def rss(self, workload: str, small: bool) -> dict[str, Any]:
         """What a forward pass adds to the memory of this process, for each operation."""

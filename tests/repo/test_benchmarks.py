@@ -13,13 +13,22 @@ from benchmarks import run
 from benchmarks.harness import revisions
 from benchmarks.harness.check import DisagreementError, difference, read
 from benchmarks.harness.goals import goals_of
-from benchmarks.harness.measure import Effort, Outcome, measure, measure_growth, measure_saved
+from benchmarks.harness.measure import (
+    Effort,
+    Outcome,
+    measure,
+    measure_growth,
+    measure_peak,
+    measure_saved,
+)
 from benchmarks.harness.pool import Pool, Worker
+from benchmarks.harness.scaling import crossover
 from benchmarks.harness.startup import measure_startup
 from benchmarks.peers import PEERS, UnavailableError, load
 from benchmarks.peers.base import flatten
 from benchmarks.peers.numpy_peer import NumpyPeer
 from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.scaling import FAMILIES, SCALED, scaled_name
 
 STEP = 1e-6
 
@@ -104,6 +113,40 @@ def test_memory_is_measured(pool):
     assert "numpy" in saved.absent
     grown = measure_growth(WORKLOADS["deep_graph_1e5"], pool, small=True)
     assert "pullback" in grown.best
+
+
+def test_peak_memory_is_that_of_a_whole_process(pool):
+    peak = measure_peak(WORKLOADS["tiny"], pool, small=True)
+    assert peak.best["pullback"] > peak.best["numpy"] > 1e6
+
+
+@pytest.mark.parametrize(
+    "name", [scaled_name(family, sizes[0]) for family, (_, sizes) in FAMILIES.items()]
+)
+def test_a_scaled_workload_agrees_with_derivatives_by_hand(pool, tmp_path, name):
+    problem, path = SCALED[name].problem(small=True), tmp_path / "result.npz"
+    reply = pool.workers["pullback"].ask("prepare", workload=name, small=True, path=str(path))
+    assert "ok" in reply
+    difference(read(path), problem.hand(problem.params, problem.consts))
+
+
+def test_the_crossover_is_said_in_words():
+    def outcome(ours, theirs):
+        return Outcome("", "", best={"pullback": ours, "torch": theirs})
+
+    sizes = {10: outcome(1, 3), 100: outcome(2, 3), 1000: outcome(5, 4)}
+    assert crossover(sizes, "torch").endswith("up to n = 100, slower from n = 1,000")
+    assert crossover({10: outcome(1, 3)}, "torch") == "quicker than torch at every size"
+    assert crossover({10: outcome(3, 1)}, "torch") == "slower than torch at every size"
+    assert crossover({10: outcome(3, 1), 99: outcome(1, 3)}, "torch").endswith("at n = 99")
+    assert crossover({}, "torch") == "torch was not measured"
+
+
+def test_the_command_scales(monkeypatch, capsys, tmp_path):
+    arguments = ["--quick", "--scaling", "--only", "*_n10", "--peers", "pullback", "numpy"]
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments, "--json", str(tmp_path / "data.json")])
+    assert run.main() == 0
+    assert "chain: slower than numpy at every size" in capsys.readouterr().out
 
 
 def test_startup_is_measured():
