@@ -72,6 +72,20 @@ def test_several_results_and_variants(define):
     assert twice(pb.tensor([1.0])).tolist() == [2.0]
 
 
+@pytest.mark.parametrize("name", ["thrice", "sin"])
+def test_auto_linear_calls_the_operator_itself(define, ns, name):
+    op = define(
+        f"{name}(Tensor self) -> Tensor",
+        kernel=lambda x: 3 * x,
+        derivatives={"self": "grad * 3", "result": "auto_linear"},
+        tags=["elementwise"],
+    )
+    x = pb.tensor([1.0, 2.0], requires_grad=True)
+    assert pb.func.jvp(op, (x,), (x,))[1].tolist() == [3.0, 6.0]
+    assert pb.func.jacfwd(op)(x).tolist() == [[3.0, 0.0], [0.0, 3.0]]
+    assert opcheck(getattr(getattr(pb.ops, ns), name), (x,))
+
+
 def test_defining_again_replaces_only_that_operator(define):
     first = define("f(Tensor self) -> Tensor", kernel=lambda x: x + 1, derivatives={"self": "grad"})
     other = define("g(Tensor self) -> Tensor", kernel=lambda x: x + 2, derivatives={"self": "grad"})

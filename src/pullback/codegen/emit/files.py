@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pullback.codegen.emit import modules, stubs
 from pullback.codegen.emit.catalogue import emit_catalogue
+from pullback.codegen.emit.forward import is_auto_linear
 from pullback.codegen.emit.model import Emitted
 from pullback.codegen.load_ops import load_ops
 from pullback.codegen.names import check_kernels
@@ -94,11 +95,32 @@ def generate_from(loaded: Tables, names: list[str], namespace: str) -> dict[str,
         public = modules.public_functions(members)
         with_out = modules.functions_with_out(members)
         files[f"functions_{family}.pyi"] = stubs.emit_function_stubs(public, with_out)
-        files[f"kernels_{family}.py"] = modules.kernels_module(family, members)
+        kernels = modules.kernels_module(family, members)
+        files[f"kernels_{family}.py"] = _with_own_calls(kernels, members, namespace)
         files[f"kernels_{family}.pyi"] = stubs.emit_kernel_stubs()
     if namespace == "pullback":
         files[METHOD_STUBS] = stubs.emit_method_stubs(ops)
     return files
+
+
+def _with_own_calls(text: str, ops: list[Emitted], namespace: str) -> str:
+    """The forward rules of ``auto_linear`` call their own operator, by its qualified name.
+
+    The engine's namespaces have the operators of other namespaces by qualified names; the plain
+    name may be that of a built-in operator.
+    """
+    if namespace == "pullback":
+        return text
+    for op in ops:
+        head = f"def {op.name}_jvp("
+        if head not in text or not is_auto_linear(op):
+            continue
+        before, rest = text.split(head)
+        body, gap, after = rest.partition("\n\n\n")
+        base = str(op.function.func.name.name.base)
+        body = body.replace(f"xp.{base}(", f'getattr(xp, "{namespace}::{base}")(')
+        text = f"{before}{head}{body}{gap}{after}"
+    return text
 
 
 def _present(folder: Path) -> set[str]:

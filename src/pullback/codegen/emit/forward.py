@@ -10,7 +10,14 @@ from pullback.codegen.emit.source import docstring, indent, tuple_text
 from pullback.codegen.model import ForwardDerivative
 from pullback.schema import Argument, BaseTy, BaseType
 
-__all__ = ["emit_jvp", "form_of", "has_jvp", "sums_terms", "tangent_arguments"]
+__all__ = [
+    "emit_jvp",
+    "form_of",
+    "has_jvp",
+    "is_auto_linear",
+    "sums_terms",
+    "tangent_arguments",
+]
 
 
 _REAL_NUMBERS = {BaseType(BaseTy.float), BaseType(BaseTy.int), BaseType(BaseTy.bool)}
@@ -37,6 +44,11 @@ def tangent_arguments(op: Emitted) -> list[Argument]:
 def sums_terms(op: Emitted) -> bool:
     """Whether the formula leaves out the terms of arguments that have no tangent."""
     return bool(_shortened(op))
+
+
+def is_auto_linear(op: Emitted) -> bool:
+    """Whether a tangent is the operator's own value for the tangents."""
+    return any(formula.original_formula == "auto_linear" for formula in _formulas(op))
 
 
 def form_of(op: Emitted) -> str | None:

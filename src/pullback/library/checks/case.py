@@ -20,7 +20,15 @@ from pullback.errors import OpCheckError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["Case", "CheckFailedError", "Place", "Skipped", "named_tensors", "with_tensors"]
+__all__ = [
+    "Case",
+    "CheckFailedError",
+    "Place",
+    "Skipped",
+    "copy_tensor",
+    "named_tensors",
+    "with_tensors",
+]
 
 _Change = Callable[[str, Tensor], Tensor]
 
@@ -61,6 +69,7 @@ class Case:
         self.schema = operator.schema
         self.args, self.kwargs = operator.bind(args, kwargs)
         self.rtol, self.atol = rtol, atol
+        self.first_outcome: Any = None  # of the operator's first call, kept by test_repeated_calls
 
     @property
     def name(self) -> str:
@@ -74,7 +83,7 @@ class Case:
     def fresh(self) -> tuple[list[Any], dict[str, Any]]:
         """Copies of the arguments."""
         copies: dict[int, Any] = {}
-        return with_tensors(self, self.args, self.kwargs, lambda _, t: _copied(t, copies))
+        return with_tensors(self, self.args, self.kwargs, lambda _, t: copy_tensor(t, copies))
 
     def changed(self, change: _Change) -> Case:
         """The same call with other tensors: `change` gets the name and a tensor of each place."""
@@ -83,6 +92,7 @@ class Case:
         other.operator, other.schema = self.operator, self.schema
         other.args, other.kwargs = args, kwargs
         other.rtol, other.atol = self.rtol, self.atol
+        other.first_outcome = None
         return other
 
     def needs_grad(self) -> list[str]:
@@ -126,8 +136,8 @@ def with_tensors(
     return made, {name: replaced(name, value) for name, value in kwargs.items()}
 
 
-def _copied(tensor: Tensor, copies: dict[int, Any]) -> Tensor:
-    """A copy with the same strides, in a copy of the same memory."""
+def copy_tensor(tensor: Tensor, copies: dict[int, Any]) -> Tensor:
+    """A copy with the same strides, in a copy of the same memory; `copies` holds those made."""
     made = copies.get(id(tensor))
     if made is None:
         array = tensor._array

@@ -9,85 +9,121 @@ from numpy.typing import NDArray
 
 from pullback.library.checks.case import CheckFailedError
 
-__all__ = ["diagnosis", "worst"]
+__all__ = ["diagnosis"]
 
 _Array = NDArray[Any]
-_OF_WHAT = "(It is the gradient of a sum of all outputs with random weights.)"
+_RTOL = 1e-5
 
 
-def _close(a: _Array, b: _Array, rtol: float) -> bool:
-    return a.shape == b.shape and bool(
-        np.allclose(a, b, rtol=rtol, atol=rtol * max(1e-30, float(np.max(np.abs(b), initial=0))))
-    )
-
-
-def worst(found: _Array, expected: _Array) -> str:
-    """Where two arrays differ most, and by what."""
+def _differs(found: _Array, expected: _Array) -> NDArray[np.bool_]:
+    """Which elements differ, each by its own magnitude."""
     with np.errstate(all="ignore"):
-        gap = np.abs(found - expected)
+        scale = np.maximum(np.abs(expected), np.abs(found))
+        near = np.abs(found - expected) <= _RTOL * scale
+    same = near | (np.isnan(found) & np.isnan(expected)) | (found == expected)
+    return np.asarray(~same)
+
+
+def _close(found: _Array, expected: _Array) -> bool:
+    return found.shape == expected.shape and not _differs(found, expected).any()
+
+
+def _worst(found: _Array, expected: _Array) -> str:
+    """The element that differs most by its own magnitude, in both versions."""
+    with np.errstate(all="ignore"):
+        scale = np.maximum(np.abs(expected), np.abs(found))
+        gap = np.abs(found - expected) / np.where(scale == 0, 1, scale)
     gap = np.where(np.isnan(gap), np.inf, gap)
     index = np.unravel_index(int(np.argmax(gap)), gap.shape) if gap.size else ()
     place = f" at [{', '.join(map(str, index))}]" if index else ""
-    return f"{found[index]:.6g}{place}, where finite differences give {expected[index]:.6g}"
+    return f"{found[index]:.8g}{place}, where finite differences give {expected[index]:.8g}"
 
 
 def diagnosis(
-    name: str, found: _Array | None, expected: _Array, others: dict[str, _Array], rtol: float
-) -> CheckFailedError:
-    """The error for the gradient of one input; `others` are the right gradients of the rest."""
-    error = _diagnosis(name, found, expected, others, rtol)
-    return CheckFailedError(f"{error.why} {_OF_WHAT}", error.fix)
+    name: str, found: dict[str, _Array], expected: dict[str, _Array], of_what: str
+) -> CheckFailedError | None:
+    """The error for the gradient of one input, among those of all inputs; None if it is right."""
+    if _close(found[name], expected[name]):
+        return None
+    error = _diagnosis(name, found, expected)
+    return CheckFailedError(
+        f"{error.why} (It is the gradient of a sum of {of_what} with random weights.)", error.fix
+    )
 
 
 def _diagnosis(
-    name: str, found: _Array | None, expected: _Array, others: dict[str, _Array], rtol: float
+    name: str, gradients: dict[str, _Array], right: dict[str, _Array]
 ) -> CheckFailedError:
-    what = f"the gradient of {name!r}"
-    if found is None or not np.any(found):
+    found, expected = gradients[name], right[name]
+    if not np.any(found):
         return CheckFailedError(
             f"there is no gradient for {name!r}, or it is zero, but the output depends on it: "
             f"finite differences give up to {np.max(np.abs(expected)):.6g}.",
             f"return a gradient in the place of {name!r}.",
         )
-    start = f"{what} is {worst(found, expected)}"
+    start = f"the gradient of {name!r} is {_worst(found, expected)}"
     if np.isnan(found).any() and not np.isnan(expected).any():
         return CheckFailedError(
             f"{start}: the formula divides by zero or leaves its domain there.",
             "treat the edge of the domain separately, with where() on both sides of the division.",
         )
-    if _close(found, -expected, rtol):
+    if _close(found, -expected):
         return CheckFailedError(
             f"{start}: the sign is wrong everywhere.", f"negate what is returned for {name!r}."
         )
-    if found.dtype.kind == "c" and _close(found, np.conj(expected), rtol):
+    if found.dtype.kind == "c" and _close(found, np.conj(expected)):
         return CheckFailedError(
             f"{start}: it is the complex conjugate of the right one.",
             "use conj() of what multiplies grad: the gradient of f(z) is grad * conj(f'(z)).",
         )
-    for other, gradient in others.items():
-        if _close(found, gradient, rtol):
+    for other, gradient in right.items():
+        if other != name and _close(found, gradient) and not _close(gradients[other], gradient):
             return CheckFailedError(
                 f"{start}: it is the gradient of {other!r}.",
                 "return the gradients in the order of the arguments.",
             )
-    return _by_ratio(name, start, found, expected, rtol)
-
-
-def _by_ratio(
-    name: str, start: str, found: _Array, expected: _Array, rtol: float
-) -> CheckFailedError:
-    with np.errstate(all="ignore"):
-        ratios = np.where(expected != 0, found / np.where(expected == 0, 1, expected), np.nan)
-    known = ratios[~np.isnan(ratios)]
-    if known.size and _close(known, np.full_like(known, known[0]), rtol):
+    if found.ndim == 2 and found.shape[0] == found.shape[1] and _close(found, expected.T):
         return CheckFailedError(
-            f"{start}: it is {known[0]:.6g} times the right one everywhere.",
+            f"{start}: it is the right one transposed: a sum or product runs over the wrong axis.",
+            "exchange the axes in the formula: transpose the matrix that multiplies grad, or sum "
+            "over the other axis.",
+        )
+    return _by_elements(name, start, found, expected)
+
+
+def _by_elements(name: str, start: str, found: _Array, expected: _Array) -> CheckFailedError:
+    wrong = _differs(found, expected)
+    top = float(np.max(np.abs(expected), initial=0.0))
+    is_zero = np.abs(expected) <= 1e-9 * max(top, 1e-300)
+    counted = f"{int(np.sum(wrong))} of {wrong.size} elements are wrong"
+    if wrong.any() and is_zero[wrong].all() and not np.all(is_zero):
+        return CheckFailedError(
+            f"{start}: it is not zero where the output does not depend on {name!r}, and right "
+            f"elsewhere; {counted}.",
+            "the gradient leaks where the kernel clips, masks or selects: multiply it by the same "
+            "mask.",
+        )
+    if is_zero.all():
+        return CheckFailedError(
+            f"{start}: it is not zero where the output does not depend on {name!r}; {counted}.",
+            f"return None or zeros for {name!r}, or multiply by the mask of the kernel.",
+        )
+    if np.abs(np.where(wrong, found, 0)).max(initial=0) == 0:
+        return CheckFailedError(
+            f"{start}: it is zero where the output depends on {name!r}; {counted}.",
+            "the formula masks or drops elements that the kernel uses.",
+        )
+    with np.errstate(all="ignore"):
+        ratios = found[~is_zero] / expected[~is_zero]
+    is_multiple = not np.any(found[is_zero]) and _close(ratios, np.full_like(ratios, ratios[0]))
+    if is_multiple:
+        return CheckFailedError(
+            f"{start}: it is {ratios[0]:.6g} times the right one everywhere.",
             "correct the factor; where an input is broadcast or repeated, its gradient is the sum "
             "(not the mean, and not one) of those of its copies.",
         )
-    wrong = ~np.isclose(found, expected, rtol=rtol, atol=rtol * float(np.max(np.abs(expected))))
     return CheckFailedError(
-        f"{start}; {int(np.sum(wrong))} of {wrong.size} elements are wrong.",
+        f"{start}; {counted}.",
         f"compare the formula of {name!r} with the derivative of the kernel; where an input is "
         f"broadcast, sum over the broadcast axes.",
     )

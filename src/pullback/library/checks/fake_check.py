@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback.autograd.modes import no_grad
 from pullback.autograd.view import requires_grad
+from pullback.dispatch import AutoDispatchBelowAutograd, DispatchKey
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import (
     AutogradNotRegisteredError,
@@ -49,6 +50,7 @@ def check_fake(case: Case) -> str:
     args, kwargs = case.fresh()
     meta_args, meta_kwargs = meta_arguments(case)
     real = _called(case, args, kwargs)
+    _check_count(case, meta_args, meta_kwargs)
     try:
         fake = _called(case, meta_args, meta_kwargs)
     except KernelNotFoundError as error:
@@ -58,6 +60,13 @@ def check_fake(case: Case) -> str:
     except DataDependentError as error:
         raise Skipped(f"{error}") from None
     except NoDataError as error:
+        if _runs_below(case):
+            raise CheckFailedError(
+                f"the kernel at Autograd reads values, which meta tensors do not have: {error}; "
+                f"the fake kernel, below it, does not.",
+                "have the kernel at Autograd call the operator below autograd, under "
+                "AutoDispatchBelowAutograd(), instead of computing by itself.",
+            ) from error
         raise CheckFailedError(
             f"the fake kernel reads values, which meta tensors do not have: {error}",
             "compute the result's shape and dtype from those of the arguments alone.",
@@ -81,6 +90,38 @@ def check_fake(case: Case) -> str:
     real_given = [p.tensor for p in named_tensors(case, args, kwargs)]
     _compare_aliases(meta_given, real_given, ours, theirs)
     return f"{len(theirs)} return(s) compared in shape, dtype, strides, device and aliasing"
+
+
+def _check_count(case: Case, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """The fake kernel, asked by itself, returns as many values as the schema."""
+    stack = case.operator.entry.kernels.get(DispatchKey.Meta)
+    if not stack or stack[-1].linker is not None:
+        return
+    try:
+        with AutoDispatchBelowAutograd():
+            result = stack[-1].fn(*args, **kwargs)
+    except Exception:
+        return  # which the call itself raises again
+    expected = len(case.schema.returns)
+    several = isinstance(result, list | tuple)
+    count = len(result) if several and (expected != 1 or isinstance(result, tuple)) else 1
+    count = 0 if result is None else count
+    if count != expected:
+        raise CheckFailedError(
+            f"mismatch in number of returns: the fake kernel returns {count}, and the schema "
+            f"{expected}: {case.schema}.",
+            "return one value for each return of the schema, several as a tuple.",
+        )
+
+
+def _runs_below(case: Case) -> bool:
+    args, kwargs = meta_arguments(case)
+    try:
+        with no_grad(), AutoDispatchBelowAutograd():
+            case.operator(*args, **kwargs)
+    except Exception:
+        return False
+    return True
 
 
 def _called(case: Case, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -2,101 +2,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.api import grad
-from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.errors import AutogradNotRegisteredError
-from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
+from pullback.errors import DataDependentError, DerivativeMissingError
+from pullback.library.checks.case import Case, CheckFailedError, Place, Skipped
+from pullback.library.checks.fake_check import meta_arguments
+from pullback.library.checks.outcome import (
+    Outcome,
+    find_difference,
+    run_both_ways,
+    weights_for,
+    written_names,
+)
 from pullback.library.running import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["check_layouts", "check_zero_size", "run_both_ways", "same_values", "weights_for"]
+__all__ = ["check_layouts", "check_zero_size"]
 
 _Array = NDArray[Any]
 
 # What an operator may raise for a shape that it is not for; anything else is an accident.
 _REFUSALS = (ValueError, TypeError, RuntimeError)
-
-
-def run_both_ways(
-    case: Case, *, strict: bool = False
-) -> tuple[list[_Array], dict[str, _Array | None]]:
-    """The outputs of a call, and the gradients of its inputs for a fixed gradient of each.
-
-    There are no gradients where the backward pass raises, which is for ``test_gradients`` to say;
-    unless `strict`.
-    """
-    args, kwargs = case.fresh()
-    used = {p.name: p.tensor for p in named_tensors(case, args, kwargs)}
-    try:
-        result = case.operator(*args, **kwargs)
-    except AutogradNotRegisteredError:
-        with no_grad():
-            result = case.operator(*args, **kwargs)
-    outputs = list(tensors_in([result]))
-    arrays = [np.array(out._array) for out in outputs]
-    leaves = {name: t for name, t in used.items() if t.requires_grad and t.is_leaf}
-    roots = [out for out in outputs if out.requires_grad]
-    if not leaves or not roots:
-        return arrays, {}
-    weights = [wrap(weights_for(out._array)) for out in roots]
-    try:
-        found = grad(roots, list(leaves.values()), weights, allow_unused=True)
-    except Exception:
-        if strict:
-            raise
-        return arrays, {}
-    gradients = [None if g is None else np.array(g._array) for g in found]
-    return arrays, dict(zip(leaves, gradients, strict=True))
-
-
-def weights_for(like: _Array) -> _Array:
-    """A fixed gradient for an output: no two elements have the same."""
-    return np.linspace(0.5, 1.5, like.size).reshape(like.shape).astype(like.dtype)
-
-
-def same_values(case: Case, first: _Array | None, second: _Array | None) -> bool:
-    """Whether two arrays agree but for rounding."""
-    if first is None or second is None:
-        return first is second
-    if first.shape != second.shape or first.dtype != second.dtype:
-        return False
-    if first.dtype.kind not in "fc":
-        return bool(np.array_equal(first, second))
-    eps = float(np.finfo(first.dtype).eps)
-    scale = float(np.max(np.abs(second[np.isfinite(second)]), initial=0.0))
-    rtol = case.rtol or eps * 1e4
-    return bool(np.allclose(first, second, rtol, case.atol or eps * 1e3 * scale, equal_nan=True))
+_LAYOUTS = ("spread out", "reversed", "transposed", "reversed along the last axis")
+_FIX_VALUES = (
+    "do not read memory in the order in which it lies: index by axes, or start from "
+    "np.ascontiguousarray(x.numpy())."
+)
+_FIX_GRADIENTS = "the backward pass reads memory in the order in which it lies; index by axes."
 
 
 def check_layouts(case: Case) -> str:
-    """Compares with calls on the same values, spread out, reversed and transposed in memory."""
+    """Compares with calls on the same values, in several layouts of memory."""
     places = [p for p in case.places() if p.tensor.ndim]
     if not places:
         raise Skipped("no tensor argument has axes")
     if case.schema.is_view:
         raise Skipped("the operator makes views, whose strides are those of its input")
-    mode = no_grad if case.schema.is_mutable else _as_it_is
-    with mode():
-        expected = run_both_ways(case.changed(lambda _, t: _laid_out(t, "contiguous")))
-    for layout in ("spread out", "reversed", "transposed"):
-        with mode():
-            found = run_both_ways(case.changed(lambda _, t: _laid_out(t, layout)))  # noqa: B023
-        _compare(case, layout, found, expected)
-    return f"3 layouts of {len(places)} argument(s)"
+    plain = case.changed(lambda _, t: _laid_out(t, "contiguous"))
+    expected = run_both_ways(plain)
+    names = [p.name for p in places]
+    chosen = [(layout, tuple(names)) for layout in _LAYOUTS]
+    if len(names) > 1:
+        chosen += [("transposed", (name,)) for name in names if _axes(places, name) > 1]
+        chosen += [("reversed", (name,)) for name in names]
+    for layout, where in chosen:
+        found = run_both_ways(_changed(case, layout, where))
+        _compare(case, f"the same values are {layout} in memory", found, expected)
+    _check_expanded(case, names)
+    _check_cotangents(plain, expected)
+    return f"{len(_LAYOUTS) + 1} layouts of {len(places)} argument(s), and of cotangents"
 
 
-class _as_it_is:  # noqa: N801 - stands beside no_grad
-    def __enter__(self) -> None:
-        """Changes nothing."""
+def _axes(places: list[Place], name: str) -> int:
+    return max(int(p.tensor.ndim) for p in places if p.name == name)
 
-    def __exit__(self, *_: object) -> None:
-        """Puts nothing back."""
+
+def _changed(case: Case, layout: str, names: tuple[str, ...]) -> Case:
+    return case.changed(lambda name, t: _laid_out(t, layout if name in names else "contiguous"))
+
+
+def _check_expanded(case: Case, names: list[str]) -> None:
+    """Arguments of equal values along an axis, whose stride is zero; none that is written to."""
+    kept = [name for name in names if name.partition("[")[0] not in written_names(case)]
+
+    def equal(axis: int) -> Callable[[str, Tensor], Tensor]:
+        def change(name: str, tensor: Tensor) -> Tensor:
+            if name not in kept:
+                return _laid_out(tensor, "contiguous")
+            return _constant(tensor, axis, is_expanded=False)
+
+        return change
+
+    def expanded(axis: int) -> Callable[[str, Tensor], Tensor]:
+        return lambda name, t: (
+            _constant(t, axis, is_expanded=True) if name in kept else _laid_out(t, "contiguous")
+        )
+
+    for axis in (0, -1):
+        try:
+            with np.errstate(all="ignore"):
+                expected = run_both_ways(case.changed(equal(axis)))
+        except Exception:  # equal values may be outside of the domain
+            continue
+        with np.errstate(all="ignore"):
+            found = run_both_ways(case.changed(expanded(axis)))
+        what = f"the same values are expanded (stride 0) along axis {axis} in memory"
+        _compare(case, what, found, expected)
+
+
+def _check_cotangents(case: Case, expected: Outcome) -> None:
+    """Cotangents in other layouts, and one that was expanded from a single number."""
+    if not expected.gradients:
+        return
+    for layout in _LAYOUTS:
+        found = run_both_ways(
+            case,
+            cotangent=lambda like: _laid_out(wrap(weights_for(like)), layout),  # noqa: B023
+        )
+        _compare(case, f"the same cotangent is {layout} in memory", found, expected)
+    ones = run_both_ways(case, cotangent=lambda like: wrap(np.ones(like.shape, like.dtype)))
+    found = run_both_ways(
+        case, cotangent=lambda like: wrap(np.broadcast_to(np.ones((), like.dtype), like.shape))
+    )
+    _compare(case, "the same cotangent is expanded (stride 0) in memory", found, ones)
+
+
+def _constant(tensor: Tensor, axis: int, *, is_expanded: bool) -> Tensor:
+    """The first slice along an axis in the place of all."""
+    array = tensor._array
+    if not array.ndim or not array.shape[axis]:
+        return tensor
+    first = np.array(np.take(array, [0], axis=axis), order="C")
+    laid = np.broadcast_to(first, array.shape)
+    made = wrap(laid if is_expanded else laid.copy())
+    made._flags |= tensor._flags & REQUIRES_GRAD
+    return made
 
 
 def _laid_out(tensor: Tensor, layout: str) -> Tensor:
@@ -107,6 +132,8 @@ def _laid_out(tensor: Tensor, layout: str) -> Tensor:
         laid = memory[..., 1::2]
     elif layout == "reversed" and array.ndim:
         laid = np.empty_like(array, order="C")[::-1]
+    elif layout == "reversed along the last axis" and array.ndim:
+        laid = np.empty_like(array, order="C")[..., ::-1]
     elif layout == "transposed":
         laid = np.empty(array.shape[::-1], array.dtype).T
     else:
@@ -117,55 +144,138 @@ def _laid_out(tensor: Tensor, layout: str) -> Tensor:
     return made
 
 
-def _compare(case: Case, layout: str, found: Any, expected: Any) -> None:
-    for number, (ours, theirs) in enumerate(zip(found[0], expected[0], strict=True)):
-        if not same_values(case, ours, theirs):
-            raise CheckFailedError(
-                f"output {number} is different when the same values are {layout} in memory.",
-                "do not read memory in the order in which it lies: index by axes, or start from "
-                "np.ascontiguousarray(x.numpy()).",
-            )
-    for name, theirs in expected[1].items():
-        if not same_values(case, found[1].get(name), theirs):
-            raise CheckFailedError(
-                f"the gradient of {name!r} is different when the same values are {layout} in "
-                f"memory.",
-                "the backward pass reads memory in the order in which it lies; index by axes.",
-            )
+def _compare(case: Case, when: str, found: Outcome, expected: Outcome) -> None:
+    difference = find_difference(case, found, expected)
+    if difference is not None:
+        what, numbers = difference
+        is_gradient = what.startswith("the gradient")
+        raise CheckFailedError(
+            f"{what} is different when {when}: {numbers}.",
+            _FIX_GRADIENTS if is_gradient else _FIX_VALUES,
+        )
 
 
 def check_zero_size(case: Case) -> str:
-    """Calls the operator with nothing along the first axis of all tensors, and of each one."""
-    names = [p.name for p in case.places() if p.tensor.ndim]
+    """Calls the operator with nothing along an axis of all tensors, and of each one."""
+    places = [p for p in case.places() if p.tensor.ndim]
+    names = [p.name for p in places]
     if not names:
         raise Skipped("no tensor argument has axes")
     ran = refused = 0
-    mode = no_grad if case.schema.is_mutable else _as_it_is
-    for chosen in dict.fromkeys([tuple(names), *((name,) for name in names)]):
-        empty = case.changed(lambda name, t: _emptied(t) if name in chosen else t)  # noqa: B023
-        try:
-            with mode(), np.errstate(all="ignore"):
-                _, gradients = run_both_ways(empty, strict=True)
-        except Exception as error:
-            if isinstance(error, _REFUSALS) or (isinstance(error, IndexError) and _indexes(case)):
+    deepest = max(p.tensor.ndim for p in places)
+    for axis in (0, -1) if deepest > 1 else (0,):
+        for chosen in dict.fromkeys([tuple(names), *((name,) for name in names)]):
+            empty = case.changed(lambda name, t: _emptied(t, axis) if name in chosen else t)  # noqa: B023
+            if _check_empty(case, empty, chosen, axis):
+                ran += 1
+            else:
                 refused += 1
-                continue
-            what = "all tensor arguments" if len(chosen) > 1 else f"{chosen[0]!r}"
-            raise CheckFailedError(
-                f"with no elements in {what}, the call raised {type(error).__name__}: {error}.",
-                "return an empty result, or raise a ValueError that says which argument must not "
-                "be empty.",
-            ) from error
-        ran += 1
-        shapes = {p.name: p.tensor.shape for p in empty.places()}
-        for name, gradient in gradients.items():
-            if gradient is not None and np.isnan(gradient).any():
-                raise CheckFailedError(
-                    f"with no elements in {', '.join(map(repr, chosen))}, the gradient of {name!r} "
-                    f"of shape {shapes[name]} is NaN.",
-                    "a sum over nothing is zero; do not divide by the number of elements there.",
-                )
     return f"{ran} call(s) with empty tensors ran, {refused} were refused"
+
+
+def _check_empty(case: Case, empty: Case, chosen: tuple[str, ...], axis: int) -> bool:
+    """Whether the call ran; raises for what is wrong with it."""
+    what = "all tensor arguments" if len(chosen) > 1 else f"{chosen[0]!r}"
+    try:
+        with np.errstate(all="ignore"):
+            forward = run_both_ways(_detached(empty))
+    except Exception as error:
+        is_index = isinstance(error, IndexError) and _indexes(case)
+        if axis or isinstance(error, _REFUSALS) or is_index:
+            return False
+        raise CheckFailedError(
+            f"with no elements in {what}, the call raised {type(error).__name__}: {error}.",
+            "return an empty result, or raise a ValueError that says which argument must not "
+            "be empty.",
+        ) from error
+    _check_empty_form(case, empty, forward, what)
+    try:
+        with np.errstate(all="ignore"):
+            outcome = run_both_ways(empty, strict=True)
+    except DerivativeMissingError:
+        return True
+    except Exception as error:
+        if isinstance(error, _REFUSALS) and not _is_elementwise(case, empty, forward, chosen):
+            return False
+        raise CheckFailedError(
+            f"with no elements in {what}, the call ran and its backward pass raised "
+            f"{type(error).__name__}: {error}.",
+            "return an empty gradient of the input's shape.",
+        ) from error
+    shapes = {p.name: p.tensor.shape for p in empty.places()}
+    for name, gradient in outcome.gradients.items():
+        if gradient is not None and np.isnan(gradient).any():
+            raise CheckFailedError(
+                f"with no elements in {', '.join(map(repr, chosen))}, the gradient of {name!r} "
+                f"of shape {shapes[name]} is NaN.",
+                "a sum over nothing is zero; do not divide by the number of elements there.",
+            )
+    return True
+
+
+def _is_elementwise(case: Case, empty: Case, found: Outcome, chosen: tuple[str, ...]) -> bool:
+    """Whether all tensors are empty, and outputs have the shape of an input or none."""
+    shapes = {p.name: p.tensor.shape for p in empty.places()}
+    if set(shapes) != set(chosen) or any(_is_square(t.tensor) for t in case.places()):
+        return False
+    return all(out.shape in {(), *shapes.values()} for out in found.outputs)
+
+
+def _is_square(tensor: Tensor) -> bool:
+    """Whether two axes have the same length, which emptying one of them would end."""
+    return len({*tensor.shape}) < tensor.ndim
+
+
+def _detached(case: Case) -> Case:
+    return case.changed(lambda _, t: wrap(t._array))
+
+
+def _check_empty_form(case: Case, empty: Case, found: Outcome, what: str) -> None:
+    """Shapes and dtypes are those of the fake kernel; without one, dtypes are those of the call."""
+    fix = "return what the fake kernel promises: the same axes, with nothing in them."
+    try:
+        args, kwargs = meta_arguments(_detached(empty))
+        fakes = list(tensors_in([case.operator(*args, **kwargs)]))
+    except DataDependentError:
+        return
+    except Exception:
+        _check_by_sizes(case, empty, found, what)
+        return
+    if len(fakes) != len(found.outputs):
+        return
+    for number, (fake, real) in enumerate(zip(fakes, found.outputs, strict=True)):
+        if tuple(fake.shape) != real.shape:
+            raise CheckFailedError(
+                f"with no elements in {what}, output {number} has shape {real.shape}, and the fake "
+                f"kernel says {tuple(fake.shape)}.",
+                fix,
+            )
+        if fake.dtype != real.dtype:
+            raise CheckFailedError(
+                f"with no elements in {what}, output {number} has dtype {real.dtype}, and the fake "
+                f"kernel says {fake.dtype}.",
+                "give the result its dtype, also where there are no values to take it from.",
+            )
+
+
+def _check_by_sizes(case: Case, empty: Case, found: Outcome, what: str) -> None:
+    """Without a fake kernel: sizes that equal the input's in the given call do so when empty."""
+    given, cut = case.places(), empty.places()
+    if len(given) != 1 or len(found.outputs) != 1:
+        return
+    before, after = given[0].tensor.shape, cut[0].tensor.shape
+    real = run_both_ways(_detached(case)).outputs[0].shape
+    half = case.changed(lambda _, t: wrap(t._array[:1].copy()))
+    try:
+        one = run_both_ways(half).outputs[0].shape
+    except Exception:
+        return
+    if real == before and one == half.places()[0].tensor.shape and found.outputs[0].shape != after:
+        raise CheckFailedError(
+            f"with no elements in {what}, output 0 has shape {found.outputs[0].shape}; the outputs "
+            f"of other calls have the shape of the input, which is {after} here.",
+            "return an empty result with the axes of the input.",
+        )
 
 
 def _indexes(case: Case) -> bool:
@@ -177,7 +287,9 @@ def _indexes(case: Case) -> bool:
     )
 
 
-def _emptied(tensor: Tensor) -> Tensor:
-    made = wrap(tensor._array[:0].copy())
+def _emptied(tensor: Tensor, axis: int) -> Tensor:
+    if not tensor.ndim:
+        return tensor
+    made = wrap(np.take(tensor._array, [], axis=axis))
     made._flags |= tensor._flags & REQUIRES_GRAD
     return made

@@ -13,6 +13,7 @@ from pullback.autograd.view import requires_grad
 from pullback.dispatch import DispatchKey, OpOverload, set_autograd_fallback_mode
 from pullback.errors import AutogradError, OpCheckError, UnsupportedSchemaError
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
+from pullback.library.checks.history_check import is_fallthrough
 from pullback.library.running import tensors_in
 
 __all__ = ["autograd_registration_check", "check_registration"]
@@ -70,6 +71,21 @@ def autograd_registration_check(
         )
 
 
+def _check_fallthrough(case: Case) -> None:
+    """Below a fallthrough at Autograd, kernels of backends must not record."""
+    args, kwargs = case.fresh()
+    given = list(tensors_in([args, list(kwargs.values())]))
+    for number, out in enumerate(tensors_in([case.operator(*args, **kwargs)])):
+        if requires_grad(out) and not any(out is tensor for tensor in given):
+            raise CheckFailedError(
+                f"output {number} has requires_grad=True, recorded by the backend kernel, because "
+                f"the kernel at Autograd is a fallthrough: what works between autograd and the "
+                f"backend does not see that graph, and another backend would have none.",
+                "register the kernel to CompositeImplicitAutograd, and drop the fallthrough; or "
+                "register the derivative at Autograd.",
+            )
+
+
 def check_registration(case: Case) -> str:
     """The check on copies of the arguments."""
     if not case.needs_grad():
@@ -78,5 +94,7 @@ def check_registration(case: Case) -> str:
         raise Skipped("the operator writes to its arguments")
     args, kwargs = case.fresh()
     autograd_registration_check(case.operator, tuple(args), kwargs)
+    if is_fallthrough(case.operator):
+        _check_fallthrough(case)
     keys = [key.name for key in case.operator.entry.kernels if "Autograd" in key.name]
     return f"registered at {', '.join(keys)}" if keys else "1 call without fallback: no history"

@@ -45,6 +45,7 @@ def check_schema(case: Case) -> str:
     args, kwargs = case.fresh()
     given = list(named_tensors(case, args, kwargs))
     before = [Snapshot.of(place.tensor) for place in given]
+    versions = [place.tensor._version for place in given]
     try:
         with no_grad():
             result = case.operator(*args, **kwargs)
@@ -57,6 +58,7 @@ def check_schema(case: Case) -> str:
     outputs = list(tensors_in([result]))
     arguments = [_argument(case, place.name) for place in given]
     _check_mutation(given, before, arguments)
+    _check_versions(given, before, versions, arguments)
     _check_aliases(case, given, arguments, outputs)
     _check_outputs(case, outputs)
     return f"1 call: {len(given)} argument(s) compared byte by byte, {len(outputs)} output(s)"
@@ -82,6 +84,23 @@ def _check_mutation(given: Any, before: list[Snapshot], arguments: list[Argument
                 f"Argument {name} is not defined as mutable but was mutated: {change} changed.",
                 f"write to a copy of {name!r}, or declare the write: mutates_args=({name!r},), "
                 f"Tensor(a!) {name} in a schema.",
+            )
+
+
+def _check_versions(
+    given: Any, before: list[Snapshot], versions: list[int], arguments: list[Argument]
+) -> None:
+    """A write is counted, so that a backward pass which needs the old values raises."""
+    for place, snapshot, version, argument in zip(given, before, versions, arguments, strict=True):
+        is_written = argument.is_write and snapshot.difference(place.tensor)
+        if is_written and place.tensor._version == version:
+            name = _shown(place.name)
+            raise CheckFailedError(
+                f"Argument {name} was written to, and its version counter is {version} before and "
+                f"after the call: a backward pass that saved the old values would compute with the "
+                f"new ones.",
+                "write with in-place operators (x.copy_(...)) instead of .numpy(); or make the "
+                "operator with custom_op, which counts the writes to mutates_args.",
             )
 
 

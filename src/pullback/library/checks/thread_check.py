@@ -14,13 +14,17 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pullback.autograd.api import grad
-from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
-from pullback.library.checks.layout_check import run_both_ways, same_values, weights_for
+from pullback.library.checks.outcome import (
+    Outcome,
+    find_difference,
+    run_both_ways,
+    same_values,
+    weights_for,
+)
 from pullback.library.running import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -37,17 +41,12 @@ _THREADS = 3
 _MOST_TURNS = 200  # for each thread: enough for a race, and an end for long loops
 _WAIT = 0.05
 
-_Result = tuple[list[NDArray[Any]], dict[str, NDArray[Any] | None]]
-
 
 def check_threads(case: Case) -> str:
     """Interleaved calls, then concurrent ones, compared with calls one after the other."""
-    if case.schema.is_mutable:
-        return _check_together(case, "no_grad")
-    cases = [_scaled(case, number) for number in range(_THREADS)]
-    if all(case.needs_grad() for case in cases):
-        _check_interleaved(cases[0], cases[1])
-    return _check_together(case, "")
+    if not case.schema.is_mutable and case.needs_grad():
+        _check_interleaved(_scaled(case, 0), _scaled(case, 1))
+    return _check_together(case)
 
 
 def _scaled(case: Case, number: int) -> Case:
@@ -65,7 +64,7 @@ def _scaled(case: Case, number: int) -> Case:
 
 def _check_interleaved(first: Case, second: Case) -> None:
     expected = run_both_ways(first)
-    if not expected[1]:
+    if not expected.gradients:
         return
     args, kwargs = first.fresh()
     leaves = {
@@ -79,7 +78,7 @@ def _check_interleaved(first: Case, second: Case) -> None:
     found = grad(outputs, list(leaves.values()), weights, allow_unused=True)
     for (name, _), gradient in zip(leaves.items(), found, strict=True):
         ours = None if gradient is None else gradient._array
-        if not same_values(first, ours, expected[1].get(name)):
+        if not same_values(first, ours, expected.gradients.get(name)):
             raise CheckFailedError(
                 f"the gradient of {name!r} changes when the operator is called again before the "
                 f"backward pass: the two calls share state.",
@@ -88,16 +87,10 @@ def _check_interleaved(first: Case, second: Case) -> None:
             )
 
 
-def _check_together(case: Case, mode: str) -> str:
+def _check_together(case: Case) -> str:
     cases = [_scaled(case, number) for number in range(_THREADS)]
 
-    def run(one: Case) -> _Result:
-        if mode:
-            with no_grad():
-                return run_both_ways(one)
-        return run_both_ways(one)
-
-    expected = [run(one) for one in cases]
+    expected = [run_both_ways(one) for one in cases]
     found: list[Any] = [None] * _THREADS
     barrier = threading.Barrier(_THREADS)
     turns = _Turns()
@@ -106,7 +99,7 @@ def _check_together(case: Case, mode: str) -> str:
         barrier.wait()
         sys.settrace(turns.tracer(number))
         try:
-            found[number] = run(cases[number])
+            found[number] = run_both_ways(cases[number])
         except Exception as error:
             found[number] = error
         finally:
@@ -121,7 +114,7 @@ def _check_together(case: Case, mode: str) -> str:
     for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
         _compare(cases[number], ours, theirs)
     return f"{_THREADS} threads, taking turns after every line" + (
-        "" if mode else "; 2 calls before a backward pass"
+        "" if case.schema.is_mutable else "; 2 calls before a backward pass"
     )
 
 
@@ -174,17 +167,16 @@ class _Turns:
         self._changed.notify_all()
 
 
-def _compare(case: Case, found: Any, expected: _Result) -> None:
+def _compare(case: Case, found: Any, expected: Outcome) -> None:
     fix = "keep what belongs to one call in local variables or on ctx; guard what calls share."
     if isinstance(found, Exception):
         raise CheckFailedError(
             f"the call raised {type(found).__name__} when several threads called at once: {found}",
             fix,
         ) from found
-    pairs: list[tuple[str, Any, Any]] = [
-        (f"output {i}", a, b) for i, (a, b) in enumerate(zip(found[0], expected[0], strict=True))
-    ]
-    pairs += [(f"the gradient of {n!r}", found[1].get(n), g) for n, g in expected[1].items()]
-    for what, ours, theirs in pairs:
-        if not same_values(case, ours, theirs):
-            raise CheckFailedError(f"{what} is different when several threads call at once.", fix)
+    difference = find_difference(case, found, expected)
+    if difference is not None:
+        what, numbers = difference
+        raise CheckFailedError(
+            f"{what} is different when several threads call at once: {numbers}.", fix
+        )

@@ -8,7 +8,8 @@ values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import NDArray
@@ -25,7 +26,13 @@ from pullback.errors import (
 from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
 from pullback.library.checks.fake_check import meta_arguments
 from pullback.library.checks.interception import watching
-from pullback.library.checks.layout_check import run_both_ways, same_values, weights_for
+from pullback.library.checks.outcome import (
+    describe_difference,
+    run_both_ways,
+    same_values,
+    weights_for,
+)
+from pullback.library.checks.second_check import refuses_second_derivatives
 from pullback.library.running import tensors_in
 from pullback.meta import MetaArray, meta_tensor
 from pullback.tensor.tensor import Tensor, wrap
@@ -89,24 +96,11 @@ def _learn(held: Any, result: Any, known: dict[int, Tensor]) -> None:
             _learn(part, item, known)
 
 
-def check_trace(case: Case) -> str:
-    """Takes the calls down without data, replays them with it, and compares."""
-    if case.schema.is_mutable or case.schema.is_view:
-        raise Skipped("the operator writes to its arguments or makes views of them")
-    tape = _Tape()
-    meta_args, meta_kwargs = meta_arguments(case)
-    given = {p.name: p.tensor for p in named_tensors(case, meta_args, meta_kwargs)}
-    leaves = {name: tensor for name, tensor in given.items() if tensor.requires_grad}
+@contextmanager
+def _explaining() -> Iterator[None]:
+    """Turns errors of a call without data into results of the check."""
     try:
-        with watching(tape.record):
-            outputs = list(tensors_in([case.operator(*meta_args, **meta_kwargs)]))
-            roots = [out for out in outputs if out.requires_grad]
-            weights = [meta_tensor(out) for out in roots]
-            found = (
-                grad(roots, list(leaves.values()), weights, allow_unused=True)
-                if roots and leaves
-                else ()
-            )
+        yield
     except DataDependentError as error:
         raise Skipped(f"{error}") from None
     except (KernelNotFoundError, NoDataError) as error:
@@ -117,7 +111,31 @@ def check_trace(case: Case) -> str:
         ) from error
     except DerivativeMissingError as error:
         raise Skipped(f"the operator says that it has no derivative: {error}") from None
-    expected, gradients = run_both_ways(case, strict=True)
+
+
+def check_trace(case: Case) -> str:
+    """Takes the calls down without data, replays them with it, and compares."""
+    if case.schema.is_mutable or case.schema.is_view:
+        raise Skipped("the operator writes to its arguments or makes views of them")
+    tape = _Tape()
+    meta_args, meta_kwargs = meta_arguments(case)
+    given = {p.name: p.tensor for p in named_tensors(case, meta_args, meta_kwargs)}
+    leaves = {name: tensor for name, tensor in given.items() if tensor.requires_grad}
+    with _explaining(), watching(tape.record):
+        outputs = list(tensors_in([case.operator(*meta_args, **meta_kwargs)]))
+    roots = [out for out in outputs if out.requires_grad]
+    weights = [meta_tensor(out) for out in roots]
+    found: tuple[Tensor | None, ...] = ()
+    if roots and leaves:
+        try:
+            with _explaining(), watching(tape.record):
+                found = grad(roots, list(leaves.values()), weights, allow_unused=True)
+        except CheckFailedError:
+            if not refuses_second_derivatives(case):
+                raise
+            # Such a backward runs without recording, so it may compute on arrays.
+            return "recorded without data, but for the backward pass, which is once_differentiable"
+    expected, gradients, _ = run_both_ways(case, strict=True)
     args, kwargs = case.fresh()
     real = {p.name: p.tensor for p in named_tensors(case, args, kwargs)}
     known = {id(given[name]._array): real[name] for name in given}
@@ -145,10 +163,11 @@ def _compare_outputs(
     case: Case, outputs: list[Tensor], expected: list[_Array], known: dict[int, Tensor]
 ) -> None:
     for number, (out, theirs) in enumerate(zip(outputs, expected, strict=True)):
-        if not same_values(case, _value(out, known), theirs):
+        ours = _value(out, known)
+        if not same_values(case, ours, theirs):
             raise CheckFailedError(
                 f"Outputs of the operator are different in eager-mode and in a replay of its "
-                f"recording: return {number}.",
+                f"recording: return {number} is {describe_difference(theirs, ours)}.",
                 "a kernel may depend on nothing but its arguments: no counters, no global state, "
                 "no unseeded random numbers.",
             )
@@ -161,9 +180,10 @@ def _compare_gradients(
     known: dict[int, Tensor],
 ) -> None:
     for name, theirs in expected.items():
-        if not same_values(case, _value(found.get(name), known), theirs):
+        ours = _value(found.get(name), known)
+        if not same_values(case, ours, theirs):
             raise CheckFailedError(
                 f"Gradients of the operator are different in eager-mode and in a replay of its "
-                f"recording: that of {name!r}.",
+                f"recording: that of {name!r} is {describe_difference(theirs, ours)}.",
                 "a backward may depend on nothing but ctx and the gradients that it gets.",
             )

@@ -1,0 +1,279 @@
+"""The forward rule: linear, the transpose of the reverse rule, and without side effects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.autograd import forward_ad
+from pullback.autograd.modes import no_grad
+from pullback.errors import DerivativeMissingError
+from pullback.library.checks.case import CheckFailedError
+from pullback.library.checks.jacobian import (
+    Column,
+    Row,
+    Weights,
+    columns_of,
+    magnitudes,
+    rows_of,
+)
+from pullback.library.checks.numeric import inner, slope
+from pullback.library.checks.pass_check import first_gap
+from pullback.library.checks.problem import Problem
+from pullback.tensor.tensor import Tensor, wrap
+
+__all__ = ["check_forward"]
+
+_Array = NDArray[Any]
+_FIX = "compare jvp with the derivative of the kernel, argument by argument."
+
+
+def check_forward(problem: Problem) -> str:
+    """Compares the tangents of every direction with the gradients of every output."""
+    directions = {
+        name: np.asarray(problem.noise(at) * magnitudes(at), at.dtype)
+        for name, at in problem.at.items()
+        if at.size
+    }
+    if not directions:
+        return ""
+    separate = {}
+    for name, direction in directions.items():
+        found = _push_watched(problem, name, direction)
+        if found is None:
+            return "no forward rule"
+        separate[name] = found
+        _check_linear(problem, name, direction, found)
+    _check_together(problem, directions, separate)
+    _check_transpose(problem)
+    return "forward, and its agreement with reverse"
+
+
+def _push(
+    problem: Problem, tangents: dict[str, Tensor], primals: dict[str, Tensor] | None = None
+) -> list[_Array] | None:
+    """The tangents of the outputs; None without a forward rule."""
+    given = primals or {name: wrap(np.array(problem.at[name])) for name in tangents}
+    with forward_ad.dual_level():
+        duals = {
+            name: forward_ad.make_dual(given[name], tangent) for name, tangent in tangents.items()
+        }
+        try:
+            with no_grad():
+                outputs = problem.call(dict(duals), leaves=False)[0]
+        except DerivativeMissingError:
+            return None
+        found = [forward_ad.unpack_dual(out)[1] for out in outputs]
+    return [
+        np.zeros_like(out._array) if t is None or not known else np.array(t._array)
+        for out, t, known in zip(outputs, found, problem.is_differentiable, strict=True)
+    ]
+
+
+def _push_watched(problem: Problem, name: str, direction: _Array) -> list[_Array] | None:
+    """`_push`, and whether the rule has written to the tangent or to a primal."""
+    tangents = {name: wrap(np.array(direction))}
+    others = {other: wrap(np.zeros_like(at)) for other, at in problem.at.items() if other != name}
+    watched = {**tangents, **others}
+    found = _push(problem, tangents)
+    if found is None:
+        return None
+    primals = {other: wrap(np.array(problem.at[other])) for other in watched}
+    second = _push(problem, watched, primals)
+    assert second is not None
+    for other, tangent in watched.items():
+        expected = direction if other == name else np.zeros_like(problem.at[other])
+        if not problem.case.schema.is_mutable:
+            before, after = problem.at[other], primals[other]._array
+            gap = first_gap(after, before, np.abs(before), 0.0)
+            if gap is not None:
+                raise CheckFailedError(
+                    f"the forward rule writes to the input {other!r}: it is {gap[0]}{gap[2]} after "
+                    f"the call, and was {gap[1]}.",
+                    "compute into new memory: inputs and saved tensors are read later.",
+                )
+        gap = first_gap(tangent._array, expected, np.abs(expected), 0.0)
+        if gap is not None:
+            raise CheckFailedError(
+                f"the forward rule writes to the tangent of {other!r}: it is {gap[0]}{gap[2]} "
+                f"after the call, and was {gap[1]}.",
+                "compute into new memory: the tangent belongs to the caller, who uses it again.",
+            )
+    for number, (ours, theirs) in enumerate(zip(second, found, strict=True)):
+        gap = first_gap(ours, theirs, np.abs(theirs), _tolerance(problem))
+        if gap is not None:
+            raise CheckFailedError(
+                f"the tangent of output {number} is {gap[0]}{gap[2]} where the other inputs have "
+                f"tangents of zeros, and {gap[1]} where they have none; or it changes with every "
+                f"call: the forward rule writes to a saved value, or takes None for something.",
+                "an input without a tangent counts as one with zeros; write to no saved value.",
+            )
+    return found
+
+
+def _tolerance(problem: Problem) -> float:
+    return problem.case.rtol or (1e-9 if problem.is_wide else 1e-3)
+
+
+def _floor(arrays: list[_Array]) -> float:
+    return max(
+        (
+            float(np.max(np.abs(a[np.isfinite(a)]), initial=0.0)) * float(np.finfo(a.dtype).eps)
+            for a in arrays
+        ),
+        default=0.0,
+    )
+
+
+def _check_linear(problem: Problem, name: str, direction: _Array, found: list[_Array]) -> None:
+    scaled = _push(problem, {name: wrap(np.asarray(-2.5 * direction, direction.dtype))})
+    assert scaled is not None
+    for number, (ours, theirs) in enumerate(zip(scaled, found, strict=True)):
+        scale = np.abs(theirs) + _floor(found) * 1e3
+        gap = first_gap(ours, -2.5 * theirs, scale, _tolerance(problem))
+        if gap is None:
+            continue
+        if _calls_kernel(problem, name, direction, found):
+            raise CheckFailedError(
+                f"the tangent of output {number} is the kernel's value for the tangent, as "
+                f"'auto_linear' makes it, but the kernel is not linear in {name!r}: -2.5 times the "
+                f"tangent gives {gap[0]}{gap[2]}, where linearity demands {gap[1]}.",
+                "'auto_linear' is for linear functions; write the formula of the tangent, or "
+                "'auto_element_wise' where the output depends on one element each.",
+            )
+        raise CheckFailedError(
+            f"the tangent of output {number} is not linear in the tangent of {name!r}: -2.5 times "
+            f"the tangent gives {gap[0]}{gap[2]}, where linearity demands {gap[1]}.",
+            "multiply the local derivative by the tangent, and do nothing else to it.",
+        )
+
+
+def _calls_kernel(problem: Problem, name: str, direction: _Array, found: list[_Array]) -> bool:
+    """Whether the tangents are what the kernel gives for the tangent."""
+    try:
+        values = problem.outputs({name: direction})
+    except Exception:
+        return False
+    return all(
+        v.shape == f.shape and np.allclose(v, f, rtol=1e-9, atol=0, equal_nan=True)
+        for v, f in zip(values, found, strict=True)
+    )
+
+
+def _check_together(
+    problem: Problem, directions: dict[str, _Array], separate: dict[str, list[_Array]]
+) -> None:
+    """Tangents of several inputs add up."""
+    if len(directions) < 2:
+        return
+    found = _push(problem, {name: wrap(np.array(d)) for name, d in directions.items()})
+    assert found is not None
+    for number, ours in enumerate(found):
+        parts = [tangents[number] for tangents in separate.values()]
+        with np.errstate(all="ignore"):
+            expected = sum(parts[1:], parts[0])
+            scale = sum(map(np.abs, parts)) + _floor(parts) * 1e3
+        gap = first_gap(ours, expected, np.asarray(scale), _tolerance(problem))
+        if gap is not None:
+            raise CheckFailedError(
+                f"the tangent of output {number} is {gap[0]}{gap[2]} where all inputs have "
+                f"tangents, and {gap[1]} as the sum of those for one input each: the forward rule "
+                f"is wrong.",
+                _FIX,
+            )
+
+
+def _check_transpose(problem: Problem) -> None:
+    outputs, used = problem.call({}, leaves=True)
+    rows = rows_of(problem)
+    if not rows:
+        return
+    pulled = [problem.pull(outputs, used, row.weights(len(outputs))) for row in rows]
+    weights = Weights(
+        [
+            [
+                row.cotangent if n == row.output else np.zeros_like(o)
+                for n, o in enumerate(problem.here)
+            ]
+            for row in rows
+        ]
+    )
+    for name in problem.names:
+        columns = columns_of(problem, name)
+        if not columns:
+            continue
+        pushed = [_push(problem, {name: wrap(np.array(c.direction))}) for c in columns]
+        forward = np.array([weights.inner(tangents) for tangents in pushed if tangents]).T
+        gradients = Weights([[g[name]] for g in pulled])
+        reverse = np.array([gradients.inner([c.direction]) for c in columns]).T
+        _compare(problem, rows, columns, forward, reverse)
+
+
+def _compare(
+    problem: Problem, rows: list[Row], columns: list[Column], forward: _Array, reverse: _Array
+) -> None:
+    """Entry by entry: the two rules differ by rounding only, unless one is wrong."""
+    if forward.shape != reverse.shape:
+        return
+    with np.errstate(all="ignore"):
+        sizes = np.abs(reverse)
+        by_row, by_column = np.nanmax(sizes, 1, initial=0), np.nanmax(sizes, 0, initial=0)
+        local = np.minimum(by_row[:, None], by_column[None, :])
+        outputs = np.array([_size(problem, row) for row in rows])
+        tolerance = problem.case.rtol or (2e-8 if problem.is_wide else 2e-3)
+        limit = tolerance * np.maximum(sizes, np.abs(forward))
+        limit += problem.eps * 1e3 * np.maximum(local, np.minimum(outputs, 1e300)[:, None])
+        limit += problem.case.atol or 0.0
+        gap = np.abs(forward - reverse)
+    wrong = (gap > limit) & np.isfinite(gap)
+    # A cotangent or tangent of zero times an infinite derivative is NaN, in both rules.
+    smooth = np.isfinite(forward).all(0) | np.isfinite(reverse).all(0)
+    wrong |= (np.isfinite(forward) != np.isfinite(reverse)) & smooth
+    if not wrong.any():
+        return
+    with np.errstate(all="ignore"):
+        relative = np.where(wrong, np.nan_to_num(gap / np.maximum(sizes, 1e-300), nan=np.inf), -1)
+    r, c = np.unravel_index(int(np.argmax(relative)), wrong.shape)
+    row, column = rows[r], columns[c]
+    if np.isfinite(gap[r, c]) and _is_noise(problem, row, column, float(gap[r, c])):
+        return
+    _raise(problem, row, column, float(forward[r, c]), float(reverse[r, c]))
+
+
+def _size(problem: Problem, row: Row) -> float:
+    out = problem.here[row.output]
+    chosen = np.abs(out[row.cotangent != 0] * row.cotangent[row.cotangent != 0])
+    return float(np.max(chosen[np.isfinite(chosen)], initial=0.0))
+
+
+def _is_noise(problem: Problem, row: Row, column: Column, gap: float) -> bool:
+    """Whether the reverse rule changes as much when its input moves in the last places only."""
+    name, at = column.name, problem.at[column.name]
+    found = []
+    for units in (-4, 4):
+        moved = (at * (1 + units * np.finfo(at.dtype).eps)).astype(at.dtype)
+        outputs, used = problem.call({name: moved}, leaves=True)
+        gradient = problem.pull(outputs, used, row.weights(len(outputs)))[name]
+        found.append(inner([gradient], [column.direction]))
+    return abs(found[0] - found[1]) > 0.1 * gap
+
+
+def _raise(problem: Problem, row: Row, column: Column, forward: float, reverse: float) -> None:
+    name, number = column.name, row.output
+    numeric = slope(problem.along(name), problem.at[name], column.direction, 2e-3, problem.here)
+    expected = inner([row.cotangent], [numeric.values[number]])
+    place = f" at {[*row.index]}" if row.index else ""
+    if abs(forward - expected) > 1e-4 * max(abs(expected), abs(forward)):
+        raise CheckFailedError(
+            f"the tangent of output {number}{place}, for a tangent of {name!r}, is {forward:.8g}, "
+            f"where finite differences give {expected:.8g} and the reverse rule {reverse:.8g}: the "
+            f"forward rule is wrong.",
+            _FIX,
+        )
+    raise CheckFailedError(
+        f"forward and reverse rules disagree for {name!r}: <u, Jv> is {forward:.12g} and "
+        f"<Jᵀu, v> is {reverse:.12g}, for a cotangent u of output {number}{place}.",
+        "one of the two rules is not the transpose of the other.",
+    )

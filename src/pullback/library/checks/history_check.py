@@ -1,0 +1,85 @@
+"""Has every output that depends on an input a history that says so?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.dispatch import DispatchKey, OpOverload
+from pullback.library.checks.case import CheckFailedError
+from pullback.library.checks.numeric import ladder_slope
+from pullback.library.checks.problem import Problem
+from pullback.library.rules import rules_of
+
+__all__ = ["check_history", "is_fallthrough"]
+
+_KEYS = (DispatchKey.AutogradCPU, DispatchKey.Autograd)
+
+
+def is_fallthrough(operator: OpOverload) -> bool:
+    """Whether the kernel in force at Autograd only hands the call on."""
+    kernels = operator.entry.kernels
+    for key in _KEYS:
+        if kernels.get(key):
+            return bool(kernels[key][-1].fallthrough)
+    return False
+
+
+def check_history(problem: Problem) -> None:
+    """Finds outputs whose values follow the inputs, and that have no history."""
+    has_history = problem.is_differentiable
+    composite = DispatchKey.CompositeImplicitAutograd in problem.case.operator.entry.kernels
+    if all(has_history):
+        return
+    if any(has_history) and not composite and _depends(problem, has_history):
+        return  # the others are declared as not differentiable, as statistics may be
+    wanted = [not has for has in has_history]
+    found = _depends(problem, wanted)
+    if found is None:
+        return
+    number, name, value = found
+    start = (
+        f"output {number} depends on {name!r} (finite differences give {value:.6g}) but has no "
+        f"history: its gradient would be lost in silence"
+    )
+    rules = rules_of(problem.case.operator)
+    if is_fallthrough(problem.case.operator):
+        raise CheckFailedError(
+            f"{start}, because the kernel at Autograd is a fallthrough, and nothing below it "
+            f"records.",
+            "register the derivative at Autograd, with register_autograd or an autograd.Function; "
+            "a fallthrough is for outputs that have no derivative.",
+        )
+    if rules is not None and rules.has_formula:
+        raise CheckFailedError(
+            f"{start}, because output_differentiability (or mark_non_differentiable) declares "
+            f"every output that depends on the inputs as not differentiable.",
+            "check the order of the flags in output_differentiability, one for each return, and "
+            "let the outputs that backward has cotangents for be differentiable.",
+        )
+    raise CheckFailedError(
+        f"{start}: the kernel computes under no_grad(), or on detached values or arrays.",
+        "compute with differentiable operators while grad mode is on; or register the kernel at "
+        "a backend key (CPU), and its derivative with register_autograd.",
+    )
+
+
+def _depends(problem: Problem, wanted: list[bool]) -> tuple[int, str, float] | None:
+    """The first of some outputs that changes smoothly with an input: number, name, slope."""
+    for name in problem.names:
+        at = problem.at[name]
+        if not at.size:
+            continue
+        direction = problem.noise(at)
+        sizes = np.maximum(np.abs(np.where(np.isfinite(at), at, 1)), 1e-3)
+        with np.errstate(all="ignore"):
+            found = ladder_slope(
+                problem.along(name), at, (direction * sizes).astype(at.dtype), {1.0}
+            )
+        for number, (value, error) in enumerate(zip(found.values, found.errors, strict=True)):
+            if not wanted[number]:
+                continue
+            certain = np.abs(value) > 1e-6 * np.abs(problem.here[number]) + 100 * error
+            certain &= np.isfinite(error)
+            if certain.any():
+                return number, name, float(np.abs(value[certain]).max())
+    return None

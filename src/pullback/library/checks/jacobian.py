@@ -1,0 +1,206 @@
+"""Compares Jacobians entry by entry: by the reverse rule, by the forward rule, by differences.
+
+Small inputs and outputs are looked at one element at a time, large ones in blocks with random
+weights. Each element moves by its own magnitude, so that a small one beside a large one counts as
+much. So an entry is found wrong by its own size, not by that of its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.library.checks.numeric import ladder_slope, slope
+from pullback.library.checks.problem import Problem
+
+__all__ = [
+    "Column",
+    "Row",
+    "Weights",
+    "columns_of",
+    "compare_with_differences",
+    "magnitudes",
+    "rows_of",
+]
+
+_Array = NDArray[Any]
+_ONE_BY_ONE = 16  # elements; more are looked at in blocks
+_BLOCKS = 8
+_RTOL = 1e-6
+_TINY = 1e-290  # numbers below it have few digits, or none
+
+
+@dataclass(frozen=True)
+class Column:
+    """A direction in which one input moves: one element, or a block of them."""
+
+    name: str
+    direction: _Array
+    index: tuple[int, ...] | None  # of the element, where it is one
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cotangent of one output: of one element, or of a block of them."""
+
+    output: int
+    cotangent: _Array
+    index: tuple[int, ...] | None
+
+    def weights(self, count: int) -> list[_Array | None]:
+        """A cotangent for this output, and none for the others."""
+        return [self.cotangent if n == self.output else None for n in range(count)]
+
+
+def magnitudes(array: _Array) -> _Array:
+    """The magnitude of every element; a typical one where it is zero or not finite."""
+    sizes = np.abs(array).astype(float)
+    usable = np.isfinite(sizes) & (sizes > 0)
+    typical = float(np.median(sizes[usable])) if usable.any() else 1.0
+    return np.where(usable, sizes, typical)
+
+
+def _units(dtype: Any) -> list[Any]:
+    return [1.0, 1j] if dtype.kind == "c" else [1.0]
+
+
+def columns_of(
+    problem: Problem, name: str, most: int = _ONE_BY_ONE, blocks: int = _BLOCKS
+) -> list[Column]:
+    """Directions that together reach every element of an input."""
+    at = problem.at[name]
+    sizes = magnitudes(at)
+    made = []
+    if at.size <= most:
+        for index in np.ndindex(at.shape):
+            if not np.isfinite(at[index]):
+                continue
+            for unit in _units(at.dtype):
+                direction = np.zeros(at.shape, at.dtype)
+                direction[index] = unit * sizes[index]
+                made.append(Column(name, direction, index))
+        return made
+    for block in np.array_split(problem.random.permutation(at.size), blocks):
+        direction = np.zeros(at.size, at.dtype)
+        direction[block] = problem.noise(at).ravel()[block] * sizes.ravel()[block]
+        direction[~np.isfinite(at.ravel())] = 0
+        made.append(Column(name, direction.reshape(at.shape), None))
+    return made
+
+
+def rows_of(problem: Problem) -> list[Row]:
+    """Cotangents that together reach every element of every differentiable output."""
+    made = []
+    for number, (out, known) in enumerate(
+        zip(problem.here, problem.is_differentiable, strict=True)
+    ):
+        if not known:
+            continue
+        if out.size <= _ONE_BY_ONE:
+            for index in np.ndindex(out.shape):
+                for unit in _units(out.dtype):
+                    cotangent = np.zeros(out.shape, out.dtype)
+                    cotangent[index] = unit
+                    made.append(Row(number, cotangent, index))
+            continue
+        sizes = magnitudes(out).ravel()
+        for block in np.array_split(problem.random.permutation(out.size), _BLOCKS):
+            flat = np.zeros(out.size, out.dtype)
+            flat[block] = problem.noise(out).ravel()[block] / sizes[block]
+            made.append(Row(number, flat.reshape(out.shape), None))
+    return made
+
+
+def _width(eps: float) -> float:
+    return 2e-3 if eps < 1e-12 else 3e-2
+
+
+class Weights:
+    """Rows of weights for lists of arrays, as one matrix: inner products with all at once."""
+
+    def __init__(self, rows: list[list[_Array]]):
+        self.matrix = np.array([_flat(row) for row in rows])
+        self.sizes = np.abs(self.matrix)
+
+    def inner(self, arrays: list[_Array]) -> NDArray[np.float64]:
+        """The real inner product of every row with the arrays; zero times NaN is zero."""
+        flat = _flat(arrays)
+        with np.errstate(all="ignore"):
+            if np.isfinite(flat).all():
+                return np.asarray((self.matrix.conj() @ flat).real, float)
+            products = np.where(self.matrix == 0, 0, self.matrix.conj() * flat)
+            return np.asarray(products.sum(1).real, float)
+
+    def bound(self, errors: list[_Array]) -> NDArray[np.float64]:
+        """The error of every inner product, from those of the elements."""
+        flat = np.abs(_flat(errors))
+        with np.errstate(all="ignore"):
+            if np.isfinite(flat).all():
+                return np.asarray(self.sizes @ flat, float)
+            return np.asarray(np.where(self.sizes == 0, 0, self.sizes * flat).sum(1), float)
+
+
+def _flat(arrays: list[_Array]) -> _Array:
+    return arrays[0].ravel() if len(arrays) == 1 else np.concatenate([a.ravel() for a in arrays])
+
+
+def compare_with_differences(
+    problem: Problem,
+    fn: Callable[[_Array], list[_Array]],
+    column: Column,
+    weights: Weights,
+    found: NDArray[np.float64],
+    here: list[_Array],
+    at: _Array | None = None,
+) -> tuple[int, float] | None:
+    """The first row whose entry finite differences contradict, and what they give.
+
+    `weights` are rows for the outputs of `fn`, and `found` the entries to be compared. `here` is
+    ``fn(at)``, at the input's value unless `at` is given.
+    """
+    at = problem.at[column.name] if at is None else at
+    size = float(np.max(np.abs(column.direction), initial=0.0))
+    if not size:
+        return None
+    rtol = problem.case.rtol or (_RTOL if problem.is_wide else 2e-2)
+    atol = problem.case.atol or 0.0
+    suspects = np.arange(len(found))
+    with np.errstate(all="ignore"):
+        try:
+            quick = slope(fn, at, column.direction, _width(problem.eps), here)
+        except Exception:  # a step may leave the domain in a way that the kernel refuses
+            quick = None
+        if quick is not None:
+            values = weights.inner(quick.values)
+            gaps = np.abs(found - values)
+            near = gaps <= rtol * np.maximum(np.abs(found), np.abs(values)) + atol
+            if size >= 1e-2:
+                noise = weights.bound([8 * problem.eps * np.abs(f) for f in here])
+                certain = np.isfinite(weights.bound(quick.errors))
+                near |= (gaps <= noise / _width(problem.eps)) & certain
+            suspects = np.flatnonzero(~near)
+    if not suspects.size:
+        return None
+    best = ladder_slope(fn, at, column.direction, {1.0, min(1.0 / size, 1e12)})
+    values, errors = weights.inner(best.values), weights.bound(best.errors)
+    is_smooth = all(bool(np.all(np.isfinite(e))) for e in best.errors)
+    for number in suspects:
+        value, error, entry = float(values[number]), float(errors[number]), float(found[number])
+        if not np.isfinite([value, error]).all() or max(abs(value), abs(entry)) < _TINY:
+            continue
+        # A cotangent of zero times an infinite derivative is NaN, by everybody's convention.
+        if not np.isfinite(entry) and not is_smooth:
+            continue
+        gap = abs(entry - value)
+        limit = 10 * error + 10 * rtol * max(abs(value), abs(entry)) + atol
+        if not gap <= limit and _is_certain(gap, error, value):
+            return int(number), value
+    return None
+
+
+def _is_certain(gap: float, error: float, value: float) -> bool:
+    return not np.isfinite(gap) or error <= 0.05 * max(gap, abs(value))

@@ -1,0 +1,174 @@
+"""Do values depend on anything but values: on grad modes, on ``requires_grad``, on precision?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.autograd.modes import inference_mode, no_grad
+from pullback.dispatch import AutoDispatchBelowAutograd, DispatchKey
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.errors import PullbackError
+from pullback.library.checks.case import Case, CheckFailedError, named_tensors
+from pullback.library.checks.outcome import (
+    describe_difference,
+    run_both_ways,
+    same_values,
+    written_names,
+)
+from pullback.library.running import tensors_in
+from pullback.tensor.tensor import Tensor, wrap
+
+__all__ = ["check_modes", "check_precision"]
+
+_Array = NDArray[Any]
+
+
+def _values(case: Case, mode: Any = None, keep: set[str] | None = None) -> list[_Array]:
+    """The outputs and written arguments of a call in a mode; `keep` require grad, if given."""
+
+    def change(name: str, tensor: Tensor) -> Tensor:
+        if keep is None or name in keep:
+            return tensor
+        made = wrap(tensor._array)
+        made._flags &= ~REQUIRES_GRAD
+        return made
+
+    args, kwargs = case.changed(change).fresh()
+    given = list(named_tensors(case, args, kwargs))
+    if mode is None:
+        result = case.operator(*args, **kwargs)
+    else:
+        with mode():
+            result = case.operator(*args, **kwargs)
+    written = written_names(case)
+    after = [p.tensor for p in given if p.name.partition("[")[0] in written]
+    return [np.array(t._array) for t in [*tensors_in([result]), *after]]
+
+
+def check_modes(case: Case) -> None:
+    """The same values with and without recording, and below autograd."""
+    names = case.needs_grad()
+    if case.schema.is_mutable:
+        plain = _values(case, no_grad, set())
+        _compare(
+            case, _values(case, no_grad), plain, "with inputs that require grad, under no_grad"
+        )
+        return
+    recorded = _values(case)
+    _compare(case, _values(case, no_grad), recorded, "under no_grad()")
+    plain = _values(case, None, set())
+    _compare(case, plain, recorded, "with inputs that have requires_grad=False")
+    if len(names) > 1:
+        for name in names:
+            _compare(
+                case,
+                _values(case, None, {name}),
+                recorded,
+                f"where {name!r} alone has requires_grad=True",
+            )
+    if DispatchKey.CompositeImplicitAutograd not in case.operator.entry.kernels:
+        _compare_below(case, recorded)
+    _compare(case, _values(case, inference_mode), recorded, "in inference_mode()")
+
+
+def _compare_below(case: Case, recorded: list[_Array]) -> None:
+    try:
+        below = _values(case, AutoDispatchBelowAutograd, set())
+    except PullbackError:  # no kernel of a backend
+        return
+    _compare(
+        case,
+        below,
+        recorded,
+        "from the backend kernel, below autograd",
+        "the kernel at Autograd computes something else than the backend kernel; have it call the "
+        "operator below autograd (AutoDispatchBelowAutograd) instead of computing by itself.",
+    )
+
+
+def _compare(
+    case: Case, found: list[_Array], expected: list[_Array], where: str, fix: str = ""
+) -> None:
+    if len(found) != len(expected):
+        raise CheckFailedError(
+            f"there are {len(found)} outputs {where}, and {len(expected)} otherwise.", fix
+        )
+    for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+        if not same_values(case, ours, theirs):
+            raise CheckFailedError(
+                f"output {number} is {describe_difference(ours, theirs)}, {where}; the second "
+                f"number is that of a recorded call, on inputs that have requires_grad=True.",
+                fix
+                or "values must not depend on requires_grad or on the grad mode: do not ask for "
+                "either in a kernel.",
+            )
+
+
+def check_precision(case: Case, wide: Case) -> str:
+    """Results in the given precision are those in double precision, but for rounding."""
+    narrow = [p for p in case.places() if p.tensor.dtype in (np.float32, np.complex64)]
+    if not narrow or case.schema.is_mutable:
+        return ""
+    with np.errstate(all="ignore"):
+        ours, theirs = run_both_ways(case), run_both_ways(wide)
+        noise = _noise(case, ours), _noise(wide, theirs)
+        for what, found, expected in ours.pairs(theirs):
+            if found is None or expected is None or found.shape != expected.shape:
+                if (found is None) != (expected is None) or found is not None:
+                    raise CheckFailedError(
+                        f"{what} in float32 is {describe_difference(found, expected)}, the second "
+                        f"being that in float64.",
+                        "kernel and formulas have to do the same in every precision.",
+                    )
+                continue
+            if found.dtype.kind not in "fc" or not found.size:
+                continue
+            _compare_precisions(what, found, expected, noise[0][what] + noise[1][what])
+    return "float32 like float64"
+
+
+def _noise(case: Case, base: Any) -> dict[str, _Array]:
+    """How much the results change when inputs change by the rounding of single precision."""
+    random = np.random.default_rng(3)
+    eps = float(np.finfo(np.float32).eps)
+    worst: dict[str, _Array] = {}
+    for _ in range(2):
+
+        def change(_: str, tensor: Tensor) -> Tensor:
+            if tensor.dtype.kind not in "fc":
+                return tensor
+            factor = 1 + 2 * eps * random.choice([-1.0, 1.0], tensor.shape)
+            made = wrap(np.asarray(tensor._array * factor, tensor.dtype))
+            made._flags |= tensor._flags & REQUIRES_GRAD
+            return made
+
+        moved = run_both_ways(case.changed(change))
+        for what, found, expected in moved.pairs(base):
+            fits = found is not None and expected is not None and found.shape == expected.shape
+            if fits and found is not None and expected is not None:
+                gap: Any = np.abs(found.astype(complex) - expected.astype(complex))
+                gap = np.where(np.isfinite(gap), gap, np.inf)
+            else:
+                gap = np.asarray(np.inf)
+            worst[what] = np.maximum(worst[what], gap) if what in worst else gap
+    return worst
+
+
+def _compare_precisions(what: str, found: _Array, expected: _Array, noise: _Array) -> None:
+    eps = float(np.finfo(np.float32).eps)
+    scale = float(np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0))
+    limit = 30 * noise + 1e3 * eps * np.abs(expected) + 30 * eps * scale
+    gap = np.abs(found - expected)
+    wrong = (gap > limit) & np.isfinite(expected) & (np.abs(expected) < 1e37)
+    if not wrong.any():
+        return
+    index = np.unravel_index(int(np.argmax(np.where(wrong, gap, -1))), gap.shape)
+    place = f" at {[int(i) for i in index]}" if index else ""
+    raise CheckFailedError(
+        f"{what} in float32 is {found[index]:.8g}{place}, where the same call in float64 gives "
+        f"{expected[index]:.8g}: more than rounding explains.",
+        "look for what depends on the dtype: constants, thresholds, casts.",
+    )

@@ -1,0 +1,231 @@
+"""Manners of a backward pass: it is linear, leaves memory alone, and copes with unused outputs."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.autograd.api import grad
+from pullback.errors import DerivativeMissingError
+from pullback.library.checks.case import CheckFailedError
+from pullback.library.checks.jacobian import magnitudes
+from pullback.library.checks.problem import Problem
+from pullback.tensor.tensor import Tensor, wrap
+
+__all__ = ["check_passes", "first_gap"]
+
+_Array = NDArray[Any]
+_Gradients = dict[str, _Array]
+
+
+def check_passes(problem: Problem) -> None:
+    """Compares backward passes over one graph with each other; all comparisons are exact."""
+    outputs, used = problem.call({}, leaves=True)
+    first = _check_memory(problem, outputs, used)
+    _check_linear(problem, outputs, used, first)
+    _check_unused_outputs(problem, outputs, used)
+    _check_each_alone(problem, first)
+
+
+def first_gap(
+    found: _Array, expected: _Array, scale: _Array, tolerance: float
+) -> tuple[Any, Any, str] | None:
+    """The worst element that differs by more than rounding: the two numbers, and its place."""
+    if found.shape != expected.shape:
+        return f"of shape {found.shape}", f"of shape {expected.shape}", ""
+    if not found.size:
+        return None
+    with np.errstate(all="ignore"):
+        both = np.isfinite(found) & np.isfinite(expected)
+        gap = np.where(both, np.abs(found - expected), 0)
+        excess = gap - tolerance * scale
+        # One finite and the other not: a difference; both infinite or NaN: none that counts.
+        excess = np.where(np.isfinite(found) != np.isfinite(expected), np.inf, excess)
+    if not np.any(excess > 0):
+        return None
+    with np.errstate(all="ignore"):
+        relative = np.where(excess > 0, gap / np.maximum(scale, 1e-300), -1.0)
+        relative = np.where(np.isinf(excess), np.inf, relative)
+    index = np.unravel_index(int(np.argmax(relative)), found.shape)
+    place = f" at [{', '.join(map(str, index))}]" if index else ""
+    return f"{found[index]:.10g}", f"{expected[index]:.10g}", place
+
+
+def _tolerance(problem: Problem) -> float:
+    return problem.case.rtol or (1e-9 if problem.is_wide else 1e-3)
+
+
+def _pull(
+    problem: Problem, outputs: list[Tensor], used: dict[str, Tensor], weights: list[Tensor]
+) -> _Gradients:
+    kept = [(o, w) for o, w in zip(outputs, weights, strict=True) if o.requires_grad]
+    found = grad(
+        [o for o, _ in kept],
+        list(used.values()),
+        [w for _, w in kept],
+        allow_unused=True,
+        retain_graph=True,
+    )
+    return {
+        name: np.zeros_like(problem.at[name]) if g is None else np.array(g._array)
+        for name, g in zip(used, found, strict=True)
+    }
+
+
+def _check_memory(problem: Problem, outputs: list[Tensor], used: dict[str, Tensor]) -> _Gradients:
+    """A pass writes to nothing, so that a second one gives the same."""
+    weights = [wrap(np.array(weight)) for weight in problem.weights]
+    watched = {
+        **{f"the cotangent of output {n}": t for n, t in enumerate(weights)},
+        **{f"the input {name!r}": t for name, t in used.items()},
+        **{f"output {n}": t for n, t in enumerate(outputs)},
+    }
+    before = {what: t._array.tobytes() for what, t in watched.items()}
+    first = _pull(problem, outputs, used, weights)
+    for what, tensor in watched.items():
+        if tensor._array.tobytes() != before[what]:
+            start = "the cotangent" if what.startswith("the cotangent") else what
+            raise CheckFailedError(
+                f"backward writes to {start}: {what} has other bytes after the backward pass.",
+                "compute into new memory: cotangents, saved tensors, inputs and outputs belong to "
+                "others, who read them later.",
+            )
+    second = _pull(problem, outputs, used, weights)
+    for name in problem.names:
+        gap = first_gap(second[name], first[name], np.abs(first[name]), _tolerance(problem))
+        if gap is not None:
+            raise CheckFailedError(
+                f"a second backward pass over the same graph gives another gradient of {name!r}: "
+                f"{gap[0]}{gap[2]}, and the first one gave {gap[1]}.",
+                "backward writes to a saved value, or counts its calls; compute into new memory.",
+            )
+    return first
+
+
+def _check_linear(
+    problem: Problem, outputs: list[Tensor], used: dict[str, Tensor], first: _Gradients
+) -> None:
+    """Gradients are linear in the cotangents."""
+    other = [
+        problem.noise(w) if known else np.zeros_like(w)
+        for w, known in zip(problem.weights, problem.is_differentiable, strict=True)
+    ]
+    second = problem.pull(outputs, used, [*other])
+    scaled = problem.pull(outputs, used, [-2.5 * w for w in problem.weights])
+    total = problem.pull(
+        outputs, used, [a + b for a, b in zip(problem.weights, other, strict=True)]
+    )
+    for name in problem.names:
+        one, two = first[name], second[name]
+        with np.errstate(all="ignore"):
+            comparisons = [
+                (scaled[name], -2.5 * one, np.abs(one), "-2.5 times the cotangent gives"),
+                (total[name], one + two, np.abs(one) + np.abs(two), "the sum of two gives"),
+            ]
+        for found, expected, scale, words in comparisons:
+            floor = (
+                np.finfo(one.dtype).eps
+                * 1e3
+                * float(np.max(scale[np.isfinite(scale)], initial=0.0))
+            )
+            gap = first_gap(found, expected, scale + floor, _tolerance(problem))
+            if gap is None:
+                continue
+            noise = _cotangent_noise(problem, outputs, used, name, first[name])
+            limit = scale + 100 * noise / _tolerance(problem)
+            gap = first_gap(found, expected, limit, _tolerance(problem))
+            if gap is None:
+                continue
+            ignored = np.array_equal(found, one) and np.array_equal(total[name], one)
+            why = "backward ignores the cotangent" if ignored else "backward is wrong"
+            raise CheckFailedError(
+                f"the gradient of {name!r} is not linear in the cotangent: {words} "
+                f"{gap[0]}{gap[2]}, where linearity demands {gap[1]}; {why}.",
+                "multiply the local derivative by the cotangent, and do nothing else to it: no "
+                "normalising, clipping, rounding or constants.",
+            )
+
+
+def _cotangent_noise(
+    problem: Problem, outputs: list[Tensor], used: dict[str, Tensor], name: str, base: _Array
+) -> _Array:
+    """How much a gradient changes when its cotangents move in the last places."""
+    # What a number that cancels is rounded to: by the sizes of cotangents, outputs and inputs.
+    top = max((float(np.max(np.abs(w), initial=0)) for w in problem.weights), default=0.0)
+    sizes = [np.abs(out[np.isfinite(out)]) for out in problem.here]
+    reach = max((float(np.max(size, initial=0)) for size in sizes), default=0.0)
+    worst = problem.eps * top * reach / magnitudes(problem.at[name])
+    for _ in range(3):
+        moved = [
+            np.asarray(w * (1 + 4 * problem.eps * problem.random.choice([-1.0, 1.0], w.shape)))
+            for w in problem.weights
+        ]
+        found = problem.pull(
+            outputs, used, [m.astype(w.dtype) for m, w in zip(moved, problem.weights, strict=True)]
+        )
+        with np.errstate(all="ignore"):
+            worst = np.maximum(worst, np.abs(found[name] - base))
+    return worst
+
+
+def _check_unused_outputs(problem: Problem, outputs: list[Tensor], used: dict[str, Tensor]) -> None:
+    """An output that the loss does not use counts as one with a cotangent of zeros."""
+    known = [n for n, has in enumerate(problem.is_differentiable) if has]
+    if len(known) < 2:
+        return
+    count = len(known)
+    sizes = range(1, count) if count <= 4 else (1, count - 1)
+    for subset in (s for size in sizes for s in combinations(known, size)):
+        weights = [w if n in subset else None for n, w in enumerate(problem.weights)]
+        zeros = [w if n in subset else np.zeros_like(w) for n, w in enumerate(problem.weights)]
+        words = f"outputs {', '.join(map(str, subset))}"
+        if len(subset) == 1:
+            words = f"output {subset[0]} alone"
+        fix = (
+            "an unused output has the cotangent None after set_materialize_grads(False): take it "
+            "for zeros, in every combination of outputs."
+        )
+        try:
+            found = problem.pull(outputs, used, weights)
+        except DerivativeMissingError:
+            raise
+        except Exception as error:
+            raise CheckFailedError(
+                f"with {words} in the loss, the backward pass raised {type(error).__name__}: "
+                f"{error}.",
+                fix,
+            ) from error
+        expected = problem.pull(outputs, used, [*zeros])
+        for name in problem.names:
+            scale = np.abs(expected[name])
+            gap = first_gap(found[name], expected[name], scale, _tolerance(problem))
+            if gap is not None:
+                raise CheckFailedError(
+                    f"with {words} in the loss, the gradient of {name!r} is {gap[0]}{gap[2]}; with "
+                    f"zeros as the cotangents of the other outputs it is {gap[1]}.",
+                    fix,
+                )
+
+
+def _check_each_alone(problem: Problem, together: _Gradients) -> None:
+    """The gradient of an input is the same whether or not the others require grad."""
+    if len(problem.names) < 2:
+        return
+    for name in problem.names:
+        outputs, used = problem.call({}, leaves=True, only={name})
+        mine = {name: used[name]}
+        found = problem.pull(outputs, mine, [*problem.weights], retain=False)
+        theirs = together[name]
+        scale = np.abs(theirs)
+        floor = problem.eps * 1e3 * float(np.max(scale[np.isfinite(scale)], initial=0.0))
+        gap = first_gap(found[name], theirs, scale + floor, _tolerance(problem))
+        if gap is not None:
+            raise CheckFailedError(
+                f"the gradient of {name!r} is {gap[0]}{gap[2]} where {name!r} alone requires "
+                f"grad, and {gap[1]} where all inputs do.",
+                "ctx.needs_input_grad may save work, and must not change the gradients that "
+                "are needed; return them in the order of the arguments.",
+            )
