@@ -130,17 +130,20 @@ class Weights:
         """The real inner product of every row with the arrays; zero times NaN is zero."""
         flat = _flat(arrays)
         with np.errstate(all="ignore"):
-            if np.isfinite(flat).all():
-                return np.asarray((self.matrix.conj() @ flat).real, float)
-            products = np.where(self.matrix == 0, 0, self.matrix.conj() * flat)
+            found = np.asarray((self.matrix.conj() @ flat).real, float)
+            if np.isfinite(found).all():
+                return found
+            is_zero = (self.matrix == 0) | (flat == 0)
+            products = np.where(is_zero, 0, self.matrix.conj() * flat)
             return np.asarray(products.sum(1).real, float)
 
     def bound(self, errors: list[_Array]) -> NDArray[np.float64]:
         """The error of every inner product, from those of the elements."""
         flat = np.abs(_flat(errors))
         with np.errstate(all="ignore"):
-            if np.isfinite(flat).all():
-                return np.asarray(self.sizes @ flat, float)
+            found = np.asarray(self.sizes @ flat, float)
+            if np.isfinite(found).all():
+                return found
             return np.asarray(np.where(self.sizes == 0, 0, self.sizes * flat).sum(1), float)
 
 
