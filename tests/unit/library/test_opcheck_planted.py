@@ -6,6 +6,9 @@ import warnings
 
 import numpy as np
 import pytest
+
+from pullback.dispatch.stock import forget_operators
+from pullback.library import opcheck
 from tests.unit.library.planted import (
     correct,
     cotangents,
@@ -17,9 +20,6 @@ from tests.unit.library.planted import (
     state,
     transforms,
 )
-
-from pullback.dispatch.stock import forget_operators
-from pullback.library import opcheck
 
 FAMILIES = (scale, cotangents, memory, state, dtypes, inplace, transforms, general, correct)
 ENTRIES = [

@@ -229,8 +229,9 @@ def _compare(
         gap = np.abs(forward - reverse)
     wrong = (gap > limit) & np.isfinite(gap)
     # A cotangent or tangent of zero times an infinite derivative is NaN, in both rules.
-    smooth = np.isfinite(forward).all(0) | np.isfinite(reverse).all(0)
-    wrong |= (np.isfinite(forward) != np.isfinite(reverse)) & smooth
+    ours, theirs = np.isfinite(forward), np.isfinite(reverse)
+    smooth = [np.logical_and.outer(known.all(1), known.all(0)) for known in (ours, theirs)]
+    wrong |= (ours != theirs) & (smooth[0] | smooth[1])
     if not wrong.any():
         return
     with np.errstate(all="ignore"):

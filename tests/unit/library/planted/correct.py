@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+
+import pullback as pb
 from tests.unit.library.planted.declare import (
     BOTH,
     TWO,
@@ -19,8 +21,6 @@ from tests.unit.library.planted.declare import (
     three,
     times,
 )
-
-import pullback as pb
 
 once = pb.autograd.function.once_differentiable
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+
+import pullback as pb
 from tests.unit.library.planted.declare import (
     BOTH,
     TWO,
@@ -17,8 +19,6 @@ from tests.unit.library.planted.declare import (
     three,
     times,
 )
-
-import pullback as pb
 
 G = "test_gradients"
 

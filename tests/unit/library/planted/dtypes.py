@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+
+import pullback as pb
 from tests.unit.library.planted.declare import (
     Entry,
     array,
@@ -15,8 +17,6 @@ from tests.unit.library.planted.declare import (
     tensor,
     three,
 )
-
-import pullback as pb
 
 G, Z, F = "test_gradients", "test_zero_size", "test_faketensor"
 

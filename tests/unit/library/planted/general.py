@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pullback as pb
 from tests.unit.library.planted.declare import (
     BOTH,
     TWO,
@@ -20,8 +21,6 @@ from tests.unit.library.planted.declare import (
     three,
     times,
 )
-
-import pullback as pb
 
 G, F = "test_gradients", "test_faketensor"
 

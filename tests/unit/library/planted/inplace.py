@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+
+import pullback as pb
 from tests.unit.library.planted.declare import (
     Entry,
     array,
@@ -14,8 +16,6 @@ from tests.unit.library.planted.declare import (
     plain_table,
     three,
 )
-
-import pullback as pb
 
 L, T, R, S, G = (
     "test_layouts",

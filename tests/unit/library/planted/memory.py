@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+
+import pullback as pb
 from tests.unit.library.planted.declare import (
     TWO,
     Entry,
@@ -19,8 +21,6 @@ from tests.unit.library.planted.declare import (
     times,
     times_backward,
 )
-
-import pullback as pb
 
 G, L = "test_gradients", "test_layouts"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+
+import pullback as pb
 from tests.unit.library.planted.declare import (
     BOTH,
     Entry,
@@ -16,8 +18,6 @@ from tests.unit.library.planted.declare import (
     tensor,
     three,
 )
-
-import pullback as pb
 
 G = "test_gradients"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+
+import pullback as pb
 from tests.unit.library.planted.declare import (
     TWO,
     Entry,
@@ -21,8 +23,6 @@ from tests.unit.library.planted.declare import (
     times,
     times_backward,
 )
-
-import pullback as pb
 
 R, G = "test_repeated_calls", "test_gradients"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+
+import pullback as pb
 from tests.unit.library.planted.declare import (
     TWO,
     Entry,
@@ -18,8 +20,6 @@ from tests.unit.library.planted.declare import (
     times_backward,
     triple,
 )
-
-import pullback as pb
 
 G, V = "test_gradients", "test_vmap"
 THREE = "(Tensor x, Tensor y, Tensor z) -> Tensor"
