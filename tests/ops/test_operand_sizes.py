@@ -90,8 +90,8 @@ def test_operands_of_every_kind(name, size):
     m, n = SIZES[size]
     rng = np.random.default_rng(0)
     seed = rng.standard_normal((m, n))
-    for number, kinds in enumerate(itertools.product(KINDS, repeat=count)):
-        if "full" not in kinds or (count > 2 and number % 5):
+    for kinds in itertools.product(KINDS, repeat=count):
+        if "full" not in kinds:
             continue
         shapes = [KINDS[kind](m, n) for kind in kinds]
         operands = [
