@@ -783,7 +783,7 @@ class HardsigmoidBackward0(OneEdge):
 class HardswishBackward0(OneEdge):
     """hardswish(Tensor self) -> Tensor
 
-    self: grad * _hardswish_slope(self)
+    self: where(self < -3, 0, grad) * _hardswish_slope(self)
     """
 
     __slots__ = ("self", "self_v")
@@ -800,7 +800,7 @@ class HardswishBackward0(OneEdge):
             if type(node.self) is Tensor
             else xp.load_input(node, "self")
         )
-        return (grad * xp._hardswish_slope(self),)
+        return (xp.where(self < -3, 0, grad) * xp._hardswish_slope(self),)
 
     def run(node, xp, grad, keep):
         self = node.self
@@ -812,7 +812,7 @@ class HardswishBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad * xp._hardswish_slope(self),)
+        results = (np_where(self < -3, 0, grad) * xp._hardswish_slope(self),)
         if not keep:
             node.self = FREED
         return results
@@ -2387,7 +2387,7 @@ def hardswish_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return self_t * xp.conj(xp._hardswish_slope(self))
+    return xp.where(self < -3, 0, self_t) * xp.conj(xp._hardswish_slope(self))
 
 
 def hardtanh_cpu(self, min_val=-1.0, max_val=1.0):

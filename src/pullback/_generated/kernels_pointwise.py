@@ -335,14 +335,13 @@ class AddBackward0(TwoEdges):
 class AngleBackward0(OneEdge):
     """angle(Tensor self, bool deg=False) -> Tensor
 
-    self: grad * slope_of_angle(self, deg)
+    self: angle_vjp(grad, self, deg)
     """
 
     __slots__ = ("deg", "self", "self_v")
     _saves = ("self", "deg")
     _saves_tensors = ("self",)
     _inputs = ("self",)
-    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -353,7 +352,7 @@ class AngleBackward0(OneEdge):
             else xp.load_input(node, "self")
         )
         deg = node.deg
-        return (grad * xp.slope_of_angle(self, deg),)
+        return (xp.angle_vjp(grad, self, deg),)
 
     def run(node, xp, grad, keep):
         self = node.self
@@ -366,7 +365,7 @@ class AngleBackward0(OneEdge):
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         deg = node.deg
-        results = (grad * xp.slope_of_angle(self, deg),)
+        results = (xp.angle_vjp(grad, self, deg),)
         if not keep:
             node.self = FREED
         return results
@@ -3726,9 +3725,9 @@ def angle_record(self, deg=False):
 def angle_jvp(xp, self, deg, self_t, result):
     """angle(Tensor self, bool deg=False) -> Tensor
 
-    result: real_part(conj(self_t) * slope_of_angle(self_p, deg))
+    result: angle_jvp(self_t, self_p, deg)
     """
-    return xp.real_part(xp.conj(self_t) * xp.slope_of_angle(self, deg))
+    return xp.angle_jvp(self_t, self, deg)
 
 
 def asin_cpu(self):

@@ -422,20 +422,18 @@ class LogsumexpBackward0(OneEdge):
 class MaxBackward0(OneEdge):
     """max(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
-    self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
+    self: extreme_backward(grad, self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
-    _saves = ("self_shape", "self", "axis", "keepdims", "result")
+    __slots__ = ("axis", "keepdims", "result", "self", "self_v")
+    _saves = ("self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
     _saves_results = ("result",)
     _inputs = ("self",)
-    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self_shape = node.self_shape
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
@@ -444,13 +442,9 @@ class MaxBackward0(OneEdge):
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_result(node, "result")
-        return (
-            xp.expand_reduced(grad, self_shape, axis, keepdims)
-            * xp._tie_weights(self, result, axis, keepdims),
-        )
+        return (xp.extreme_backward(grad, self, result, axis, keepdims),)
 
     def run(node, xp, grad, keep):
-        self_shape = node.self_shape
         self = node.self
         if (
             type(self) is Tensor
@@ -465,10 +459,7 @@ class MaxBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (
-            xp.expand_reduced(grad, self_shape, axis, keepdims)
-            * xp._tie_weights(self, result, axis, keepdims),
-        )
+        results = (xp.extreme_backward(grad, self, result, axis, keepdims),)
         if not keep:
             node.self = node.result = FREED
         return results
@@ -515,20 +506,18 @@ class MeanBackward0(OneEdge):
 class MinBackward0(OneEdge):
     """min(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
-    self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
+    self: extreme_backward(grad, self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
-    _saves = ("self_shape", "self", "axis", "keepdims", "result")
+    __slots__ = ("axis", "keepdims", "result", "self", "self_v")
+    _saves = ("self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
     _saves_results = ("result",)
     _inputs = ("self",)
-    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self_shape = node.self_shape
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
@@ -537,13 +526,9 @@ class MinBackward0(OneEdge):
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_result(node, "result")
-        return (
-            xp.expand_reduced(grad, self_shape, axis, keepdims)
-            * xp._tie_weights(self, result, axis, keepdims),
-        )
+        return (xp.extreme_backward(grad, self, result, axis, keepdims),)
 
     def run(node, xp, grad, keep):
-        self_shape = node.self_shape
         self = node.self
         if (
             type(self) is Tensor
@@ -558,10 +543,7 @@ class MinBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (
-            xp.expand_reduced(grad, self_shape, axis, keepdims)
-            * xp._tie_weights(self, result, axis, keepdims),
-        )
+        results = (xp.extreme_backward(grad, self, result, axis, keepdims),)
         if not keep:
             node.self = node.result = FREED
         return results
@@ -576,20 +558,18 @@ class MinBackward0(OneEdge):
 class NanmaxBackward0(OneEdge):
     """nanmax(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
-    self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
+    self: extreme_backward(grad, self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
-    _saves = ("self_shape", "self", "axis", "keepdims", "result")
+    __slots__ = ("axis", "keepdims", "result", "self", "self_v")
+    _saves = ("self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
     _saves_results = ("result",)
     _inputs = ("self",)
-    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self_shape = node.self_shape
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
@@ -598,13 +578,9 @@ class NanmaxBackward0(OneEdge):
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_result(node, "result")
-        return (
-            xp.expand_reduced(grad, self_shape, axis, keepdims)
-            * xp._tie_weights(self, result, axis, keepdims),
-        )
+        return (xp.extreme_backward(grad, self, result, axis, keepdims),)
 
     def run(node, xp, grad, keep):
-        self_shape = node.self_shape
         self = node.self
         if (
             type(self) is Tensor
@@ -619,10 +595,7 @@ class NanmaxBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (
-            xp.expand_reduced(grad, self_shape, axis, keepdims)
-            * xp._tie_weights(self, result, axis, keepdims),
-        )
+        results = (xp.extreme_backward(grad, self, result, axis, keepdims),)
         if not keep:
             node.self = node.result = FREED
         return results
@@ -637,20 +610,18 @@ class NanmaxBackward0(OneEdge):
 class NanminBackward0(OneEdge):
     """nanmin(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
-    self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
+    self: extreme_backward(grad, self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
-    _saves = ("self_shape", "self", "axis", "keepdims", "result")
+    __slots__ = ("axis", "keepdims", "result", "self", "self_v")
+    _saves = ("self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
     _saves_results = ("result",)
     _inputs = ("self",)
-    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self_shape = node.self_shape
         self = (
             xp.load(node, node.self, node.self_v)
             if type(node.self) is Tensor
@@ -659,13 +630,9 @@ class NanminBackward0(OneEdge):
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_result(node, "result")
-        return (
-            xp.expand_reduced(grad, self_shape, axis, keepdims)
-            * xp._tie_weights(self, result, axis, keepdims),
-        )
+        return (xp.extreme_backward(grad, self, result, axis, keepdims),)
 
     def run(node, xp, grad, keep):
-        self_shape = node.self_shape
         self = node.self
         if (
             type(self) is Tensor
@@ -680,10 +647,7 @@ class NanminBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
-        results = (
-            xp.expand_reduced(grad, self_shape, axis, keepdims)
-            * xp._tie_weights(self, result, axis, keepdims),
-        )
+        results = (xp.extreme_backward(grad, self, result, axis, keepdims),)
         if not keep:
             node.self = node.result = FREED
         return results
@@ -1228,7 +1192,6 @@ def max_node(self, axis=None, keepdims=False):
     node = MaxBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._form = UNDESCRIBED
-    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1239,7 +1202,6 @@ def max_node(self, axis=None, keepdims=False):
 def max_record(self, axis=None, keepdims=False):
     node = MaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node.self_shape = self._array.shape
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1255,9 +1217,9 @@ def max_record(self, axis=None, keepdims=False):
 def max_jvp(xp, self, axis, keepdims, self_t, result):
     """max(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
-    result: sum(self_t * _tie_weights(self_p, result, axis, keepdims), axis, keepdims)
+    result: extreme_jvp(self_t, self_p, result, axis, keepdims)
     """
-    return xp.sum(self_t * xp._tie_weights(self, result, axis, keepdims), axis, keepdims)
+    return xp.extreme_jvp(self_t, self, result, axis, keepdims)
 
 
 def mean_cpu(self, axis=None, keepdims=False, *, dtype=None):
@@ -1299,7 +1261,6 @@ def min_node(self, axis=None, keepdims=False):
     node = MinBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._form = UNDESCRIBED
-    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1310,7 +1271,6 @@ def min_node(self, axis=None, keepdims=False):
 def min_record(self, axis=None, keepdims=False):
     node = MinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node.self_shape = self._array.shape
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1326,9 +1286,9 @@ def min_record(self, axis=None, keepdims=False):
 def min_jvp(xp, self, axis, keepdims, self_t, result):
     """min(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
-    result: sum(self_t * _tie_weights(self_p, result, axis, keepdims), axis, keepdims)
+    result: extreme_jvp(self_t, self_p, result, axis, keepdims)
     """
-    return xp.sum(self_t * xp._tie_weights(self, result, axis, keepdims), axis, keepdims)
+    return xp.extreme_jvp(self_t, self, result, axis, keepdims)
 
 
 def nanargmax_cpu(self, axis=None, *, keepdims=False):
@@ -1347,7 +1307,6 @@ def nanmax_node(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._form = UNDESCRIBED
-    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1358,7 +1317,6 @@ def nanmax_node(self, axis=None, keepdims=False):
 def nanmax_record(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node.self_shape = self._array.shape
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1374,9 +1332,9 @@ def nanmax_record(self, axis=None, keepdims=False):
 def nanmax_jvp(xp, self, axis, keepdims, self_t, result):
     """nanmax(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
-    result: sum(self_t * _tie_weights(self_p, result, axis, keepdims), axis, keepdims)
+    result: extreme_jvp(self_t, self_p, result, axis, keepdims)
     """
-    return xp.sum(self_t * xp._tie_weights(self, result, axis, keepdims), axis, keepdims)
+    return xp.extreme_jvp(self_t, self, result, axis, keepdims)
 
 
 def nanmin_cpu(self, axis=None, keepdims=False):
@@ -1387,7 +1345,6 @@ def nanmin_node(self, axis=None, keepdims=False):
     node = NanminBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._form = UNDESCRIBED
-    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1398,7 +1355,6 @@ def nanmin_node(self, axis=None, keepdims=False):
 def nanmin_record(self, axis=None, keepdims=False):
     node = NanminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node.self_shape = self._array.shape
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1414,9 +1370,9 @@ def nanmin_record(self, axis=None, keepdims=False):
 def nanmin_jvp(xp, self, axis, keepdims, self_t, result):
     """nanmin(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
-    result: sum(self_t * _tie_weights(self_p, result, axis, keepdims), axis, keepdims)
+    result: extreme_jvp(self_t, self_p, result, axis, keepdims)
     """
-    return xp.sum(self_t * xp._tie_weights(self, result, axis, keepdims), axis, keepdims)
+    return xp.extreme_jvp(self_t, self, result, axis, keepdims)
 
 
 def prod_cpu(self, axis=None, keepdims=False, *, dtype=None):
@@ -1739,6 +1695,7 @@ register(
     node=max_node,
     jvp=max_jvp,
     tangents=(0,),
+    form="calls",
     array_function=reduction_kernels.max,
     batching="reduction",
     meta="reduction",
@@ -1764,6 +1721,7 @@ register(
     node=min_node,
     jvp=min_jvp,
     tangents=(0,),
+    form="calls",
     array_function=reduction_kernels.min,
     batching="reduction",
     meta="reduction",
@@ -1792,6 +1750,7 @@ register(
     node=nanmax_node,
     jvp=nanmax_jvp,
     tangents=(0,),
+    form="calls",
     array_function=reduction_kernels.nanmax,
     batching="reduction",
     meta="reduction",
@@ -1804,6 +1763,7 @@ register(
     node=nanmin_node,
     jvp=nanmin_jvp,
     tangents=(0,),
+    form="calls",
     array_function=reduction_kernels.nanmin,
     batching="reduction",
     meta="reduction",

@@ -434,14 +434,13 @@ class LgammaBackward0(OneEdge):
 class LogitBackward0(OneEdge):
     """logit(Tensor self, float? eps=None) -> Tensor
 
-    self: grad * slope_of_logit(self, eps)
+    self: logit_vjp(grad, self, eps)
     """
 
     __slots__ = ("eps", "self", "self_v")
     _saves = ("self", "eps")
     _saves_tensors = ("self",)
     _inputs = ("self",)
-    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -452,7 +451,7 @@ class LogitBackward0(OneEdge):
             else xp.load_input(node, "self")
         )
         eps = node.eps
-        return (grad * xp.slope_of_logit(self, eps),)
+        return (xp.logit_vjp(grad, self, eps),)
 
     def run(node, xp, grad, keep):
         self = node.self
@@ -465,7 +464,7 @@ class LogitBackward0(OneEdge):
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         eps = node.eps
-        results = (grad * xp.slope_of_logit(self, eps),)
+        results = (xp.logit_vjp(grad, self, eps),)
         if not keep:
             node.self = FREED
         return results
@@ -1395,7 +1394,7 @@ def logit_jvp(xp, self, eps, self_t, result):
 
     result: auto_element_wise
     """
-    return self_t * xp.conj(xp.slope_of_logit(self, eps))
+    return xp.conj(xp.logit_vjp(xp.conj(self_t), self, eps))
 
 
 def logit__cpu(self, eps=None):

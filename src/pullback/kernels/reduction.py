@@ -38,6 +38,7 @@ __all__ = [
     "std",
     "sum",
     "tie_weights",
+    "ties",
     "var",
 ]
 
@@ -244,15 +245,22 @@ def _extreme(name: str, which: np.ufunc, x: NDArray[Any], axis: Axes, keepdims: 
         ) from error
 
 
-def tie_weights(x: NDArray[Any], extreme: NDArray[Any], axis: Axes, keepdims: bool) -> NDArray[Any]:
-    """Shares of one among the elements of a slice that equal its extreme, or are NaN as it is."""
+def ties(
+    x: NDArray[Any], extreme: NDArray[Any], axis: Axes, keepdims: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Which elements of a slice equal its extreme, or are NaN as it is, and how many do."""
     axis = axes_of(axis)
     if not keepdims and x.ndim:
         extreme = np.expand_dims(extreme, tuple(range(x.ndim)) if axis is None else axis)
-    tied = x == extreme
+    tied = np.asarray(x == extreme)
     if np.isnan(extreme).any():
         tied |= np.isnan(x)
-    count = np.add.reduce(tied, axis=axis, keepdims=True, dtype=x.dtype)
+    return tied, np.asarray(np.add.reduce(tied, axis=axis, keepdims=True, dtype=x.dtype))
+
+
+def tie_weights(x: NDArray[Any], extreme: NDArray[Any], axis: Axes, keepdims: bool) -> NDArray[Any]:
+    """Shares of one among the elements of a slice that equal its extreme, or are NaN as it is."""
+    tied, count = ties(x, extreme, axis, keepdims)
     return np.asarray(tied / count)
 
 

@@ -19,6 +19,8 @@ from pullback.kernels.logarithms import logaddexp_grads
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
+    "angle_jvp",
+    "angle_vjp",
     "by_exponent",
     "clamped",
     "conj",
@@ -27,7 +29,6 @@ __all__ = [
     "not_implemented",
     "real_part",
     "share",
-    "slope_of_angle",
     "slope_of_base",
     "slope_of_exponent",
     "slope_of_sinc",
@@ -128,10 +129,21 @@ def turned(xp: Any, grad: Any, self: Any, result: Any) -> Any:
     return xp.where(nowhere, 0, grad - along) / xp.where(nowhere, 1, size)
 
 
-def slope_of_angle(xp: Any, self: Any, deg: bool) -> Any:
+def angle_vjp(xp: Any, grad: Any, self: Any, deg: bool) -> Any:
     """The gradient of the angle of a complex number, at a right angle to it; 0 for real ones."""
     if self.dtype.kind != "c":
         return xp.zeros_like(self)
+    return grad * _slope_of_angle(xp, self, deg)
+
+
+def angle_jvp(xp: Any, tangent: Any, self: Any, deg: bool) -> Any:
+    """The change of the angle of a complex number; 0 for real ones."""
+    if self.dtype.kind != "c":
+        return xp.zeros_like(tangent)
+    return xp.real(conj(xp, tangent) * _slope_of_angle(xp, self, deg))
+
+
+def _slope_of_angle(xp: Any, self: Any, deg: bool) -> Any:
     size = xp.real(self * xp.conjugate(self))
     return self * (180j / math.pi if deg else 1j) / xp.where(size == 0, 1, size)
 

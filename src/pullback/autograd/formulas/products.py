@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -124,8 +123,9 @@ def einsum_grad(
 ) -> list[Any]:
     """The gradients of an Einstein sum: the same sum, with the result in an operand's place.
 
-    Labels that the other factors lack come in with factors of ones, and a label that an operand
-    has twice with an identity matrix, so that what is off the diagonal gets zero.
+    Labels that the other factors lack come in with factors of ones. Where an operand has a label
+    twice, the sum is that of a diagonal, and is written to one of zeros: products with zeros would
+    spread NaN beside an infinite gradient.
     """
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")
@@ -140,31 +140,33 @@ def einsum_grad(
             results.append(None)
             continue
         others = [i for i in range(len(terms)) if i != place]
-        target, constants = _einsum_target(terms[place], subscripts, sizes)
-        known = set(output).union(*(c for c, _ in constants))
+        target = "".join(dict.fromkeys(terms[place]))
+        known = set(output)
         for i in others:
             known |= {c for c, n in zip(terms[i], operands[i].shape, strict=True) if n == sizes[c]}
-        constants += [(c, np.ones(sizes[c], bool)) for c in target if c not in known]
-        names = [output, *(terms[i] for i in others), *(c for c, _ in constants)]
-        values = [grad, *(factors[i] for i in others), *(value for _, value in constants)]
-        results.append(xp._einsum(f"{','.join(names)}->{target}", values, optimize=optimize))
+        missing = [c for c in target if c not in known]
+        names = [output, *(terms[i] for i in others), *missing]
+        ones = [np.ones(sizes[c], bool) for c in missing]
+        values = [grad, *(factors[i] for i in others), *ones]
+        part = xp._einsum(f"{','.join(names)}->{target}", values, optimize=optimize)
+        results.append(_onto_diagonals(xp, part, target, terms[place], sizes))
     return results
 
 
-def _einsum_target(
-    term: str, subscripts: str, sizes: dict[str, int]
-) -> tuple[str, list[tuple[str, Any]]]:
-    """The labels of an operand's gradient, all different, with identities for those renamed."""
-    spare = (c for c in ascii_letters if c not in subscripts)
-    target, identities = "", []
-    for label in term:
-        if label in target:
-            again = next(spare)
-            identities.append((label + again, np.eye(sizes[label], dtype=bool)))
-            target += again
-        else:
-            target += label
-    return target, identities
+def _onto_diagonals(xp: Any, part: Any, labels: str, term: str, sizes: dict[str, int]) -> Any:
+    """A value with one axis for each label, among zeros where a term has a label again."""
+    if labels == term:
+        return part
+    for label in labels:
+        for _ in range(term.count(label) - 1):
+            axis = labels.rindex(label)
+            labels = labels[:axis] + labels[axis + 1 :] + label + label
+            shape, last = [sizes[c] for c in labels], len(labels) - 1
+            part = xp.diagonal_backward(xp.moveaxis(part, axis, -1), shape, 0, last - 1, last)
+    # All axes of one label are alike, so that each place takes the next one.
+    places = [i for _, i in sorted((c, i) for i, c in enumerate(labels))]
+    order = sorted(range(len(term)), key=lambda i: (term[i], i))
+    return xp.permute_dims(part, [places[order.index(i)] for i in range(len(term))])
 
 
 def einsum_jvp(

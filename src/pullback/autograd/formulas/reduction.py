@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.autograd.formulas.pointwise import conj
 from pullback.kernels.broadcasting import combine, reduced_axes
-from pullback.kernels.reduction import degrees_lost
+from pullback.kernels.reduction import degrees_lost, ties
 from pullback.kernels.threads import LARGE, spread
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "exclusive_cumprod_backward",
     "exclusive_cumprod_jvp",
     "exp_difference",
+    "extreme_backward",
+    "extreme_jvp",
     "half_over",
     "logcumsumexp_backward",
     "logcumsumexp_jvp",
@@ -107,6 +109,23 @@ def logsumexp_backward(xp: Any, grad: Any, x: Any, result: Any, axis: Any, keepd
     np.exp(shares, out=shares)
     shares = np.asarray(conj(xp, shares))
     return np.multiply(shares, grad, out=shares)
+
+
+def extreme_backward(xp: Any, grad: Any, x: Any, result: Any, axis: Any, keepdims: bool) -> Any:
+    """The gradient of a largest or smallest element, shared by those that tie; 0 for all others."""
+    if type(x) is np.ndarray and isinstance(grad, np.ndarray | np.generic):
+        tied, count = ties(x, result, axis, keepdims)
+        return np.where(tied, np.reshape(grad, count.shape) / count, grad.dtype.type(0))
+    weights = xp._tie_weights(x, result, axis, keepdims)
+    grad = xp.expand_reduced(grad, x.shape, axis, keepdims)
+    return xp.where(weights == 0, xp.zeros([], grad.dtype), grad) * weights
+
+
+def extreme_jvp(xp: Any, tangent: Any, x: Any, result: Any, axis: Any, keepdims: bool) -> Any:
+    """The change of a largest or smallest element: the mean of the changes of those that tie."""
+    weights = xp._tie_weights(x, result, axis, keepdims)
+    tangent = xp.where(weights == 0, xp.zeros([], tangent.dtype), tangent)
+    return xp.sum(tangent * weights, axis, keepdims)
 
 
 def other_factors(xp: Any, x: Any, axis: Any) -> Any:

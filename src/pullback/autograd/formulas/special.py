@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["slope_of_erf", "slope_of_i1", "slope_of_logit"]
+__all__ = ["logit_vjp", "slope_of_erf", "slope_of_i1"]
 
 
 def slope_of_erf(xp: Any, x: Any) -> Any:
@@ -13,13 +13,13 @@ def slope_of_erf(xp: Any, x: Any) -> Any:
     return 2 / math.sqrt(math.pi) * xp.exp(-x * x)
 
 
-def slope_of_logit(xp: Any, self: Any, eps: float | None) -> Any:
-    """The derivative of log(x / (1 - x)), 0 where x is moved to a bound."""
+def logit_vjp(xp: Any, grad: Any, self: Any, eps: float | None) -> Any:
+    """The gradient of log(x / (1 - x)), 0 where x is moved to a bound."""
     if eps is None:
-        return 1 / (self * (1 - self))
+        return grad / (self * (1 - self))
     is_inside = (self >= eps) & (self <= 1 - eps)
     inside = xp.where(is_inside, self, 0.5)
-    return xp.where(is_inside, 1 / (inside * (1 - inside)), 0)
+    return xp.where(is_inside, grad / (inside * (1 - inside)), 0)
 
 
 def slope_of_i1(xp: Any, self: Any, result: Any) -> Any:
