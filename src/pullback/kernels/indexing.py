@@ -327,7 +327,7 @@ def check_index(name: str, x: Any, axis: int, index: Any) -> int:
         raise np.exceptions.AxisError(axis, x.ndim, name)
     axis %= max(x.ndim, 1)
     pairs = enumerate(zip(index.shape, x.shape, strict=False))
-    if index.ndim != x.ndim or any(n > m for a, (n, m) in pairs if a != axis):
+    if max(index.ndim, 1) != max(x.ndim, 1) or any(n > m for a, (n, m) in pairs if a != axis):
         raise ValueError(
             f"{name}: an index of shape {index.shape} does not fit a tensor of shape {x.shape} "
             f"along axis {axis}; the other axes may not be longer"
@@ -338,25 +338,40 @@ def check_index(name: str, x: Any, axis: int, index: Any) -> int:
 
 
 def scatter_grid(name: str, x: Array, axis: int, index: Array) -> tuple[Any, ...]:
-    """As `_grid`, for an index that may be shorter than the tensor along the other axes."""
-    return _grid(index.shape, check_index(name, x, axis, index), index)
+    """As `_grid`, for an index that may be shorter than the tensor along the other axes.
+
+    A tensor or an index without axes counts as a vector of one element, as in PyTorch.
+    """
+    axis = check_index(name, x, axis, index)
+    index = _as_vector(index)
+    return _grid(index.shape, axis, index)
+
+
+def _as_vector(x: Array) -> Array:
+    """A number as a vector that shares its memory; what has axes is returned as it is."""
+    return x if x.ndim else x.reshape(1)
 
 
 def gather(x: Array, axis: int, index: Array) -> Array:
     """One element for each index."""
-    return np.asarray(x[scatter_grid("gather", x, axis, index)])
+    picked = np.asarray(_as_vector(x)[scatter_grid("gather", x, axis, index)])
+    return picked if index.ndim else picked.reshape(())
 
 
 def scatter(x: Array, axis: int, index: Array, src: Any) -> Array:
     """A copy with one element for each index replaced."""
     grid = scatter_grid("scatter", x, axis, index)
-    return _put(copy_in_order(x), grid, src, accumulate=False)
+    result = copy_in_order(x)
+    _put(_as_vector(result), grid, src, accumulate=False)
+    return result
 
 
 def scatter_add(x: Array, axis: int, index: Array, src: Any) -> Array:
     """A copy with one element for each index added to."""
     grid = scatter_grid("scatter_add", x, axis, index)
-    return _put(copy_in_order(x, np.result_type(x, src)), grid, src, accumulate=True)
+    result = copy_in_order(x, np.result_type(x, src))
+    _put(_as_vector(result), grid, src, accumulate=True)
+    return result
 
 
 # What combines two elements of a group, and a number that changes nothing, where there is one.
@@ -399,11 +414,11 @@ def scatter_reduce(
     src = src[reach(src.shape, index.shape)]
     combine, neutral = _REDUCTIONS[reduce]
     if not include_self:  # a number that is combined with itself changes no extreme
-        result[grid] = src if neutral is None else neutral
-    combine.at(result, grid, src)
+        _as_vector(result)[grid] = src if neutral is None else neutral
+    combine.at(_as_vector(result), grid, src)
     if reduce == "mean":
         count = np.full(x.shape, int(include_self))
-        np.add.at(count, grid, 1)
+        np.add.at(_as_vector(count), grid, 1)
         divide = np.floor_divide if result.dtype.kind in "iu" else np.true_divide
         divide(result, np.maximum(count, 1), out=result, casting="unsafe")
     return result

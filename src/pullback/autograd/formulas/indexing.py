@@ -70,7 +70,9 @@ def gather_last(xp: Any, grad: Any, axis: int, index: Any) -> Any:
         xp,
         xp.gather(grad, axis, index),
         [index],
-        lambda arrays: last_writes(grad.shape, scatter_grid("scatter", grad, axis, arrays[0])),
+        lambda arrays: last_writes(
+            grad.shape or (1,), scatter_grid("scatter", grad, axis, arrays[0])
+        ),
         lambda numbers: xp.gather(
             xp.scatter(xp.zeros(list(grad.shape), np.int64), axis, index, numbers), axis, index
         ),
@@ -201,8 +203,11 @@ def _equal(xp: Any, x: Any, y: Any) -> Any:
 
 def _other_factors(xp: Any, x: Any, axis: int, index: Any, src: Any) -> tuple[Any, Any]:
     """For each element the product of all others of its group, without a division."""
-    if not x.ndim:
-        return src, x
+    if not x.ndim or not index.ndim:  # as vectors of one element
+        lists = (xp.reshape(value, list(value.shape) or [1]) for value in (x, index, src))
+        flat, places, given = lists
+        mine, theirs = _other_factors(xp, flat, 0, places, given)
+        return xp.reshape(mine, list(x.shape)), xp.reshape(theirs, list(src.shape))
     axis %= x.ndim
     length = x.shape[axis]
     part = xp.getitem(x, tuple(slice(None if a == axis else n) for a, n in enumerate(index.shape)))

@@ -130,7 +130,10 @@ def tile_backward(xp: Any, grad: Any, shape: Shape, reps: Any) -> Any:
 def repeat_backward(xp: Any, grad: Any, shape: Shape, repeats: Any, axis: int | None) -> Any:
     """Adds up the gradients of an element's copies."""
     counts = np.asarray(repeats)
-    before, (n, *after) = ((), (prod(shape),)) if axis is None else _around(shape, axis)
+    lengths = shape
+    if axis is None or not shape:
+        lengths, axis = (prod(shape),), 0
+    before, (n, *after) = _around(lengths, axis)
     if counts.size == 1:
         apart = xp.reshape(grad, [*before, n, int(counts.reshape(())), *after])
         return xp.reshape(xp.sum(apart, [len(before) + 1]), shape)

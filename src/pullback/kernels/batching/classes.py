@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from pullback.kernels.batching.axes import Array, Rule, padded, shifted, shifted_all
 
@@ -46,12 +47,18 @@ def reduction(name: str, function: Callable[..., Any]) -> Rule:
     """The rule of a function that reduces over one axis, some, or all."""
 
     def rule(k: int, x: Array, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
-        axes = shifted_all(k, x.ndim - k, axis) if x.ndim > k or axis is None else ()
+        if x.ndim > k or axis is None:
+            axes = shifted_all(k, x.ndim - k, axis)
+        else:  # of a number, NumPy takes axes that a vector has
+            normalize_axis_tuple(axis, 1)
+            axes = ()
         return function(x, axis=axes, keepdims=keepdims, **kwargs)
 
     def rule_by_index(k: int, x: Array, axis: int | None = None, *, keepdims: bool = False) -> Any:
         ndim = x.ndim - k
         if axis is None or not ndim:
+            if axis is not None:
+                normalize_axis_index(axis, 1)
             row = x.reshape(*x.shape[:k], prod(x.shape[k:]))
             found = function(row, axis=-1)
             return found.reshape(*x.shape[:k], *[1] * ndim) if keepdims else found

@@ -47,18 +47,22 @@ def _getitem_backward(k: int, grad: Array, shape: Sequence[int], index: Any) -> 
 class _Picks(NamedTuple):
     """Arrays that pick from the whole, and where the picked axes stand.
 
-    `found` is their first place in what NumPy returns, `wanted` that in the result of a rule, and
-    `axes` how many there are.
+    `whole` has an axis more for each mask that has none. `found` is the first place of the picked
+    axes in what NumPy returns, `wanted` that in the result of a rule, `axes` how many there are.
     """
 
+    whole: Array
     indices: list[Array | None]
     found: int
     wanted: int
     axes: int
 
 
-def _numbers(k: int, indices: Sequence[Array | None]) -> list[Array | None]:
-    """Masks as the numbers of the elements that they are true for."""
+def _numbers(k: int, x: Array, indices: Sequence[Array | None]) -> tuple[Array, list[Array | None]]:
+    """Masks as the numbers of the elements that they are true for.
+
+    A mask without axes picks from a new axis of length one, which the tensor gets as a view.
+    """
     listed: list[Array | None] = []
     for index in indices:
         if index is None or index.dtype != bool:
@@ -66,13 +70,17 @@ def _numbers(k: int, indices: Sequence[Array | None]) -> list[Array | None]:
             continue
         if not is_constant(index, k):
             raise data_dependent("indexing with a mask")
-        places = np.nonzero(index.reshape(index.shape[k:]))
-        listed += [place.reshape((1,) * k + place.shape) for place in places]
-    return listed
+        mask = index.reshape(index.shape[k:])
+        if not mask.ndim:
+            x = np.expand_dims(x, k + len(listed))
+            listed.append(np.zeros((1,) * k + (int(mask),), np.intp))
+            continue
+        listed += [place.reshape((1,) * k + place.shape) for place in np.nonzero(mask)]
+    return x, listed
 
 
 def _picks(k: int, x: Array, indices: Sequence[Array | None]) -> _Picks:
-    listed = _numbers(k, indices)
+    x, listed = _numbers(k, x, indices)
     given = [i for i in listed if i is not None]
     places = [place for place, i in enumerate(listed) if i is not None]
     adjacent = places[-1] - places[0] == len(places) - 1
@@ -80,7 +88,7 @@ def _picks(k: int, x: Array, indices: Sequence[Array | None]) -> _Picks:
     count = max(i.ndim for i in given) - k
     if all(is_constant(i, k) for i in given):
         own = [None if i is None else i.reshape(i.shape[k:]) for i in listed]
-        return _Picks([None] * k + own, k + first if adjacent else 0, k + first, count)
+        return _Picks(x, [None] * k + own, k + first if adjacent else 0, k + first, count)
     fitted = iter(padded(k, *given))
     lengths = x.shape[:k]
     samples = [
@@ -89,7 +97,7 @@ def _picks(k: int, x: Array, indices: Sequence[Array | None]) -> _Picks:
     ]
     own = [None if i is None else next(fitted) for i in listed]
     # The samples' numbers stand in front and are arrays too: so are all the picked axes.
-    return _Picks([*samples, *own], k, k + first, count)
+    return _Picks(x, [*samples, *own], k, k + first, count)
 
 
 def _moved(x: Array, source: int, destination: int, count: int) -> Array:
@@ -103,7 +111,8 @@ def _index(k: int, x: Array, indices: Sequence[Array | None]) -> Array:
     if x.shape[:k] != batch and not all(i is None or is_constant(i, k) for i in indices):
         x = np.broadcast_to(x, batch + x.shape[k:])
     picks = _picks(k, x, indices)
-    return _moved(plain.index(x, picks.indices), picks.found, picks.wanted, picks.axes)
+    found = plain.index(picks.whole, picks.indices)
+    return _moved(found, picks.found, picks.wanted, picks.axes)
 
 
 def put_(
@@ -114,10 +123,11 @@ def put_(
     values = np.asarray(values)
     if values.ndim < k:
         values = values.reshape((1,) * k)
-    ndim = x.ndim + picks.axes - sum(i is not None for i in picks.indices[k:])
+    ndim = picks.whole.ndim + picks.axes - sum(i is not None for i in picks.indices[k:])
     values = values.reshape(values.shape[:k] + (1,) * (ndim - values.ndim) + values.shape[k:])
     values = _moved(values, picks.wanted, picks.found, picks.axes)
-    return plain.index_put_(x, picks.indices, values, accumulate)
+    plain.index_put_(picks.whole, picks.indices, values, accumulate)
+    return x
 
 
 def _index_put(
@@ -160,12 +170,15 @@ def _put_along_axis(
 
 
 def _gather(k: int, x: Array, axis: int, index: Array) -> Array:
-    ndim = x.ndim - k
-    x, index = full(k, x, index)
-    if not ndim:
-        x, index = x[..., np.newaxis], index[..., np.newaxis]
-        return plain.gather(x, k, index)[..., 0]
-    return plain.gather(x, shifted(k, ndim, axis), index)
+    is_number = index.ndim == k
+    x, index = full(k, _as_vectors(k, x), _as_vectors(k, index))
+    found = plain.gather(x, shifted(k, x.ndim - k, axis), index)
+    return found[..., 0] if is_number else found
+
+
+def _as_vectors(k: int, x: Array) -> Array:
+    """Samples that are numbers as vectors of one element."""
+    return x if x.ndim > k else x[..., np.newaxis]
 
 
 def _scattering(function: Any) -> Rule:
@@ -173,13 +186,13 @@ def _scattering(function: Any) -> Rule:
         k: int, x: Array, axis: int, index: Array, src: Array, *args: Any, **kwargs: Any
     ) -> Array:
         batch = batch_of(k, x, index, src)
+        is_number = x.ndim == k
+        x, index = _as_vectors(k, x), _as_vectors(k, index)
         x = np.broadcast_to(x, batch + x.shape[k:])
         index = np.broadcast_to(index, batch + index.shape[k:])
         _, src = padded(k, index, src)
-        if x.ndim == k:
-            x, index, src = (value[..., np.newaxis] for value in (x, index, src))
-            return function(x, k, index, src, *args, **kwargs)[..., 0]
-        return function(x, shifted(k, x.ndim - k, axis), index, src, *args, **kwargs)
+        found = function(x, shifted(k, x.ndim - k, axis), index, src, *args, **kwargs)
+        return found[..., 0] if is_number else found
 
     return rule
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from pullback.kernels import pointwise
 from pullback.kernels import shape as plain
@@ -89,6 +89,9 @@ def _expand_dims(k: int, x: Array, axis: Any = 0) -> Array:
 def _squeeze(k: int, x: Array, axis: Any = None) -> Array:
     if axis is None:
         axis = [a for a, n in enumerate(x.shape[k:]) if n == 1]
+    elif x.ndim == k:  # of a number, NumPy takes axes that a vector has
+        normalize_axis_tuple(axis, 1)
+        axis = []
     return plain.squeeze(x, list(shifted_all(k, x.ndim - k, axis)))
 
 
@@ -194,8 +197,10 @@ def _tile(k: int, x: Array, reps: Any) -> Array:
 
 
 def _repeat(k: int, x: Array, repeats: Any, axis: int | None = None) -> Array:
-    if axis is None:
-        x, axis = flat(k, x), 0
+    if isinstance(repeats, np.ndarray):  # the same for all samples, with or without their axes
+        repeats = repeats.reshape(-1)
+    if axis is None or x.ndim == k:  # of a number, NumPy takes axes that a vector has
+        x, axis = flat(k, x), 0 if axis is None else axis
     return np.repeat(x, repeats, shifted(k, x.ndim - k, axis))
 
 

@@ -101,6 +101,9 @@ def tile(x: Any, reps: int | Sequence[int]) -> Spec:
 
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> Spec:
     """A length times a count, or the sum of as many counts."""
+    if axis is not None and not x.ndim:  # of a number, NumPy takes axes that a vector has
+        normalize_axis_index(axis, 1)
+        axis = None
     n = in_row(x)[0] if axis is None else x.shape[axis_of(x, axis)]
     counts = np.atleast_1d(np.asarray(repeats))
     if counts.size not in (1, n):
