@@ -23,6 +23,7 @@ from pullback.autograd.saved import saved_output
 from pullback.autograd.tangents import (
     below,
     beside,
+    follow_base,
     keep_tangents,
     levels_of,
     set_beside,
@@ -38,25 +39,12 @@ from pullback.tensor.batched import BatchedArray
 from pullback.tensor.meta import View
 from pullback.tensor.tensor import Tensor, fresh, version_of
 
-__all__ = ["Function", "dual_kernel", "finish", "follow_base", "remember_tangents", "write_tangent"]
+__all__ = ["Function", "dual_kernel", "finish", "remember_tangents", "write_tangent"]
 
 Function = Callable[..., Any]
 
 _new = object.__new__
 _NONE: Any = object()  # stands for the level of a tensor without tangents
-
-
-def follow_base(tensor: Tensor) -> None:
-    """Gives a view the tangents of its base, which may have become dual after the view was made."""
-    view = view_of(tensor)
-    if view is None or not view.base._flags & DUAL:
-        return
-    own = tangents_of(tensor)
-    for level, tangent in tangents_of(view.base).items():
-        if level not in own:
-            if is_left_behind(view):
-                raise left_behind_error()
-            set_tangent(tensor, level, view.replay(tensors, tangent))
 
 
 def _holders(tensor: Tensor) -> int:

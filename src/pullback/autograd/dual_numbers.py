@@ -22,8 +22,7 @@ from pullback.autograd.namespaces import Namespace, arrays
 from pullback.autograd.node import Node
 from pullback.autograd.rows import DeclinedError, Rows, rows
 from pullback.autograd.saved import load_output_tensor, load_tensor
-from pullback.autograd.tangents import tangents_of
-from pullback.dispatch.keys import DUAL
+from pullback.autograd.tangents import is_dual, tangents_of
 from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
@@ -219,7 +218,7 @@ class Duals(Namespace):
         array = tensor._array
         if isinstance(array, Payload):
             raise DeclinedError("a value that is no array")
-        if not tensor._flags & DUAL:
+        if not is_dual(tensor):
             return array
         tangent = None
         for level, found in tangents_of(tensor).items():
@@ -229,7 +228,7 @@ class Duals(Namespace):
                 raise DeclinedError("tangents of several levels")
         if tangent is None:
             return array
-        if tangent._flags & DUAL or type(tangent._array) is not _ndarray:
+        if is_dual(tangent) or type(tangent._array) is not _ndarray:
             raise DeclinedError("a tangent that is no array")
         return Dual(array, tangent._array)
 

@@ -114,7 +114,7 @@ class Alias:
         self.tensor = tensor = wrap(argument._array)
         tensor._flags |= REQUIRES_GRAD
         tensor._counter = level.take_input(argument if argument._flags & TRACKED else tensor)
-        if argument._flags & DUAL:
+        if argument._flags & (DUAL | PLAIN_VIEW):
             for at, tangent in tangents_of(argument).items():
                 set_tangent(tensor, at, tangent)
         self.node: Node

@@ -23,10 +23,11 @@ from pullback.autograd.around import (
     write_around,
 )
 from pullback.autograd.carried import levels_in
-from pullback.autograd.dual import dual_kernel, follow_base
+from pullback.autograd.dual import dual_kernel
 from pullback.autograd.dual_arrays import array_kernel
 from pullback.autograd.forward_formula import FORWARD, ForwardFormula
 from pullback.autograd.namespaces import arrays, tensors
+from pullback.autograd.tangents import follow_base
 from pullback.autograd.view import requires_grad
 from pullback.batching.rules import declare, is_random
 from pullback.dispatch.keys import (

@@ -22,9 +22,9 @@ from pullback.autograd.saved import (
     output_edge,
     restore_tangents,
 )
-from pullback.autograd.tangents import keep_tangents
+from pullback.autograd.tangents import is_dual, keep_tangents
 from pullback.autograd.view import edge_of
-from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import SAVED_HOOKS, AutoGradMode, StateGuard, get_state
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.constants import is_constant
@@ -61,7 +61,7 @@ class Packed:
         self._output = None if output is None else (output.number, output.slices)
         self.number = None if output is None else output.number
         self.tangents: dict[Any, Tensor] | None = None
-        if tensor._flags & DUAL:
+        if is_dual(tensor):
             keep_tangents(self, tensor)
         self._edge = edge_of(tensor) if self._requires_grad and output is None else None
         tracked = version_of(tensor)

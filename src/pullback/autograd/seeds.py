@@ -15,7 +15,7 @@ from pullback.autograd.accumulate import ended
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node, ends_of, output_of
 from pullback.autograd.view import edge_of, settle
-from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh
@@ -147,6 +147,7 @@ def checked_seed(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], pl
         )
     if gradient.dtype == dtype:
         return gradient
-    if gradient._flags & (REQUIRES_GRAD | DUAL) or isinstance(gradient._array, Payload):
+    is_plain = not gradient._flags & (REQUIRES_GRAD | PLAIN_VIEW | DUAL)
+    if not is_plain or isinstance(gradient._array, Payload):
         return tensors.astype(gradient, dtype)  # type: ignore[no-any-return]
     return fresh(gradient._array.astype(dtype))

@@ -23,9 +23,9 @@ import numpy as np
 
 from pullback.autograd.level import Level
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.view import edge_of
+from pullback.autograd.view import edge_of, is_left_behind, left_behind_error, view_of
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.dispatch.modes import TRANSFORM, StateGuard
+from pullback.dispatch.modes import TRANSFORM, NormalModeGuard, StateGuard
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import View
@@ -35,6 +35,8 @@ from pullback.tensor.tensor import Tensor, fresh, meta_of, version_of, wrap
 __all__ = [
     "below",
     "beside",
+    "follow_base",
+    "is_dual",
     "keep_tangents",
     "levels_of",
     "set_beside",
@@ -46,8 +48,37 @@ __all__ = [
 ]
 
 
+def is_dual(tensor: Tensor) -> bool:
+    """Whether a tensor has the flag DUAL, after a view has got the tangents of its base."""
+    if tensor._flags & PLAIN_VIEW:
+        follow_base(tensor)
+    return bool(tensor._flags & DUAL)
+
+
+def follow_base(tensor: Tensor) -> None:
+    """Gives a view the tangents of its base, which may have become dual after the view was made."""
+    view = view_of(tensor)
+    if view is None or not view.base._flags & DUAL:
+        return
+    own = _own_tangents(tensor)
+    for level, tangent in _own_tangents(view.base).items():
+        if level not in own:
+            if is_left_behind(view):
+                raise left_behind_error()
+            with NormalModeGuard(without_hooks=True):  # the view's first reader may be in no_grad
+                part = view.replay(tensors, tangent)
+            set_tangent(tensor, level, part)
+
+
 def tangents_of(tensor: Tensor) -> dict[Level, Tensor]:
     """The tensor's tangents by level, of levels that are alive."""
+    if tensor._flags & PLAIN_VIEW:
+        follow_base(tensor)
+    return _own_tangents(tensor)
+
+
+def _own_tangents(tensor: Tensor) -> dict[Level, Tensor]:
+    """The same without a look at the base of a view."""
     if not tensor._flags & DUAL:
         return {}
     meta = meta_of(tensor)
@@ -125,7 +156,7 @@ def set_beside(result: Tensor, level: Level, tangent: Tensor) -> None:
 
 def below(tensor: Tensor, level: Level) -> Tensor:
     """The same value in the same place of the graph, with the tangents of lower levels only."""
-    if not tensor._flags & DUAL:
+    if not is_dual(tensor):
         return tensor
     primal = wrap(tensor._array)
     primal._flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
@@ -169,7 +200,7 @@ def levels_of(values: Iterable[Any]) -> list[Level]:
     for value in values:
         if isinstance(value, list):
             found.update(levels_of(value))
-        elif isinstance(value, Tensor) and value._flags & DUAL:
+        elif isinstance(value, Tensor) and value._flags & (DUAL | PLAIN_VIEW):
             found.update(tangents_of(value))
     return list(found) if len(found) < 2 else sorted(found, key=lambda level: level.serial)
 

@@ -13,9 +13,10 @@ from pullback.autograd.accumulate import forget_form
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.conversion import CONVERSIONS, check_nothing_lost
 from pullback.autograd.form import unlike
-from pullback.autograd.level import leave_notes
+from pullback.autograd.level import TransformLevel, leave_notes
 from pullback.autograd.node import Output, ends_of, next_sequence_number
 from pullback.autograd.saved import version
+from pullback.autograd.tangents import tangents_of
 from pullback.autograd.trace import tell_cut
 from pullback.autograd.view import requires_grad, view_of
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
@@ -136,6 +137,11 @@ def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:
     if requires_grad(self) and is_grad_enabled() and not force:
         raise AutogradError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
+    if not force and any(isinstance(level, TransformLevel) for level in tangents_of(self)):
+        raise AutogradError(
+            "Can't call numpy() on a Tensor with a tangent, inside a function that jvp or jacfwd "
+            "differentiates: the tangent would be lost. Use tensor.detach().numpy() instead."
         )
     array = self._array
     if isinstance(array, Payload):

@@ -30,7 +30,7 @@ from typing import Any
 from pullback.autograd.accumulate import ended, leads_on, leaf_edge
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Edge, Node, Output, edge_to, ends_of, node_of
-from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
 from pullback.errors import InplaceError
 from pullback.tensor.meta import Creation, Step, View
@@ -198,7 +198,9 @@ def refresh(tensor: Tensor) -> None:
         view.edge = Output(*ends_of(again.edge))
     view.base_edge = base._edge
     view.version = now
-    tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
+    tensor._flags |= REQUIRES_GRAD
+    if not base._flags & DUAL:  # else the flag has readers look for the base's tangents, too
+        tensor._flags &= ~PLAIN_VIEW
 
 
 def _is_alike(a: Tensor, b: Tensor) -> bool:

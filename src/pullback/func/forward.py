@@ -10,7 +10,7 @@ from pullback.autograd.level import TransformLevel
 from pullback.autograd.pull import Alias, Pull
 from pullback.autograd.tangents import beside, set_tangent, split, tangents_of, zeros_like
 from pullback.autograd.view import edge_of, requires_grad
-from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import get_state
 from pullback.errors import AutogradError
 from pullback.func.arguments import require_dtype, require_function, result_leaves, with_aux
@@ -136,7 +136,7 @@ def _dual(argument: Tensor, tangent: Tensor | None, level: TransformLevel) -> Te
     if requires_grad(argument):
         dual._flags |= REQUIRES_GRAD
         dual._edge = edge_of(argument)
-    if argument._flags & DUAL:
+    if argument._flags & (DUAL | PLAIN_VIEW):
         for at, held in tangents_of(argument).items():
             set_tangent(dual, at, held)
     if tangent is not None:
