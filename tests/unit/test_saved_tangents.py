@@ -35,7 +35,7 @@ def custom_exp(x: pb.Tensor) -> pb.Tensor:
 
 custom_exp.register_autograd(
     lambda ctx, grad: ctx.saved_tensors[0] * grad,
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output),  # noqa: ARG005
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output),
 )
 custom_exp.register_jvp(lambda ctx, tangent: ctx.saved_tensors[0] * tangent)
 custom_exp.register_vmap(lambda _, in_dims, x: (custom_exp(x), in_dims[0]))

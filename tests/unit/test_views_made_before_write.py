@@ -32,7 +32,7 @@ def custom_cube(x: pb.Tensor) -> pb.Tensor:
 
 custom_cube.register_autograd(
     lambda ctx, grad: 3 * ctx.saved_tensors[0] ** 2 * grad,
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),  # noqa: ARG005
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
 )
 custom_cube.register_jvp(lambda ctx, tangent: 3 * ctx.saved_tensors[0] ** 2 * tangent)
 custom_cube.register_vmap(lambda _, in_dims, x: (custom_cube(x), in_dims[0]))
@@ -48,7 +48,7 @@ class Cube(pb.autograd.Function):
         return x**3
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ARG004 - the form
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(inputs[0])
         ctx.save_for_forward(inputs[0])
 
