@@ -359,3 +359,12 @@ def test_a_disabled_block_is_a_constant_to_the_transform_around_it(lib, kind):
     value, slope = func.jvp(g, (x,), (ones,))
     assert value.item() == 15.0
     assert slope.item() == 0.0
+
+
+def test_write_to_value_that_a_recorded_tangent_needs_is_noticed(level):
+    direction = t(1.0, 2.0, requires_grad=True)
+    u = fwd.make_dual(t(0.5, 0.7), direction) * 1.0
+    slope = tangent(u * u).sum()
+    u.mul_(3.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        grad(slope, [direction])

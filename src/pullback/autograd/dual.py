@@ -132,7 +132,7 @@ def _at_every_level(
         for level in levels:
             given = [_tangents(values[place], level, sums) for place in places]
             primals = [_below(value, level) for value in values]
-            found = jvp(tensors, *primals, *given, *(_below(out, level) for out in outputs))
+            found = jvp(tensors, *primals, *given, *(_result_below(out, level) for out in outputs))
             found = found if isinstance(results, tuple) else (found,)
             for output, tangent in zip(outputs, found, strict=True):
                 if any(_is_lent(tangent, t, output) for t in given):
@@ -166,7 +166,7 @@ def _at_one_level(
             else:
                 given.append(None if sums else zeros_like(value))
         primals = [_bare(v) if type(v) is Tensor and v._flags & DUAL else v for v in values]
-        tangent = jvp(tensors, *primals, *given, output)
+        tangent = jvp(tensors, *primals, *given, _bare(output))
         if any(_is_lent(tangent, other, output) for other in given):
             tangent = tensors.clone(tangent)
         _give(output, level, tangent, False)
@@ -185,7 +185,7 @@ def _of_first(base: Function, jvp: Function, general: Function) -> Function:
         if given is None or not level.alive:
             return general(self, *rest, **kwargs)
         output = base(self, *rest, **kwargs)
-        tangent = jvp(tensors, _bare(self), *rest, *kwargs.values(), given, output)
+        tangent = jvp(tensors, _bare(self), *rest, *kwargs.values(), given, _bare(output))
         if _is_lent(tangent, given, output):
             tangent = tensors.clone(tangent)
         finish(output, level, tangent)
@@ -211,7 +211,7 @@ def _of_first_two(base: Function, jvp: Function, general: Function) -> Function:
             self if self_t is None else _bare(self),
             other if other_t is None else _bare(other),
         )
-        tangent = jvp(tensors, *primals, *rest, *kwargs.values(), self_t, other_t, output)
+        tangent = jvp(tensors, *primals, *rest, *kwargs.values(), self_t, other_t, _bare(output))
         if tangent is self_t or tangent is other_t:
             tangent = tensors.clone(tangent)
         finish(output, level, tangent)
@@ -274,13 +274,19 @@ def _only_level(values: list[Any], places: tuple[int, ...]) -> Level | None:
 
 
 def _bare(tensor: Tensor) -> Tensor:
-    """The same value in the same place of the graph, without any tangent."""
+    """The same value in the same place of the graph, without any tangent.
+
+    A result is given to its formula in this form, too: the history of its tangent may save it, and
+    the result itself, which holds the tangent, would close a reference cycle.
+    """
     bare = _new(Tensor)
     bare._array = tensor._array
     bare._flags = flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
     bare._edge, bare._counter, bare._meta = tensor._edge, tensor._counter, None
-    if flags & REQUIRES_GRAD and tensor._edge is None:  # a leaf's node does not know its counter
-        bare._edge, bare._counter = edge_of(tensor), version_of(tensor)
+    if tensor._edge is None:  # else the node knows the counter of the memory
+        bare._counter = version_of(tensor)
+        if flags & REQUIRES_GRAD:
+            bare._edge = edge_of(tensor)
     return bare
 
 
@@ -288,16 +294,17 @@ def _before_write(values: list[Any]) -> list[Any]:
     """Arguments as they are now, although the first one is about to be written to."""
     target = values[0]
     copy = tensors.clone(target)
+    return [_unwritten(value, target, copy) for value in values]
 
-    def kept(value: Any) -> Any:
-        if value is target:
-            return copy
-        if isinstance(value, list):
-            return [kept(item) for item in value]
-        shares = isinstance(value, Tensor) and value._counter is target._counter is not None
-        return tensors.clone(value) if shares else value
 
-    return [kept(value) for value in values]
+def _unwritten(value: Any, target: Tensor, copy: Tensor) -> Any:
+    """An argument as it is before a write to `target`, of which there is a copy."""
+    if value is target:
+        return copy
+    if isinstance(value, list):
+        return [_unwritten(item, target, copy) for item in value]
+    shares = isinstance(value, Tensor) and value._counter is target._counter is not None
+    return tensors.clone(value) if shares else value
 
 
 def _below(value: Any, level: Level) -> Any:
@@ -306,6 +313,15 @@ def _below(value: Any, level: Level) -> Any:
     if isinstance(value, list):
         return [_below(item, level) for item in value]
     return value
+
+
+def _result_below(output: Any, level: Level) -> Any:
+    """The same of a result, always in a new tensor: see ``_bare``."""
+    if isinstance(output, list):
+        return [_result_below(item, level) for item in output]
+    if not isinstance(output, Tensor):
+        return output
+    return below(output, level) if output._flags & DUAL else _bare(output)
 
 
 def _tangents(value: Any, level: Level, sparse: bool) -> Any:

@@ -51,7 +51,7 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
     """
 
     def __init__(self) -> None:
-        self._hooks = saved_tensors_hooks(self._pack, self._unpack)
+        self._hooks: saved_tensors_hooks | None = None  # inside: they refer to the block
         self._guard = StateGuard(begin=MUTATION)
         self._held: dict[int, list[ref[_Held]]] = {}  # by the identity of the counter
 
@@ -80,11 +80,13 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
     def __enter__(self) -> Self:
         if _active.get() is not None:
             raise AutogradError("blocks of allow_mutation_on_saved_tensors cannot be nested")
-        self._hooks.__enter__()
-        self._begin()
+        hooks = saved_tensors_hooks(self._pack, self._unpack)
+        hooks.__enter__()
+        self._begin(hooks)
         return self
 
-    def _begin(self) -> None:
+    def _begin(self, hooks: saved_tensors_hooks) -> None:
+        self._hooks = hooks
         self._guard.__enter__()
         _active.set(self)
 
@@ -96,7 +98,9 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
     ) -> None:
         _active.set(None)
         self._guard.__exit__(kind, error, trace)
-        self._hooks.__exit__(kind, error, trace)
+        hooks, self._hooks = self._hooks, None
+        assert hooks is not None
+        hooks.__exit__(kind, error, trace)
         self._held.clear()
 
 
@@ -129,8 +133,9 @@ class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a bloc
     def __enter__(self) -> Self:
         self._outer = _active.get() is not None
         if not self._outer:
-            self._hooks.begin()
-            self._begin()
+            hooks = saved_tensors_hooks(self._pack, self._unpack)
+            hooks.begin()
+            self._begin(hooks)
         return self
 
     def __exit__(
