@@ -17,6 +17,7 @@ from pullback._generated import functions_creation as functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape_functions
 from pullback.devices import check_device, maker_like, maker_on, tensor_on
+from pullback.kernels.numpy_version import NUMPY
 from pullback.tensor.tensor import Tensor, adopt, fresh, has_values, numeric
 
 __all__ = [
@@ -179,6 +180,9 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     [1.0, 2.0]
     """
     check_device(device, "cpu")
+    if NUMPY < (2, 1):  # which takes no options, and never copies
+        array = np.from_dlpack(x)
+        return adopt(array.copy() if copy else array)
     return adopt(np.from_dlpack(x, copy=copy))
 
 

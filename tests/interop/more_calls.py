@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,20 @@ calls("real_if_close", (np.real_if_close, V + 0j))
 for _name in ("round", "around"):
     _f = getattr(np, _name)
     calls(_name, (lambda a, f=_f: f(a, 1), V))
-calls("fix", (np.fix, V))
+
+
+def _deprecated(name: str) -> Any:
+    def call(*arrays: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return getattr(np, name)(*arrays)
+
+    return call
+
+
+for _name, _arrays in {"fix": (V,), "trapz": (V, np.cumsum(P))}.items():
+    if hasattr(np, _name):  # until NumPy 2.4: trapz; since 2.5, fix is deprecated
+        calls(_name, (_deprecated(_name), *_arrays))
 calls("clip", (lambda a: np.clip(a, -0.5, 1.0), V), (lambda a, m: np.clip(a, m, None), V, W))
 calls("clip", (lambda a: np.clip(a, a_min=0.0, a_max=1.0, out=np.zeros_like(a)), V))
 calls("nan_to_num", (lambda a: np.nan_to_num(np.where(a > 0.5, a, np.nan), nan=2.0), V))

@@ -32,6 +32,15 @@ def _check_mixed(function: Any, *arrays: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(("mode", "shares"), [("ALWAYS", False), ("IF_NEEDED", True)])
+def test_copies_are_asked_for_in_numpys_other_spelling(mode: str, shares: bool) -> None:
+    x = pb.tensor(V, requires_grad=True)
+    with pb.numpy_mode():
+        made = np.array(x, copy=np._CopyMode[mode])
+    assert np.shares_memory(made.detach().numpy(), x.detach().numpy()) is shares
+    assert pb.autograd.grad(made.sum(), x)[0].tolist() == [1, 1, 1]
+
+
 def test_created_arrays_are_tensors() -> None:
     with pb.numpy_mode():
         made = [

@@ -51,6 +51,8 @@ def test_the_page_has_no_wrong_value_or_gradient():
 
 
 def test_special_functions_are_found_in_our_namespace():
+    if tuple(map(int, importlib.metadata.version("scipy").split(".")[:2])) < (1, 16):
+        pytest.skip("SciPy looks for special functions in other namespaces since 1.16")
     script = """
 import numpy as np
 import pullback as pb

@@ -33,6 +33,9 @@ ROOT = Path(__file__).resolve().parents[2]
 UFUNCS = {**special_functions(), **by_functions()}
 # How exactly SciPy's own values follow their derivative; two functions of it are computed roughly.
 ROUGH = {"itairy": 3e-3, "ncfdtrinc": 1e-2}
+# Functions whose values older versions of SciPy compute wrongly, or to six digits only.
+SCIPY = tuple(map(int, importlib.metadata.version("scipy").split(".")[:2]))
+WRONG_BEFORE = {"log_wright_bessel": (1, 15), "ncfdtr": (1, 15), "ncfdtri": (1, 15)}
 # Where an argument equals the last one, their second derivatives say that they are not known.
 GAPS = {"elliprd", "elliprj"}
 # Arguments of functions whose derivative is known for real numbers only.
@@ -42,6 +45,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:non-integer arg n is deprecated"),
 ]
+
+
+def _skip_wrong_values(name):
+    since = WRONG_BEFORE.get(name, SCIPY)
+    if since > SCIPY:
+        pytest.skip(f"SciPy before {since[0]}.{since[1]} computes {name} wrongly")
 
 
 def _outputs(results):
@@ -97,6 +106,7 @@ def test_every_function_with_derivatives_has_points():
 @pytest.mark.parametrize("name", POINTS)
 def test_first_derivatives_are_those_of_the_values(name):
     assert _differentiable(name)
+    _skip_wrong_values(name)
     for place, x in _differentiable(name):
 
         def values(moved, place=place):
@@ -114,6 +124,7 @@ def test_first_derivatives_are_those_of_the_values(name):
 
 @pytest.mark.parametrize("name", POINTS)
 def test_second_derivatives_are_those_of_the_first(name):
+    _skip_wrong_values(name)
     for place, x in _differentiable(name):
         leaf, first = _gradients(name, place, x, create_graph=True)
         step = 3e-3 * np.maximum(1, abs(x))
@@ -169,6 +180,7 @@ def test_other_arguments_refuse_gradients_by_name(name):
                 UFUNCS[name](*arguments)
 
 
+@pytest.mark.filterwarnings("ignore:.*sph_harm. is deprecated:DeprecationWarning")  # SciPy 1.15
 @pytest.mark.parametrize("name", special_functions())
 def test_no_function_loses_a_gradient(name):
     ufunc = UFUNCS[name]

@@ -162,6 +162,25 @@ def test_dlpack_shares_memory():
     assert x.tolist() == [1, 0]
 
 
+@pytest.mark.parametrize(("copy", "shares"), [(None, True), (False, True), (True, False)])
+def test_dlpack_takes_its_options_on_both_sides(copy, shares):
+    array = np.zeros(2)
+    x = pb.from_dlpack(array, copy=copy)
+    assert np.shares_memory(x.numpy(), array) is shares
+
+    class Exchange:  # a consumer that says which version of the protocol it understands
+        def __dlpack__(self, **_):
+            return x.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=copy)
+
+        def __dlpack_device__(self):
+            return x.__dlpack_device__()
+
+    if x.numpy().flags.writeable:  # else it came from NumPy 2.0, which imports arrays to be read
+        assert np.shares_memory(np.from_dlpack(Exchange()), x.numpy()) is shares
+    with pytest.raises(BufferError):
+        x.__dlpack__(dl_device=(2, 0))
+
+
 def test_index_arrays_pick_what_numpys_pick():
     array = np.arange(9.0).reshape(3, 3)
     x = pb.asarray(array)

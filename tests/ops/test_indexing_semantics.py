@@ -247,6 +247,11 @@ def test_rule_3_9_writing_a_power_of_a_copy_back_is_fine_twice():
 def test_a_wrong_index_along_a_later_axis_is_refused_as_along_the_first(shape, index, message):
     with pytest.raises(IndexError, match=message):
         pb.zeros(shape)[:, pb.tensor(index)]
+    target = pb.zeros(shape)
+    with pytest.raises(IndexError, match=message):
+        target[:, pb.tensor(index)] = 1.0
+    with pytest.raises(IndexError, match=message):
+        target[:, pb.tensor(index)] += 1.0
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint64])

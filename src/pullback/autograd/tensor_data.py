@@ -22,6 +22,7 @@ from pullback.autograd.view import requires_grad, view_of
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError, InferenceError, InplaceError
+from pullback.kernels.numpy_version import NUMPY
 from pullback.tensor.payload import Payload
 from pullback.tensor.repr import render
 from pullback.tensor.tensor import (
@@ -160,6 +161,10 @@ def __dlpack__(  # noqa: N807 - DLPack's name
     """The memory, for another array library; only of a tensor that does not require grad."""
     check_nothing_lost(self)
     array: Any = numpy(self)
+    if NUMPY < (2, 1):  # which knows no other options, and gives the oldest version of the protocol
+        if dl_device is not None and dl_device != array.__dlpack_device__():
+            raise BufferError(f"a tensor on the CPU cannot be exported to device {dl_device}")
+        return (array.copy() if copy else array).__dlpack__(stream=stream)
     return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
 

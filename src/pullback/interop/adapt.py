@@ -19,7 +19,7 @@ from pullback.errors import DerivativeMissingError
 from pullback.interop.arguments import as_tensor, carries_gradient, lost_in_array, plain
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["adapted", "cast", "into", "parameters_of"]
+__all__ = ["COMPILED_SIGNATURES", "adapted", "cast", "into", "parameters_of"]
 
 # Arguments that change where or how values are stored or found, and not what they are.
 _WITHOUT_EFFECT = frozenset(
@@ -61,9 +61,41 @@ def cast(result: Tensor, dtype: Any, casting: Any, name: str) -> Tensor:
     return pointwise._astype(result, np.dtype(dtype))
 
 
+# NumPy's compiled functions carry a signature since version 2.4; a test compares them with these.
+COMPILED_SIGNATURES = {
+    "bincount": "x, /, weights=None, minlength=0",
+    "busday_count": (
+        "begindates, enddates, weekmask='1111100', holidays=(), busdaycal=None, out=None"
+    ),
+    "busday_offset": (
+        "dates, offsets, roll='raise', weekmask='1111100', holidays=None, busdaycal=None, out=None"
+    ),
+    "concatenate": "arrays, /, axis=0, out=None, *, dtype=None, casting='same_kind'",
+    "dot": "a, b, out=None",
+    "empty_like": "prototype, /, dtype=None, order='K', subok=True, shape=None, *, device=None",
+    "inner": "a, b, /",
+    "is_busday": "dates, weekmask='1111100', holidays=None, busdaycal=None, out=None",
+    "ravel_multi_index": "multi_index, dims, mode='raise', order='C'",
+    "unravel_index": "indices, shape, order='C'",
+    "vdot": "a, b, /",
+}
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        name = getattr(function, "__name__", "")
+        if getattr(function, "__module__", "") != "numpy" or name not in COMPILED_SIGNATURES:
+            raise
+    namespace: dict[str, Any] = {}
+    exec(f"def function({COMPILED_SIGNATURES[name]}): ...", namespace)
+    return inspect.signature(namespace["function"])
+
+
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters that have a name."""
-    named = inspect.signature(function).parameters.values()
+    named = _signature(function).parameters.values()
     return [p for p in named if p.kind not in _CATCH_ALL]
 
 

@@ -24,6 +24,14 @@ __all__ += ["linspace", "logspace", "ones", "ones_like", "require", "tri", "zero
 __all__ += ["asfortranarray", "copied", "identity"]
 
 
+# The other spelling of `copy` that NumPy takes; SciPy passes it on.
+_COPY_MODES: dict[str, bool | None] = {"ALWAYS": True, "IF_NEEDED": None, "NEVER": False}
+
+
+def _copy_option(copy: Any) -> Any:
+    return _COPY_MODES[copy.name] if isinstance(copy, np._CopyMode) else copy
+
+
 def array(
     object: Any,
     dtype: Any = None,
@@ -36,7 +44,7 @@ def array(
 ) -> Tensor:
     """``numpy.array``."""
     del order, subok, ndmax
-    return creation.array(object, dtype, copy=copy, ndmin=ndmin)
+    return creation.array(object, dtype, copy=_copy_option(copy), ndmin=ndmin)
 
 
 def asarray(
@@ -44,7 +52,7 @@ def asarray(
 ) -> Tensor:
     """``numpy.asarray`` and ``numpy.asanyarray``."""
     del order
-    return creation.asarray(a, dtype=dtype, device=device, copy=copy)
+    return creation.asarray(a, dtype=dtype, device=device, copy=_copy_option(copy))
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Tensor:

@@ -51,6 +51,8 @@ def public_functions() -> list[str]:
         prefix + name
         for prefix, space in _SPACES.items()
         for name in sorted(space.__all__)
+        # NumPy 2.0 lists some private names, too.
+        if not (name.startswith("_") and not name.startswith("__"))
         if _is_function(getattr(space, name))
     ]
 

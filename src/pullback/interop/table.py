@@ -54,17 +54,19 @@ _OTHER_NAMES = {
     "around": "round",
     "asanyarray": "asarray",
     "shape": "shape_of",
+    "trapz": "trapezoid",  # until NumPy 2.4
 }
 # Arguments that we call differently, for functions that `adapted` matches.
 _RENAMED: dict[str, dict[str, str]] = {
     "delete": {"arr": "x"},
     "insert": {"arr": "x"},
     "ravel_multi_index": {"dims": "shape"},
+    "reshape": {"newshape": "shape"},  # the name before NumPy 2.1
     "resize": {"new_shape": "shape"},
     "unravel_index": {"indices": "places"},
     "vander": {"N": "n"},
 }
-_SCIMATH = "numpy.lib.scimath"  # the module behind np.emath
+_SCIMATH = np.emath.sqrt.__module__  # the module behind np.emath has another name before NumPy 2.2
 _MATCHED = (public, aliases, array_functions, ranges)
 
 _DIFFERENTIABLE = words("""
@@ -81,7 +83,7 @@ _DIFFERENTIABLE = words("""
     polyval prod ptp put put_along_axis putmask quantile ravel real real_if_close repeat reshape
     resize roll rollaxis roots rot90 round select setdiff1d setxor1d sinc sort sort_complex split
     squeeze stack std sum swapaxes take take_along_axis tensordot tile trace transpose trapezoid
-    tril trim_zeros triu union1d unique unique_all unique_counts unique_inverse unique_values
+    trapz tril trim_zeros triu union1d unique unique_all unique_counts unique_inverse unique_values
     unstack unwrap vander var vdot vsplit vstack where zeros_like
 """)
 _DIFFERENTIABLE += [f"linalg.{n}" for n in linalg.__all__ if n in np.linalg.__all__]
@@ -93,7 +95,7 @@ VALUES = frozenset(
     words("""
     all allclose any argmax argmin argpartition argsort argwhere array2string array_equal
     array_equiv array_repr array_str busday_count busday_offset can_cast common_type count_nonzero
-    datetime_as_string diag_indices_from digitize einsum_path flatnonzero is_busday isclose
+    datetime_as_string diag_indices_from digitize einsum_path flatnonzero in1d is_busday isclose
     iscomplex iscomplexobj isin isneginf isposinf isreal isrealobj lexsort linalg.matrix_rank
     may_share_memory min_scalar_type nanargmax nanargmin ndim nonzero packbits ravel_multi_index
     result_type save savetxt savez savez_compressed searchsorted shape shares_memory size

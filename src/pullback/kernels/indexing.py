@@ -6,15 +6,17 @@ everything before they write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from math import prod
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import InplaceError
 from pullback.kernels.layout import copy_in_order
+from pullback.kernels.numpy_version import NUMPY
 
 __all__ = [
     "Array",
@@ -46,6 +48,8 @@ __all__ = [
 
 Array = NDArray[Any]
 Indices = Sequence[Array | None]
+
+_F = TypeVar("_F", bound=Callable[..., Array])
 
 _FLOAT64 = np.dtype(np.float64)
 _INTP = np.dtype(np.intp)
@@ -120,6 +124,42 @@ def _is_rising(places: Array) -> bool:
     return bool((places[1:] > places[:-1]).all())
 
 
+def _check_empty(function: _F) -> _F:
+    """Has a function of an array and indices check those of an array without elements.
+
+    NumPy does so itself since version 2.3; before that it warns, and returns an empty result.
+    """
+    if NUMPY >= (2, 3):
+        return function
+
+    @wraps(function)
+    def call(x: Array, indices: Indices, *args: Any, **kwargs: Any) -> Array:
+        if not x.size:
+            _check_bounds(x.shape, indices)
+        return function(x, indices, *args, **kwargs)
+
+    return cast(_F, call)
+
+
+def _check_bounds(shape: tuple[int, ...], indices: Indices) -> None:
+    axis = 0
+    for places in indices:
+        if places is None:
+            axis += 1
+        elif places.dtype == bool:
+            axis += places.ndim
+        else:
+            if axis < len(shape):  # else there are too many indices, which NumPy says
+                size = shape[axis]
+                wrong = places[(places < -size) | (places >= size)]
+                if wrong.size:
+                    raise IndexError(
+                        f"index {wrong[0]} is out of bounds for axis {axis} with size {size}"
+                    )
+            axis += 1
+
+
+@_check_empty
 def index(x: Array, indices: Indices) -> Array:
     """The elements at arrays of integers or truth values."""
     if len(indices) > 1 and type(last := indices[-1]) is np.ndarray and last.dtype is _INTP:
@@ -153,6 +193,7 @@ def _check_distinct(x: Array, name: str) -> None:
         )
 
 
+@_check_empty
 def _put(x: Array, indices: Indices, values: Array, accumulate: bool) -> Array:
     if not accumulate:
         x[_in_order(indices)] = values

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
+from numpy.typing import NDArray
 
 from pullback.kernels.meta.spec import (
     Shaped,
@@ -17,6 +18,7 @@ from pullback.kernels.meta.spec import (
     view_memory,
     with_length,
 )
+from pullback.kernels.numpy_version import NUMPY
 
 __all__ = [
     "concatenate",
@@ -41,7 +43,7 @@ def reshape(x: Shaped, shape: Any, order: str = "C", *, copy: bool | None = None
     if copy:
         return Spec(lengths, x.dtype)
     try:
-        view = np.reshape(view_memory(x), lengths, "C" if order == "C" else "F", copy=False)
+        view = _view_in_shape(view_memory(x), lengths, order)
     except ValueError:
         if copy is None or not x.size:
             return Spec(lengths, x.dtype)
@@ -50,6 +52,18 @@ def reshape(x: Shaped, shape: Any, order: str = "C", *, copy: bool | None = None
             f"{x.strides} does not exist; allow a copy"
         ) from None
     return Spec(lengths, x.dtype, view.strides)
+
+
+def _view_in_shape(x: NDArray[Any], shape: tuple[int, ...], order: str) -> NDArray[Any]:
+    """A view of an array in another shape; ValueError where only a copy would do."""
+    if NUMPY >= (2, 1):
+        return np.reshape(x, shape, "C" if order == "C" else "F", copy=False)
+    view = x.view() if order == "C" else x.T
+    try:
+        view.shape = shape if order == "C" else shape[::-1]
+    except AttributeError as error:  # what older versions raise there
+        raise ValueError(str(error)) from None
+    return view if order == "C" else view.T
 
 
 def diagonal_backward(grad: Shaped, shape: Sequence[int], *_: Any) -> Spec:

@@ -178,6 +178,26 @@ def _trapezoid(make: Make) -> Iterator[Sample]:
     yield call(make(1))
 
 
+def _cumulative(function: Callable[..., Any], initial: int) -> Callable[..., Any]:
+    """``np.cumulative_sum`` and its kin, which NumPy has since version 2.1."""
+
+    def reference(x: Any, axis: int | None = None, dtype: Any = None, **options: Any) -> Any:
+        axis = 0 if axis is None else axis
+        result = function(x, axis=axis, dtype=dtype)
+        if not options.get("include_initial"):
+            return result
+        first = np.full_like(result, initial, shape=_one_long(result.shape, axis))
+        return np.concatenate([first, result], axis)
+
+    return reference
+
+
+def _one_long(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    sizes = list(shape)
+    sizes[axis] = 1
+    return tuple(sizes)
+
+
 def _cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     line = np.moveaxis(y, axis, -1)
     if x is not None:
@@ -294,8 +314,8 @@ OPS = [
     OpInfo("cumsum", along_axis, None, running("cumsum")),
     OpInfo("cumprod", maybe_flat, np.cumprod),
     OpInfo("cumprod", along_axis, None, running("cumprod")),
-    OpInfo("cumulative_sum", cumulative, np.cumulative_sum),
-    OpInfo("cumulative_prod", cumulative, np.cumulative_prod),
+    OpInfo("cumulative_sum", cumulative, _cumulative(np.cumsum, 0)),
+    OpInfo("cumulative_prod", cumulative, _cumulative(np.cumprod, 1)),
     OpInfo("nancumsum", maybe_flat, np.nancumsum),
     OpInfo("nancumprod", maybe_flat, np.nancumprod),
     OpInfo(
