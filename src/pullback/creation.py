@@ -17,7 +17,7 @@ from pullback._generated import functions_creation as functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape_functions
 from pullback.devices import check_device, maker_like, maker_on, tensor_on
-from pullback.kernels.numpy_version import NUMPY
+from pullback.kernels.platform import NUMPY
 from pullback.tensor.tensor import Tensor, adopt, fresh, has_values, numeric
 
 __all__ = [

@@ -22,7 +22,7 @@ from pullback.autograd.view import requires_grad, view_of
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError, InferenceError, InplaceError
-from pullback.kernels.numpy_version import NUMPY
+from pullback.kernels.platform import NUMPY
 from pullback.tensor.payload import Payload
 from pullback.tensor.repr import render
 from pullback.tensor.tensor import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing as _typing
 
-from pullback.kernels import heap as _heap  # noqa: F401 - has memory kept from the start
+from pullback.kernels import platform as _platform  # noqa: F401 - has memory kept from the start
 from pullback.lazy import lazy_names as _lazy_names
 
 if _typing.TYPE_CHECKING:
@@ -12,7 +12,6 @@ if _typing.TYPE_CHECKING:
         broadcasting,
         creation,
         fft,
-        heap,
         indexing,
         linalg,
         logarithms,
@@ -28,6 +27,7 @@ if _typing.TYPE_CHECKING:
         nn_normal,
         nn_pool,
         nn_resize,
+        platform,
         pointwise,
         products,
         random,
@@ -42,7 +42,6 @@ __all__ = [
     "broadcasting",
     "creation",
     "fft",
-    "heap",
     "indexing",
     "linalg",
     "logarithms",
@@ -58,6 +57,7 @@ __all__ = [
     "nn_normal",
     "nn_pool",
     "nn_resize",
+    "platform",
     "pointwise",
     "products",
     "random",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pullback.errors import InplaceError
 from pullback.kernels.layout import copy_in_order
-from pullback.kernels.numpy_version import NUMPY
+from pullback.kernels.platform import NUMPY
 
 __all__ = [
     "Array",

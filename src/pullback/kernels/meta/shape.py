@@ -18,7 +18,7 @@ from pullback.kernels.meta.spec import (
     view_memory,
     with_length,
 )
-from pullback.kernels.numpy_version import NUMPY
+from pullback.kernels.platform import NUMPY
 
 __all__ = [
     "concatenate",
