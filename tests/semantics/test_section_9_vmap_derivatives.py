@@ -316,3 +316,50 @@ def test_an_axis_of_a_number_is_what_it_is_without_vmap(name, axis):
         assert func.jacfwd(f)(x).tolist() == func.jacrev(f)(x).tolist() == [[2.0, 4.0, 6.0]]
         slopes = vmap(func.grad(lambda x: f(x).sum()))(rows)
         assert slopes.tolist() == (2 * rows).tolist()
+
+
+BLANKS = {
+    "zeros_like": lambda lib, t: lib.module.zeros_like(t),
+    "ones_like": lambda lib, t: lib.module.ones_like(t),
+    "full_like": lambda lib, t: lib.module.full_like(t, 2.0),
+    "empty_like": lambda lib, t: lib.module.empty_like(t),
+    "new_zeros": lambda lib, t: t.new_zeros((3,)),
+    "new_ones": lambda lib, t: t.new_ones((3,)),
+    "new_full": lambda lib, t: t.new_full((3,), 2.0),
+    "new_empty": lambda lib, t: t.new_empty((3,)),
+}
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_what_is_made_like_a_sample_may_be_written_to(lib, blank):
+    func = lib.func
+
+    def f(t):
+        z = BLANKS[blank](lib, t)
+        z.zero_()
+        z[0] = t[0] * t[1]
+        z[1:].add_(t[1:] ** 2)
+        return z.sum()
+
+    x = lib.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    slopes = [[2.0, 5.0, 6.0], [5.0, 14.0, 12.0]]
+    assert func.vmap(func.grad(f))(x).tolist() == slopes
+    assert func.grad(lambda y: func.vmap(f)(y).sum())(x).tolist() == slopes
+    assert func.jvp(func.vmap(f), (x,), (x,))[1].tolist() == [30.0, 162.0]
+    assert func.vmap(func.vmap(func.grad(f)))(x[None]).tolist() == [slopes]
+    twice = func.grad(lambda y: func.vmap(func.grad(f))(y).sum())(x)
+    assert twice.tolist() == [[1.0, 3.0, 2.0], [1.0, 3.0, 2.0]]
+
+
+def test_what_was_made_like_a_sample_outside_of_grad_is_captured(lib):
+    def f(t):
+        z = lib.module.zeros_like(t)
+
+        def g(u):
+            z.copy_(u)
+            return z.sum()
+
+        return lib.func.grad(g)(t)
+
+    with lib.raises("mutate a captured Tensor"):
+        lib.func.vmap(f)(lib.tensor([[1.0, 2.0, 3.0]]))

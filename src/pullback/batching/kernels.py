@@ -7,6 +7,7 @@ and views, and sees neither.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,12 +21,12 @@ from pullback.batching.rules import array_rule, is_random, tensor_rule
 from pullback.batching.tensor_rules import rule_kernel
 from pullback.batching.writes import write_kernel
 from pullback.dispatch.keys import DispatchKey
-from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state
 from pullback.kernels.batching import Rule
 from pullback.schema import SchemaKind
 from pullback.tensor.batched import BatchedArray, batched
 from pullback.tensor.levels import active_numbers
-from pullback.tensor.tensor import Tensor, as_inference, wrap
+from pullback.tensor.tensor import Tensor, as_inference, born_here, wrap
 
 __all__ = ["Function", "batched_kernel"]
 
@@ -47,7 +48,28 @@ _DOORS: dict[str, Function] = {
 def batched_kernel(operator: Any, flags: int) -> Function:
     """The kernel of one operator for tensors with many samples."""
     kernel = _tracked_kernel(operator, flags)
+    above = operator.entry.kernels.get(DispatchKey.Autograd)
+    if above and above[-1].fallthrough:
+        kernel = _marking(kernel)
     return _untracked(kernel) if get_state().modes & INFERENCE else kernel
+
+
+def _marking(kernel: Function) -> Function:
+    """The kernel of an operator that autograd does not look at: ``zeros_like`` and its kin.
+
+    For all others, autograd marks new tensors as made in the transform that runs.
+    """
+
+    @functools.wraps(kernel)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        results = kernel(*args, **kwargs)
+        if get_state().modes & TRANSFORM:
+            for result in results if isinstance(results, tuple | list) else (results,):
+                if isinstance(result, Tensor) and not any(result is value for value in args):
+                    born_here(result)
+        return results
+
+    return call
 
 
 def _untracked(kernel: Function) -> Function:
