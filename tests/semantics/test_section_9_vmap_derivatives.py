@@ -330,6 +330,7 @@ BLANKS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 @pytest.mark.parametrize("blank", BLANKS)
 def test_what_is_made_like_a_sample_may_be_written_to(lib, blank):
     func = lib.func

@@ -332,10 +332,10 @@ class GraphTask:
         if hooks is not None:
             grads = run_pre_hooks(xp, node, grads)
         results = node.backward(xp, *grads)
-        if not self.retain_graph:
-            node.release()
         if hooks is not None or isinstance(node, AccumulateGrad):
             results = run_post_hooks(xp, node, results, grads)
+        if not self.retain_graph:
+            node.release()  # after its hooks: if one raises, the node can run again
         return results
 
     def _ends_at(self, node: Node, grads: list[Any]) -> bool:

@@ -105,8 +105,20 @@ def _version(view: Tensor) -> int:
 
 
 def in_two_steps(xp: Any, base: Any, first: Step, second: Step) -> Any:
-    """Makes a view of a view, from the base of both."""
-    return second[0](xp, first[0](xp, base, *first[1:]), *second[1:])
+    """Makes a view of a view, from the base of both.
+
+    Each of the two may be of two steps itself, thousands deep, so nothing recurses.
+    """
+    if first[0] is not in_two_steps is not second[0]:
+        return second[0](xp, first[0](xp, base, *first[1:]), *second[1:])
+    steps = [second, first]
+    while steps:
+        function, *rest = steps.pop()
+        if function is in_two_steps:
+            steps += reversed(rest)
+        else:
+            base = function(xp, base, *rest)
+    return base
 
 
 def requires_grad(tensor: Tensor) -> bool:
