@@ -226,7 +226,7 @@ def jacobian(func: _Function, argnums: Argnums = 0) -> _Function:
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
         call = _Call("jacobian", argnums, args)
-        of = pulled("jacobian", func, argnums, tuple(call.args), kwargs, False)
+        of = pulled("jacobian", func, argnums, tuple(call.args), kwargs, False, False)
         results = sum(result.size for result in of.results)
         arguments = sum(alias.tensor.size for alias in of.pull.aliases)
         of.end()

@@ -1,7 +1,7 @@
 """Methods that change a tensor's own shape or memory: ``squeeze_``, ``transpose_``, ``resize_``.
 
 They are writes: they count as one, are recorded like one, and a leaf that requires grad refuses
-them. The memory stays where it is, so other views of it keep their values; a view whose base has
+them outside of no_grad mode. The memory stays where it is, so other views of it keep their values; a view whose base has
 changed its shape can be read, but no longer follow the base's history (``view.py``).
 """
 
@@ -18,7 +18,7 @@ from pullback.autograd.accumulate import forget_form
 from pullback.autograd.inplace import check_inplace
 from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import edge_of, move_retained, requires_grad, view_of
-from pullback.dispatch.modes import is_grad_enabled
+from pullback.dispatch.modes import AutoGradMode, is_grad_enabled
 from pullback.errors import InplaceError
 from pullback.lazy import lazy_module
 from pullback.tensor.tensor import NO_COUNTER, Tensor, meta_of, version_of
@@ -31,22 +31,25 @@ else:
 __all__ = ["resize_", "set_", "squeeze_", "t_", "transpose_", "unsqueeze_"]
 
 
-def _change(self: Tensor, name: str, step: Callable[[Tensor], Tensor]) -> Tensor:
-    """Makes a tensor what `step` makes of it: a view of itself."""
+def _change(self: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
+    """Makes a tensor what `step` makes of it: a view of itself.
+
+    In no_grad mode a leaf stays one, and its gradients have the new shape. For any other tensor
+    that requires grad the change is recorded all the same: its history has to know of it.
+    """
     records = requires_grad(self)
-    if records and not is_grad_enabled():
-        raise InplaceError(
-            f"{name}: a tensor that requires grad cannot change its shape in no_grad mode, because "
-            f"its history would not know of it"
-        )
-    check_inplace(self, records)
-    new = step(self)
-    made = view_of(new)
+    is_recorded = records and is_grad_enabled()
+    check_inplace(self, is_recorded)
     own = view_of(self)
+    if records and not is_recorded:
+        is_recorded = self._edge is not None if own is None else own.edge is not None
+    with AutoGradMode(is_recorded or is_grad_enabled()):
+        new = step(self)
+    made = view_of(new)
     if own is not None:
         assert made is not None
         own.take_place_of(made)
-    elif records:
+    elif is_recorded:
         version_of(self)  # while its node is known, which has to learn of the change
         old, self._edge = self._edge, edge_of(new)
         if old is not None:
@@ -58,7 +61,7 @@ def _change(self: Tensor, name: str, step: Callable[[Tensor], Tensor]) -> Tensor
 
 
 def _replace(self: Tensor, array: Any, is_base: bool) -> None:
-    forget_form(self)  # what requires grad again later may find its accumulator again
+    forget_form(self, array)  # what requires grad again later may find its accumulator again
     self._array = array
     counter = version_of(self)
     if counter is not NO_COUNTER:
@@ -69,24 +72,24 @@ def _replace(self: Tensor, array: Any, is_base: bool) -> None:
 
 def squeeze_(self: Tensor, axis: Any = None) -> Tensor:
     """Drops axes of length one, all or those named, of the tensor itself."""
-    return _change(self, "squeeze_", lambda x: functions.squeeze(x, axis))
+    return _change(self, lambda x: functions.squeeze(x, axis))
 
 
 def unsqueeze_(self: Tensor, axis: int) -> Tensor:
     """Gives the tensor itself a new axis of length one."""
-    return _change(self, "unsqueeze_", lambda x: functions.expand_dims(x, axis))
+    return _change(self, lambda x: functions.expand_dims(x, axis))
 
 
 def transpose_(self: Tensor, axis1: int, axis2: int) -> Tensor:
     """Exchanges two axes of the tensor itself."""
-    return _change(self, "transpose_", lambda x: functions.swapaxes(x, axis1, axis2))
+    return _change(self, lambda x: functions.swapaxes(x, axis1, axis2))
 
 
 def t_(self: Tensor) -> Tensor:
     """Exchanges the two axes of a matrix itself; a vector stays as it is."""
     if self.ndim > 2:
         raise ValueError(f"t_ is for at most two axes, and the tensor's shape is {self.shape}")
-    return _change(self, "t_", lambda x: functions.permute_dims(x))
+    return _change(self, lambda x: functions.permute_dims(x))
 
 
 def resize_(self: Tensor, *shape: Any) -> Tensor:
@@ -127,8 +130,12 @@ def set_(self: Tensor, source: Tensor) -> Tensor:
     if source.device != self.device:
         raise InplaceError(f"set_: the source must be on {self.device!r}, not {source.device!r}")
     check_inplace(self, False)
-    if requires_grad(self) or requires_grad(source) or view_of(self) is not None:
-        raise InplaceError("set_: neither views nor tensors that require grad can change memory")
+    is_leaf = self._edge is None and view_of(self) is None
+    if not is_leaf or (is_grad_enabled() and requires_grad(source)):
+        raise InplaceError(
+            "set_: neither views nor tensors with a history can change memory, and in grad mode "
+            "the source may not require grad"
+        )
     _replace(self, source._array, is_base=True)
     return self
 

@@ -253,3 +253,64 @@ def test_functions_with_setup_context_nest(pb):
         assert second(x).item() == pytest.approx(18.0)
     assert slope(grad(slope(f)))(x).item() == pytest.approx(6.0)
     assert slope(slope(slope(f)))(x).item() == pytest.approx(6.0)
+
+
+ARGUMENT_WRITES = {
+    "mul_": (lambda x, y: y.mul_(x), [[2.0, 0.0], [0.0, 8.0]], [1.0, 4.0]),
+    "add_": (lambda x, y: y.add_(1), [[2.0, 0.0], [0.0, 3.0]], [2.0, 3.0]),
+    "item": (lambda x, y: y.__setitem__(0, x[1] * 3), [[6.0, 3.0], [0.0, 2.0]], [6.0, 2.0]),
+    "view": (lambda x, y: y[:1].mul_(x[:1]), [[2.0, 0.0], [0.0, 2.0]], [1.0, 2.0]),
+    "detached": (lambda x, y: y.detach().mul_(2), [[2.0, 0.0], [0.0, 4.0]], [2.0, 4.0]),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENT_WRITES)
+def test_an_argument_that_is_not_differentiated_by_may_be_written_to(lib, name):
+    write, jacobian, left = ARGUMENT_WRITES[name]
+
+    def f(x, y):
+        write(x, y)
+        return x * y
+
+    x, y = lib.tensor([1.0, 2.0]), lib.tensor([1.0, 2.0])
+    assert lib.func.jacrev(f, argnums=0)(x, y).tolist() == jacobian
+    assert y.tolist() == left
+    assert not y.requires_grad
+    y = lib.tensor([1.0, 2.0])
+    found = lib.func.grad(lambda x, y: f(x, y).sum())(x, y)
+    assert found.tolist() == [sum(column) for column in zip(*jacobian, strict=True)]
+    assert y.tolist() == left
+    assert not y.requires_grad
+
+
+def test_an_argument_in_a_tree_may_be_written_to(lib):
+    def f(x, state):
+        state["y"].mul_(x)
+        return (x * state["y"]).sum()
+
+    state = {"y": lib.tensor([1.0, 2.0])}
+    assert lib.func.grad(f)(lib.tensor([1.0, 2.0]), state).tolist() == [2.0, 8.0]
+    assert state["y"].tolist() == [1.0, 4.0]
+
+
+def test_what_is_written_to_an_argument_keeps_its_history_outside(lib):
+    w, y = lib.leaf([1.0, 2.0]), lib.tensor([1.0, 2.0])
+
+    def f(x, y):
+        y.mul_(w * x)
+        return (x * y).sum()
+
+    lib.func.grad(f)(lib.tensor([3.0, 4.0]), y)
+    assert y.requires_grad
+    y.sum().backward()
+    assert w.grad.tolist() == [3.0, 8.0]
+
+
+def test_an_argument_that_an_outer_transform_has_captured_is_not_written_to(lib):
+    y = lib.tensor([1.0, 2.0])
+
+    def outer(x):
+        return lib.func.grad(lambda a, b: (a * b.mul_(a)).sum())(x, y).sum()
+
+    with lib.raises(CAPTURED):
+        lib.func.grad(outer)(lib.tensor([1.0, 2.0]))

@@ -230,8 +230,106 @@ def test_a_view_is_left_behind_by_a_base_of_another_shape(pb):
     with pb.raises("make the view anew"):
         row.mul_(w[0])
     assert plain.tolist() == [[1.0, 3.0], [2.0, 4.0]]
-    with pb.no_grad(), pb.raises("cannot change its shape in no_grad mode"):
-        base.t_()
+
+
+SHAPE_WRITES = {
+    "transpose_": lambda x: x.transpose_(0, 1),
+    "t_": lambda x: x.t_(),
+    "squeeze_": lambda x: x.squeeze_(),
+    "unsqueeze_": lambda x: x.unsqueeze_(0),
+}
+
+
+@pytest.mark.parametrize("name", SHAPE_WRITES)
+def test_a_leaf_changes_its_shape_in_no_grad_mode(lib, words, name):
+    x = lib.leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    earlier = x * x
+    with lib.no_grad():
+        SHAPE_WRITES[name](x)
+    assert x.is_leaf
+    assert x.requires_grad
+    assert x._version == 1
+    with lib.raises(words.version):
+        earlier.sum().backward()
+    del earlier
+    (x * x).sum().backward()
+    assert x.grad.tolist() == (x * 2).tolist()
+    with lib.raises(words.leaf):
+        SHAPE_WRITES[name](x)
+
+
+def test_a_leaf_gets_other_memory_in_no_grad_mode(lib, words):
+    x = lib.leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    earlier = x * x
+    with lib.no_grad():
+        x.set_(lib.leaf([[9.0, 8.0]]))
+    assert x.is_leaf
+    assert x.requires_grad
+    with lib.raises(words.version):
+        earlier.sum().backward()
+    del earlier
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [[18.0, 16.0]]
+    with lib.raises(words.leaf):
+        x.set_(lib.tensor([[1.0]]))
+
+
+@pytest.mark.parametrize("name", ["transpose_", "set_", "data"])
+def test_a_gradient_of_the_old_shape_is_refused(lib, name):
+    x = lib.leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    y = x * 2  # saves nothing of it
+    with lib.no_grad():
+        if name == "transpose_":
+            x.transpose_(0, 1)
+        elif name == "set_":
+            x.set_(lib.tensor([[9.0, 8.0]]))
+        else:
+            x.data = lib.tensor([[9.0, 8.0]])
+    with pytest.raises(RuntimeError):
+        y.sum().backward()
+    assert x.grad is None or lib.is_torch  # PyTorch has written it before it fails
+    del y
+    x.grad = None
+    (x * 3).sum().backward()
+    assert x.grad.shape == x.shape
+
+
+def test_a_gradient_that_lacks_axes_of_length_one_fits(lib):
+    x = lib.leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    y = x * 2
+    with lib.no_grad():
+        x.unsqueeze_(0)
+    (y.sum() + (x * 3).sum()).backward()
+    assert x.grad.tolist() == [[[5.0, 5.0, 5.0], [5.0, 5.0, 5.0]]]
+
+
+@pytest.mark.parametrize("of_leaf", [False, True])
+@pytest.mark.parametrize("name", SHAPE_WRITES)
+def test_a_view_changes_its_shape_in_no_grad_mode(lib, name, of_leaf):
+    w = lib.leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    v = w[:] if of_leaf else (w * 1)[:]
+    with lib.no_grad():
+        SHAPE_WRITES[name](v)
+    (v * v).sum().backward()
+    assert w.grad.tolist() == [[2.0, 4.0, 6.0], [8.0, 10.0, 12.0]]
+
+
+@pytest.mark.parametrize("name", SHAPE_WRITES)
+def test_what_has_a_history_changes_its_shape_in_no_grad_mode(pb, name):
+    w = pb.leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    a = w * 1
+    with pb.no_grad():
+        SHAPE_WRITES[name](a)
+    (a * a).sum().backward()
+    assert w.grad.tolist() == [[2.0, 4.0, 6.0], [8.0, 10.0, 12.0]]
+
+
+def test_data_of_another_shape_cannot_be_differentiated(lib):
+    w = lib.leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    a = w * 2
+    a.data = lib.tensor([[9.0, 8.0]])
+    with lib.raises("returned an invalid gradient"):
+        (a * a).sum().backward()
 
 
 def test_writes_go_where_numpy_writes(pb):

@@ -102,6 +102,25 @@ class AccumulateGrad(Node):
         return ()
 
 
+class OutdatedAccumulateGrad(AccumulateGrad):
+    """The accumulator of a leaf that has got another shape since: ``x.data = y``, ``x.t_()``."""
+
+    __slots__ = ()
+
+    def accumulate(self, xp: Any, grad: Any, is_owned: bool) -> tuple[Any, ...]:
+        """Adds a gradient if it differs from the leaf by axes of length one only."""
+        shape = self.variable.shape
+        if grad is not None and grad.shape != shape:
+            if [n for n in grad.shape if n != 1] != [n for n in shape if n != 1]:
+                raise AutogradError(
+                    f"AccumulateGrad: a gradient of shape {list(grad.shape)} arrives at a leaf that "
+                    f"has shape {list(shape)} now; it was used before its shape changed. Compute "
+                    f"the loss again."
+                )
+            grad = xp.reshape(grad, list(shape))
+        return super().accumulate(xp, grad, is_owned)
+
+
 def leaf_edge(tensor: Tensor) -> Edge:
     """The edge of a tensor without history: to its accumulator, or nowhere."""
     if not tensor._flags & REQUIRES_GRAD:
@@ -117,12 +136,15 @@ def leaf_edge(tensor: Tensor) -> Edge:
     return node
 
 
-def forget_form(leaf: Tensor) -> None:
+def forget_form(leaf: Tensor, array: Any) -> None:
     """Before a leaf gets another array: its accumulator no longer says of what form that is."""
     meta = leaf._meta
     node = None if meta is None or meta.accumulator is None else meta.accumulator()
-    if node is not None:
-        node._form = unlike(node._form)
+    if node is None:
+        return
+    node._form = unlike(node._form)
+    if type(node) is AccumulateGrad and array.shape != leaf.shape:
+        node.__class__ = OutdatedAccumulateGrad
 
 
 # --- inputs of transforms that have ended --------------------------------------------------------

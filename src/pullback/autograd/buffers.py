@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.namespaces import Namespace, arrays
-from pullback.autograd.node import Node, edge_to, output_of
+from pullback.autograd.node import Node, ends_of, output_of
 from pullback.autograd.part import Part
 from pullback.autograd.summed import Summed
 from pullback.kernels.broadcasting import sum_all, sum_to_one
@@ -68,7 +68,8 @@ def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) ->
 
 def _invalid(source: Node, target: Node, number: int) -> str:
     """The beginning of an error about what `source` returned for an output of `target`."""
-    place = source._edges.index(edge_to(target, number))
+    # An edge to a first output is an ``Output`` where the tensor has got other data since.
+    place = [*map(ends_of, source._edges)].index((target, number))
     who = f"Function {source.name()}{source._origin}"
     return f"{who} returned an invalid gradient at index {place}"
 

@@ -32,8 +32,9 @@ from pullback.dispatch.modes import (
     state_of,
 )
 from pullback.errors import AutogradError, InplaceError
-from pullback.tensor.levels import next_serial
+from pullback.tensor.levels import active_levels, next_serial
 from pullback.tensor.tensor import TRACKED, Tensor, birthplace, version_of
+from pullback.utils import pytree
 
 __all__ = [
     "Level",
@@ -109,6 +110,7 @@ class TransformLevel(Level):
         "_before",
         "_birthplace",
         "_outer",
+        "arguments",
         "forward",
         "has_tangents",
         "inputs",
@@ -127,6 +129,7 @@ class TransformLevel(Level):
         self.has_tangents: bool = self.forward or (outer is not None and outer.has_tangents)
         self.recorded = outer is not None and outer.recorded
         self.inputs: list[list[int]] = []
+        self.arguments: Any = ()  # which are not differentiated by, and may be written to
         self.start = get_following()()
         self._before = before = get_state()
         self._birthplace = birthplace.get()
@@ -251,8 +254,22 @@ def check_capture(tensor: Tensor) -> None:
     edge = tensor._edge if view is None else view.base._edge
     node = node_of(edge)
     if node is None or node._seq < level.start:
+        if _is_argument(tensor, level):
+            return
         raise InplaceError(
             "During a grad (vjp, jvp, grad, etc) transform, an in-place operation would mutate a "
             "captured Tensor, one that was made outside of the function. Make it an argument of "
             "the function and write to a clone(), or make it inside."
         )
+
+
+def _is_argument(tensor: Tensor, level: TransformLevel) -> bool:
+    """Whether memory belongs to an argument that the outermost transform does not differentiate by.
+
+    Its owner sees the write. The history of what was written ends with the transform.
+    """
+    if level._outer is not None or active_levels():
+        return False
+    counter = version_of(tensor)
+    leaves = pytree.leaves(level.arguments)
+    return any(type(leaf) is Tensor and version_of(leaf) is counter for leaf in leaves)

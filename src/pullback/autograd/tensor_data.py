@@ -106,20 +106,20 @@ def _set_data(self: Tensor, new: Tensor) -> None:
     leave_notes()
     version_of(self)  # as long as it has the memory that its node may have saved
     if new.shape != self.shape or new.dtype != self.dtype:
-        _tell_changed(self)
+        _tell_changed(self, new._array)
     if self._edge is not None:
         node, number = ends_of(self._edge)
         node.hook_lists().replaced[number] = new._array
     self._array = new._array
 
 
-def _tell_changed(tensor: Tensor) -> None:
+def _tell_changed(tensor: Tensor, array: Any) -> None:
     """Makes known that a tensor will no longer have the shape and dtype that its node has noted."""
     view = view_of(tensor)
     edge = tensor._edge if view is None else view.edge
     node, number = ends_of(edge)
     if node is None:
-        forget_form(tensor)
+        forget_form(tensor, array)
         return
     # An edge that is a node means that the tensor is as the node's result, which is over now.
     if view is not None:

@@ -60,14 +60,20 @@ class Pulled:
         kwargs: dict[str, Any],
         has_aux: bool,
         is_held: bool = False,
+        runs_once: bool = True,
     ):
-        """`is_held` says that the graph may be pulled back where more is recorded than here."""
+        """`is_held` says that the graph may be pulled back where more is recorded than here.
+
+        A function that `runs_once` may write to arguments that it is not differentiated by.
+        """
         outside = records_outside()
         aliases: list[Alias] = []
         self.arguments: list[pytree.Spec] = []
         try:
             with TransformLevel(forward=False) as level:
                 given = self._given(name, places, args, level, outside or is_held, aliases)
+                if runs_once:
+                    level.arguments = (args, kwargs)
                 returned, self.aux = with_aux(name, func(*given, **kwargs), has_aux)
                 inner, self.spec = result_leaves(name, returned)
                 self.pull = Pull(inner, aliases)
@@ -136,9 +142,11 @@ def pulled(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     has_aux: bool,
+    runs_once: bool = True,
 ) -> Pulled:
     """Runs a function so that it can be pulled back to the arguments `argnums`."""
-    return Pulled(name, func, positions(name, argnums, len(args)), args, kwargs, has_aux)
+    places = positions(name, argnums, len(args))
+    return Pulled(name, func, places, args, kwargs, has_aux, runs_once=runs_once)
 
 
 def _differentiated(
