@@ -1,8 +1,9 @@
 """Methods that change a tensor's own shape or memory: ``squeeze_``, ``transpose_``, ``resize_``.
 
-They are writes: they count as one, are recorded like one, and a leaf that requires grad refuses
-them outside of no_grad mode. The memory stays where it is, so other views of it keep their values; a view whose base has
-changed its shape can be read, but no longer follow the base's history (``view.py``).
+They are writes: they count as one, are recorded like one, and outside of no_grad mode a leaf that
+requires grad refuses them. The memory stays where it is, so other views of it keep their values; a
+view whose base has changed its shape can be read, but no longer follow the base's history
+(``view.py``).
 """
 
 from __future__ import annotations

@@ -334,3 +334,46 @@ def test_rule_10_10_integer_outputs_are_ignored(pb, fast_mode):
     x, options = pb.leaf(1.0, 2.0), {"fast_mode": fast_mode}
     assert pb.autograd.gradcheck(lambda x: (x * 2, x > 1, x.argmax()), x, **options)
     assert pb.autograd.gradcheck(lambda x: x >= 1, x, **options)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_forward_mode_is_checked_by_itself(lib, fast_mode):
+    seen = []
+
+    def f(x, y, z):
+        found = [lib.autograd.forward_ad.unpack_dual(t).tangent for t in (x, y, z)]
+        if any(t is not None for t in found):
+            assert not any(t.requires_grad for t in (x, y, z))
+            seen.append([None if t is None else t.tolist() for t in found])
+        return x * y + z.sum()
+
+    tensor, kind = lib.module.tensor, {"dtype": lib.module.float64}
+    x = tensor([1.0, 2.0], requires_grad=True, **kind)
+    y = tensor([3.0, 4.0], requires_grad=True, **kind)
+    checks = {"check_forward_ad": True, "check_backward_ad": False, "fast_mode": fast_mode}
+    inputs = (x, y, tensor([5.0], **kind))
+    assert lib.autograd.gradcheck(f, inputs, check_undefined_grad=False, **checks)
+    assert len(seen) == (2 if fast_mode else 4)
+    for of_x, of_y, of_z in seen:
+        assert [0.0, 0.0] in (of_x, of_y)  # zeros, where no tangent is asked for
+        assert None not in (of_x, of_y)
+        assert of_z is None
+    seen.clear()
+    assert lib.autograd.gradcheck(f, inputs, **checks)  # and none, where that counts as zero
+    assert [t for t in seen if None in t[:2]]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_gradgradcheck_with_forward_mode(lib):
+    def f(x, y):
+        return x * x * y
+
+    tensor, kind = lib.module.tensor, {"dtype": lib.module.float64}
+    x = tensor([1.0, 2.0], requires_grad=True, **kind)
+    y = tensor([3.0, 4.0], requires_grad=True, **kind)
+    assert lib.autograd.gradgradcheck(f, (x, y), check_fwd_over_rev=True)
+    assert lib.autograd.gradcheck(f, (x, y), check_forward_ad=True)
+    assert lib.autograd.gradcheck(
+        f, (x, y), check_forward_ad=True, check_batched_forward_grad=True, check_batched_grad=True
+    )

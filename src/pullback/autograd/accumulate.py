@@ -113,9 +113,9 @@ class OutdatedAccumulateGrad(AccumulateGrad):
         if grad is not None and grad.shape != shape:
             if [n for n in grad.shape if n != 1] != [n for n in shape if n != 1]:
                 raise AutogradError(
-                    f"AccumulateGrad: a gradient of shape {list(grad.shape)} arrives at a leaf that "
-                    f"has shape {list(shape)} now; it was used before its shape changed. Compute "
-                    f"the loss again."
+                    f"AccumulateGrad: a gradient of shape {list(grad.shape)} arrives at a leaf "
+                    f"that has shape {list(shape)} now; it was used before its shape changed. "
+                    f"Compute the loss again."
                 )
             grad = xp.reshape(grad, list(shape))
         return super().accumulate(xp, grad, is_owned)

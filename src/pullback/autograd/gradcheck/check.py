@@ -212,6 +212,9 @@ def _gradient_of(
     places = [n for n, x in enumerate(args) if isinstance(x, Tensor) and requires_grad(x)]
 
     def gradient(*values: Any) -> tuple[Tensor, ...]:
+        for place in places:  # forward mode is tested with inputs that do not require grad
+            if not requires_grad(values[place]):
+                values[place].requires_grad = True
         outputs = [y for y in problems.as_tuple(func(*values[:-seeds])) if requires_grad(y)]
         found = grad(
             outputs,

@@ -156,13 +156,20 @@ def check_forward(problem: Problem, options: Options) -> None:
                 check_agreement(where, analytical, expected, options.rtol, options.atol)
 
 
-def pushed(problem: Problem, tangents: dict[int, Array]) -> list[Array]:
-    """The tangent of every result, for tangents of some inputs."""
+def pushed(problem: Problem, tangents: dict[int, Array], *, fills: bool = True) -> list[Array]:
+    """The tangent of every result, for tangents of some inputs.
+
+    The others have tangents that are zero or, unless it `fills` these in, none. None of them
+    requires grad, so forward mode is tested by itself.
+    """
     with dual_level():
-        duals = {
-            place: make_dual(problem.input(place), wrap(tangent.copy()))
-            for place, tangent in tangents.items()
-        }
+        duals = problem.detached()
+        for place, primal in duals.items():
+            tangent = tangents.get(place)
+            if tangent is None and fills:
+                tangent = np.zeros(primal.shape, primal.dtype)
+            if tangent is not None:
+                duals[place] = make_dual(primal, wrap(tangent.copy()))
         results = problem.call(duals)
         found = [unpack_dual(result).tangent for result in results]
     return [

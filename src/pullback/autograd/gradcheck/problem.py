@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.autograd.tensor_data import detach
 from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradError, AutogradTypeError, AutogradUsageError, AutogradValueError
 from pullback.tensor.memory import check_writable
@@ -92,6 +93,10 @@ class Problem:
     def inputs(self) -> list[Tensor]:
         """The arguments that require grad."""
         return [self.args[place] for place in self.places]
+
+    def detached(self) -> dict[int, Tensor]:
+        """The arguments that require grad by position, as tensors that do not."""
+        return {place: detach(self.input(place)) for place in self.places}
 
     def call(self, replaced: dict[int, Tensor] | None = None) -> tuple[Tensor, ...]:
         """The results of the function as a tuple, with some arguments replaced."""
