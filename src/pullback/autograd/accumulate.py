@@ -27,6 +27,7 @@ from pullback.tensor.tensor import Tensor, meta_of
 
 __all__ = [
     "AccumulateGrad",
+    "OutdatedAccumulateGrad",
     "ended",
     "forget_form",
     "judge",

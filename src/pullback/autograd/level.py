@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pullback.autograd.node import get_following, node_of
 from pullback.autograd.view import view_of
@@ -32,9 +32,14 @@ from pullback.dispatch.modes import (
     state_of,
 )
 from pullback.errors import AutogradError, InplaceError
+from pullback.lazy import lazy_module
 from pullback.tensor.levels import active_levels, next_serial
 from pullback.tensor.tensor import TRACKED, Tensor, birthplace, version_of
-from pullback.utils import pytree
+
+if TYPE_CHECKING:
+    from pullback.utils import pytree
+else:
+    pytree = lazy_module("pullback.utils.pytree")
 
 __all__ = [
     "Level",
