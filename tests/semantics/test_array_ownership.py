@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.errors import SavedVersionError
 
 # NumPy 2.5 deprecates setting these attributes; earlier versions do it without a warning.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -261,3 +262,77 @@ def test_copies_and_pickles_keep_shapes():
     for other in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
         other.detach().numpy().shape = (2, 2)
         assert other.shape == x.shape == (4,)
+
+
+CONSTANTS = {
+    "product": lambda x, w: x * w,
+    "reflected product": lambda x, w: w * x,
+    "numpy.multiply": lambda x, w: np.multiply(x, w),
+    "numpy.multiply, reflected": lambda x, w: np.multiply(w, x),
+    "dot": lambda x, w: np.dot(x, w),
+    "einsum": lambda x, w: np.einsum("i,i->i", x, w),
+    "matmul": lambda x, w: w.reshape(1, -1) @ x,
+}
+WRITES = {
+    "in place": lambda w: w.__imul__(3.0),
+    "whole slice": lambda w: w.__setitem__(slice(None), 0.0),
+    "out=": lambda w: np.add(w, 1.0, out=w),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("use", CONSTANTS.values(), ids=CONSTANTS)
+def test_small_constant_keeps_the_values_that_it_had(use, write):
+    def f(x):
+        w = np.array(VALUES)
+        y = use(x, w)
+        write(w)
+        return (y * y).sum()
+
+    x = pb.tensor(VALUES, requires_grad=True)
+    y = use(x, np.array(VALUES))
+    (expected,) = pb.autograd.grad((y * y).sum(), x)
+    assert pb.grad(f)(x.detach()).tolist() == expected.tolist()
+    assert pb.func.jacfwd(f)(x.detach()).tolist() == expected.tolist()
+    assert pb.hessian(f)(np.array(VALUES)).shape == (4, 4)
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("use", CONSTANTS.values(), ids=CONSTANTS)
+def test_write_to_a_large_constant_is_noticed(use, write):
+    x = pb.ones(500).requires_grad_()
+    w = np.linspace(1.0, 2.0, 500)
+    y = use(x, w).sum()
+    y.backward(retain_graph=True)
+    write(w)
+    with pytest.raises(SavedVersionError, match="NumPy array that the program wrote to"):
+        y.backward()
+
+
+def test_large_constant_is_shared_and_may_change_when_it_is_not_needed():
+    x = pb.ones(500).requires_grad_()
+    w = np.ones(500)
+    y = (x + w).sum()  # a sum saves nothing
+    w *= 2.0
+    y.backward()
+    assert x.grad.tolist() == [1.0] * 500
+
+
+def test_coefficients_that_decay_in_place_in_a_loop():
+    def f(x, coefficients):
+        y = 0.0
+        for _ in range(3):
+            y = y + x * coefficients
+            coefficients *= 0.5
+        return (y * np.array([1.0, 2.0])).sum()
+
+    gradient = pb.grad(lambda x: f(x, np.array([1.0, 2.0])))(np.ones(2))
+    assert gradient.tolist() == [1.75, 7.0]
+    second = pb.hessian(lambda x: f(x, np.array([1.0, 2.0])) ** 2)(np.ones(2))
+    np.testing.assert_allclose(second, 2 * np.outer(gradient, gradient))
+
+
+def test_constant_keeps_its_memory_order():
+    w = np.asfortranarray(np.ones((3, 4)))
+    x = pb.asarray(np.asfortranarray(np.ones((3, 4)))).requires_grad_()
+    assert (x * w).detach().numpy().flags.f_contiguous

@@ -34,6 +34,7 @@ from pullback.tensor.meta import Meta, View
 from pullback.tensor.tensor import (
     COUNTING,
     CPU_FLAGS,
+    ContentVersion,
     Tensor,
     meta_of,
     version_of,
@@ -266,6 +267,13 @@ def _version_error(node: Node, value: Any, expected: int) -> SavedVersionError:
     held = (value, value._array if isinstance(value, Tensor) else value)
     names = [n for n in node._saves_tensors if any(getattr(node, n, None) is h for h in held)]
     name = names[0] if names else "in a list"
+    if isinstance(value, Tensor) and type(value._counter) is ContentVersion:
+        return SavedVersionError(
+            f"{node.name()}: one of the variables needed for gradient computation has been "
+            f"modified by an inplace operation: {name!r} of shape {list(value.shape)} is a NumPy "
+            "array that the program wrote to after the operation. Compute with a copy "
+            "(array.copy()), or write to a new array."
+        )
     if isinstance(value, SavedOutput):
         shape, now = value.array.shape, value.counter[0]
         origin = f"output {value.number} of {node.name()}"

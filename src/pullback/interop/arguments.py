@@ -16,7 +16,7 @@ from pullback.autograd.modes import is_grad_enabled
 from pullback.autograd.tangents import tangents_of
 from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradError, DerivativeMissingError
-from pullback.tensor.tensor import Tensor, fresh, is_discrete_array
+from pullback.tensor.tensor import Tensor, constant_tensor, fresh
 
 __all__ = [
     "NUMERIC",
@@ -94,7 +94,7 @@ def as_tensor(value: Any) -> Tensor:
     """An argument as a tensor around an array; tensors in a list are stacked."""
     if isinstance(value, Tensor):
         return value
-    return creation.asarray(value, copy=is_discrete_array(value) or None)
+    return constant_tensor(value) if type(value) is np.ndarray else creation.asarray(value)
 
 
 def given(value: Any) -> bool:

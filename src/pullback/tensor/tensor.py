@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import numbers
 from contextvars import ContextVar
+from functools import lru_cache
+from math import isqrt
 from threading import RLock
 from typing import Any
 from weakref import ref
@@ -33,16 +35,17 @@ __all__ = [
     "CPU_FLAGS",
     "NO_COUNTER",
     "TRACKED",
+    "ContentVersion",
     "Tensor",
     "adopt",
     "as_inference",
     "as_operand",
     "birthplace",
     "born_here",
+    "constant_tensor",
     "fresh",
     "has_values",
     "holds_number",
-    "is_discrete_array",
     "meta_of",
     "note_tensor",
     "numeric",
@@ -76,6 +79,34 @@ class _NoCounter(list[Any]):
 
 NO_COUNTER: list[Any] = _NoCounter()
 
+
+class ContentVersion(list[Any]):
+    """In the place of a plain array's version: a fingerprint of some of its elements.
+
+    A program may write to an array between an operation and its backward pass, and no tensor counts
+    that. The version check of saved values raises where the sampled elements have changed; a write
+    that changes none of them is not noticed.
+    """
+
+    __slots__ = ("_sample",)
+
+    def __init__(self, array: np.ndarray[Any, Any]):
+        self.append(0)
+        self._sample = array[_sampling_index(array.shape)]
+
+    def __getitem__(self, place: Any) -> Any:
+        return hash(self._sample.tobytes())
+
+
+@lru_cache(maxsize=1024)
+def _sampling_index(shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """Of the leading axes the first and the last place, of the last two evenly many."""
+    ends = [slice(None, None, max(1, n - 1)) for n in shape[:-2]]
+    most = _SAMPLES if len(shape) == 1 else isqrt(_SAMPLES)
+    steps = [slice(None, None, -(-n // most) or 1) for n in shape[-2:]]
+    return (*ends, *steps)
+
+
 # The number of the innermost transform that this thread is in.
 birthplace: ContextVar[int] = ContextVar("pullback_birthplace", default=0)
 
@@ -84,6 +115,10 @@ _ndarray = np.ndarray
 _asarray = np.asarray  # NumPy's module is slow to be asked for a name
 _PYTHON_NUMBERS = (bool, int, float, complex)
 _NUMERIC_KINDS = "biufc"  # booleans, integers, floating-point and complex numbers
+# Larger arrays are shared: copies of them in a long loop would take more memory than the graph,
+# which has some 220 bytes an operation.
+_SMALL_BYTES = 1024
+_SAMPLES = 36  # of a large array, along one axis or six by six along two
 
 COUNTING = RLock()  # two threads may ask for the first counter of one memory
 
@@ -284,14 +319,29 @@ def numeric(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     return array if copy or isinstance(value, list | tuple) else array.view()
 
 
-def is_discrete_array(value: Any) -> bool:
-    """Whether an argument is an array of integers or booleans: indices, counts, masks.
+def constant_tensor(value: np.ndarray[Any, Any]) -> Tensor:
+    """A plain array as an argument: a constant whose values may be needed again in backward.
 
-    Programs advance such arrays in place (``places += 1``) after a gather that saved them for
-    backward, and no version counter shows that. So they are copied where they enter as arguments;
-    floating-point arrays, which may be large data, are shared.
+    Indices, masks, counts and small arrays are copied, because programs write to them afterwards
+    (``places += 1``, ``weights *= 0.9``). A large array, which may be the data of a whole program,
+    is shared; the version check of saved values notices most writes to it.
+
+    >>> import numpy as np, pullback as pb
+    >>> weights, x = np.array([1.0, 2.0]), pb.tensor([3.0, 4.0], requires_grad=True)
+    >>> y = x * weights
+    >>> weights *= 100.0
+    >>> y.sum().backward()
+    >>> x.grad.tolist()
+    [1.0, 2.0]
     """
-    return isinstance(value, _ndarray) and value.dtype.kind in "biu"
+    if type(value) is not _ndarray or value.dtype.kind not in _NUMERIC_KINDS:
+        value = numeric(value)
+    if value.nbytes <= _SMALL_BYTES or value.dtype.kind in "biu":
+        return wrap(value.copy("K"))
+    array = value.view()
+    tensor = wrap(array)
+    tensor._counter = ContentVersion(array)
+    return tensor
 
 
 def as_operand(value: Any) -> Tensor:
@@ -306,12 +356,12 @@ def as_operand(value: Any) -> Tensor:
         tensor._flags = CPU_FLAGS
         tensor._edge = tensor._counter = tensor._meta = None
         return tensor
-    if type(value) is _ndarray and value.dtype.kind in "fc":
-        return wrap(value.view())  # what `numeric` returns, without a further call
+    if type(value) is _ndarray:
+        return constant_tensor(value)
     if isinstance(value, Tensor):
         return value
     if isinstance(value, _ndarray | np.generic | list | tuple | numbers.Number):
-        return wrap(numeric(value, copy=is_discrete_array(value) or None))
+        return wrap(numeric(value))
     kind = type(value)
     place = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
     way = "; convert it with pb.from_dlpack" if hasattr(value, "__dlpack__") else ""
