@@ -25,6 +25,7 @@ from tests.property.programs.engine_steps import (
     LEAF_HOOKS,
     NODE_HOOKS,
     OPERATORS,
+    PASSES,
     PREAMBLE,
     Block,
     Checkpointed,
@@ -255,7 +256,8 @@ class _Generator:
             (self.operation, 30), (self.write, 10), (self.hook, 10), (self.node_hook, 4),
             (self.leaf_hook, 2), (self.remove_hook, 3), (self.custom, 6), (self.dirty, 1),
             (self.checkpoint, 4), (self.block, 4), (self.backward, 7), (self.grad, 6),
-            (self.paths, 3), (self.threads, 1), (self.forget, 1), (self.update, 1),
+            (self.paths, 3), (self.special_pass, 6), (self.threads, 1), (self.forget, 1),
+            (self.update, 1),
         ]  # fmt: skip
         actions, chances = zip(*kinds, strict=True)
         self.choose.choices(actions, chances)[0]()
@@ -271,7 +273,8 @@ class _Generator:
         self.builder.add(self.operations)
 
     def write(self) -> None:
-        self.builder.add(operations.WRITES * 2 + operations.NO_GRAD_WRITES)
+        writes = operations.WRITES * 2 + operations.MORE_WRITES + operations.NO_GRAD_WRITES
+        self.builder.add(writes + operations.RESHAPING_WRITES)
 
     def made(self) -> list[str]:
         return [name for name in self.builder.names() if name[0] == "v"] or self.leaves
@@ -394,6 +397,11 @@ class _Generator:
         text = f'note("every path", *by_every_path(total({{0}}, 1), [{listed}]))'
         self.accept(Statement("every path", text, inputs))
 
+    def special_pass(self) -> None:
+        name = self.choose.choice(list(PASSES))
+        inputs = (self.choose.choice(self.made()[-4:]), self.choose.choice(self.made()))
+        self.accept(Statement(name, PASSES[name], inputs, self.number()))
+
     def threads(self) -> None:
         leaves = ", ".join(self.leaves)
         text = (
@@ -442,7 +450,7 @@ def generate(seed: str) -> EngineProgram:
     choose = random.Random(seed)
     first, second, largest = _shapes(choose)
     arrays = (
-        Array("a", first, choose.randrange(1000)),
+        Array("a", first, choose.randrange(1000), order=choose.choice("CCCF")),
         Array("b", second, choose.randrange(1000)),
         Array("c", first, choose.randrange(1000)),
     )

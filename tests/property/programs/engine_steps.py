@@ -37,6 +37,12 @@ _HELPERS = textwrap.dedent(
             return None if change is None else change(g)
         return hook
 
+    def reenter(g):
+        """Runs another backward pass inside of one."""
+        t = lib.tensor(np.array([1.0, 2.0]), requires_grad=True)
+        (t * t).sum().backward()
+        return g * t.grad.sum()
+
     def fail(g):
         raise ValueError("from the hook")
 
@@ -73,7 +79,7 @@ _HELPERS = textwrap.dedent(
         return [tensor for result in results for tensor in result or ()]
     '''
 )
-PREAMBLE = "import threading\n" + _HELPERS
+PREAMBLE = "import copy, threading\n" + _HELPERS
 FUNCTIONS = textwrap.dedent(
     """
     class Squared(lib.autograd.Function):
@@ -215,7 +221,7 @@ def needed(text: str) -> str:
         if not more:
             break
         used |= more
-    head = "import threading\n\n" if "in_threads" in used else ""
+    head = "import copy, threading\n\n"
     pieces = [piece for name, piece in known.items() if name in used]
     return head + "log, muted = [], []\n\n\n" + "\n\n\n".join(pieces) + "\n\n"
 
@@ -238,11 +244,13 @@ class Statement(Step):
     k: int = 0
     result: str | None = None
     shadow: str = "pass"
+    leaves: str = "a, b"
 
     def lines(self, dialect: str) -> list[str]:
         text = self.shadow if dialect == NUMPY else speak(self.text, dialect)
         if dialect == TORCH and "{0}.register_hook" in text:
             text = "{0}.grad_fn\n" + text  # torch 2.13 crashes on a view whose base was written to
+        text = text.replace("{leaves}", self.leaves)
         return text.format(*self.inputs, k=self.k, result=self.result).split("\n")
 
     @property
@@ -329,6 +337,7 @@ HOOKS = {
     "tensor hook": 'h{k} = {0}.register_hook(noting("hook {k}"))',
     "changing hook": 'h{k} = {0}.register_hook(noting("hook {k}", lambda g: g * 2.0))',
     "raising hook": 'h{k} = {0}.register_hook(noting("hook {k}", fail))',
+    "reentrant hook": 'h{k} = {0}.register_hook(noting("hook {k}", reenter))',
     "retain_grad": "{0}.retain_grad()",
     "multi-grad hook, all": (
         "h{k} = lib.autograd.graph.register_multi_grad_hook(({0}, {1}), "
@@ -358,12 +367,72 @@ LEAF_HOOKS = {
         'h{k} = {0}.register_post_accumulate_grad_hook(lambda p: note("accumulated {k}", p.grad))'
     ),
 }
+PASSES = {
+    "several roots": (
+        "gs = lib.autograd.grad([{0}, {1}], [{leaves}], "
+        "[weights(tuple({0}.shape), 1), weights(tuple({1}.shape), 2)], "
+        'retain_graph=True, allow_unused=True)\nnote("roots {k}", *gs)'
+    ),
+    "backward from several": (
+        "lib.autograd.backward([{0}, {1}], "
+        "[weights(tuple({0}.shape), 1), weights(tuple({1}.shape), 2)], retain_graph=True)"
+    ),
+    "batched": (
+        "gs = lib.autograd.grad({0}, [{leaves}], weights((2, *{0}.shape), 1), "
+        'is_grads_batched=True, retain_graph=True, allow_unused=True)\nnote("batch {k}", *gs)'
+    ),
+    "gradient edge": (
+        "edge = lib.autograd.graph.get_gradient_edge({0})\n"
+        "gs = lib.autograd.grad(total({1}, 3), [edge, {leaves}], retain_graph=True, "
+        'allow_unused=True)\nnote("edge {k}", *gs)'
+    ),
+    "second derivative": (
+        "gs = lib.autograd.grad(total({0}, 1), [{leaves}], create_graph=True, allow_unused=True)\n"
+        "gs = [g for g in gs if g is not None]\n"
+        "hs = lib.autograd.grad([total(g * g, 2) for g in gs], [{leaves}], retain_graph=True, "
+        'allow_unused=True)\nnote("second {k}", *hs)'
+    ),
+    "saved values written over": (
+        "with lib.autograd.graph.allow_mutation_on_saved_tensors():\n"
+        "    w1 = lib.sin({0}) * {0}\n    w2 = w1 * w1\n    w1.mul_(2.0)\n"
+        "    w3 = w2 * w1\n    w2.zero_()\n"
+        "    gs = lib.autograd.grad(total(w3, 1), [{leaves}], create_graph=True, "
+        'allow_unused=True)\n    note("over {k}", *gs)\n'
+        "    gs = [g for g in gs if g is not None]\n"
+        "    hs = lib.autograd.grad([total(g, 2) for g in gs], [{leaves}], allow_unused=True)\n"
+        '    note("over twice {k}", *hs)'
+    ),
+    "tangents": (
+        "fwd = lib.autograd.forward_ad\nwith fwd.dual_level():\n"
+        "    d = fwd.make_dual({0}.detach(), weights(tuple({0}.shape), 1))\n"
+        "    w1 = lib.sin(d) * d\n    w2 = w1.reshape(-1)\n    w1.mul_(2.0)\n"
+        '    note("tangent {k}", *fwd.unpack_dual(w1 * w1), *fwd.unpack_dual(w2))'
+    ),
+    "tangents of gradients": (
+        "fwd = lib.autograd.forward_ad\nwith fwd.dual_level():\n"
+        "    d = fwd.make_dual({0}.detach().requires_grad_(), weights(tuple({0}.shape), 1))\n"
+        "    w1 = d * 1.0\n    w1[...] = lib.cos(d) * w1\n"
+        "    (g,) = lib.autograd.grad(total(w1 * w1 * d, 2), d)\n"
+        '    note("tangent of gradient {k}", *fwd.unpack_dual(g))'
+    ),
+    "copied leaf": (
+        'w1 = copy.deepcopy(a)\ntotal(w1 * w1, 1).backward()\nnote("copied {k}", w1.grad, a.grad)'
+    ),
+    "written gradient": (
+        "if {0}.grad is not None:\n    {0}.grad.mul_(0.5)\n    {0}.grad.detach_()"
+    ),
+    "grad toggled": (
+        "c.requires_grad_()\n(c * c).sum().backward()\nnote('c {k}', c.grad)\n"
+        "c.grad = None\nc.requires_grad_(False)"
+    ),
+}
 CUSTOM = {
     "Squared": "Squared.apply({0})",
     "SavedResult": "SavedResult.apply({0})",
     "PartlyConstant": "PartlyConstant.apply({0})[0]",
     "PartlyConstant, constant": "PartlyConstant.apply({0})[1]",
     "Viewed": "Viewed.apply({0})",
+    "new leaf": "{0}.detach().clone().requires_grad_()",
     "Same": "Same.apply({0})",
     "Once": "Once.apply({0})",
     "Unmaterialized": "Unmaterialized.apply({0})[1]",
@@ -376,6 +445,7 @@ CUSTOM_SHADOWS = {
     "PartlyConstant": "{0} * 3.0",
     "PartlyConstant, constant": "np.sign({0})",
     "Viewed": "{0}.reshape(-1)",
+    "new leaf": "{0}.copy()",
     "Same": "{0}[...]",
     "Once": "{0} * {0} * {0}",
     "Unmaterialized": "{0} * 3.0",

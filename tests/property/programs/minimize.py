@@ -111,6 +111,8 @@ def _smaller_arrays(program: Any) -> Iterator[Any]:
                 )
     if any(array.shape for array in arrays):
         yield _reshaped(program, lambda shape: shape[1:])
+    if not all(array.order == "C" for array in arrays):
+        yield replace(program, arrays=tuple(replace(array, order="C") for array in arrays))
     if not all(array.is_plain for array in arrays):
         yield replace(program, arrays=tuple(replace(array, is_plain=True) for array in arrays))
 

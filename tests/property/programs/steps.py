@@ -26,6 +26,7 @@ class Array:
     shape: tuple[int, ...]
     seed: int
     dtype: str = "float64"
+    order: str = "C"  # of its memory: "C", "F", or "reversed" with a negative stride
     is_plain: bool = False  # values 0.1, 0.2, …: what the minimiser tries
     low: float = -1.0
     high: float = 1.0
@@ -36,6 +37,14 @@ class Array:
 
     def text(self) -> str:
         """An expression that makes the array."""
+        made = self._text()
+        if self.order == "F" and len(self.shape) > 1:
+            return f"np.asfortranarray({made})"
+        if self.order == "reversed" and self.shape:
+            return f"{made}[::-1]"
+        return made
+
+    def _text(self) -> str:
         size = int(np.prod(self.shape))
         if self.is_plain and size <= LITERAL_SIZE:
             return self._literal(((np.arange(size) % 7 + 1) / 10).reshape(self.shape))

@@ -25,7 +25,7 @@ from tests.property.programs.outcomes import (
     process_state,
     where_raised,
 )
-from tests.property.programs.steps import PULLBACK, TORCH, Array, Step, indented
+from tests.property.programs.steps import PULLBACK, TORCH, Array, Operation, Step, indented
 
 NESTED, TAPE = "nested", "tape"
 LARGEST_OUTPUT = 24  # elements; larger results of a layer are summed over their first axis
@@ -34,7 +34,7 @@ HIGHEST_ORDER = 4
 # Refusals that the documents promise: part of the message, and the page.
 DOCUMENTED = {
     "captured": "docs/vmap.md",
-    "requires_grad_() inside a function": "docs/transforms.md",
+    "transformed by pullback.func is not supported": "docs/transforms.md",
 }
 
 HELPERS = textwrap.dedent(
@@ -79,6 +79,69 @@ TAPE_HELPERS = textwrap.dedent(
         return lib.stack(rows).reshape(tuple(y.shape) + tuple(x.shape))
     '''
 )
+
+
+FUNCTION_HELPERS = textwrap.dedent(
+    '''
+    class Squared(lib.autograd.Function):
+        """A Function that every transform takes."""
+
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x):
+            return x * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2.0 * ctx.saved_tensors[0] * g
+
+        @staticmethod
+        def jvp(ctx, t):
+            return 2.0 * ctx.saved_tensors[0] * t
+
+    class Sum(lib.autograd.Function):
+        """A Function with a vmap rule of its own, and two arguments."""
+
+        @staticmethod
+        def forward(x, y):
+            return lib.sin(x) + y * y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            return g * lib.cos(x), 2.0 * g * y
+
+        @staticmethod
+        def jvp(ctx, s, t):
+            x, y = ctx.saved_tensors
+            return s * lib.cos(x) + 2.0 * t * y
+
+        @staticmethod
+        def vmap(info, in_dims, x, y):
+            size = info.batch_size
+            x, y = (t.expand(size, *t.shape) if dim is None else lib.moveaxis(t, dim, 0)
+                    for t, dim in zip((x, y), in_dims))
+            return Sum.apply(x, y), 0
+    '''
+)
+FUNCTIONS = [
+    Operation("Squared", "Squared.apply({0})", numpy="{0} * {0}"),
+    Operation("Sum", "Sum.apply({0}, {1})", numpy="np.sin({0}) + {1} * {1}", inputs=2,
+              only="{0}.shape == {1}.shape"),
+    Operation("checkpoint", "lib.utils.checkpoint.checkpoint(lambda z: lib.sin(z) * z, {0}, "
+              "use_reentrant=False)", numpy="np.sin({0}) * {0}"),
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -162,6 +225,36 @@ TRANSFORMS = [
               f"    y = {{f}}(fwd.make_dual(x, {_V}))\n    y, t = fwd.unpack_dual(y)\n"
               "return lib.zeros_like(y) if t is None else t",
               f"return jvp_by_tape({{f}}, x, {_V})[1]", shape="y"),
+    Transform("grad around x", "return lib.func.grad(lambda z: total({f}(z * x), {seed}))(x)",
+              "return vjp_by_tape(lambda z: {f}(z * x), x, {seed})"),
+    Transform("jvp around x", f"return lib.func.jvp(lambda z: {{f}}(z * x), (x,), ({_V},))[1]",
+              f"return jvp_by_tape(lambda z: {{f}}(z * x), x, {_V})[1]", shape="y"),
+    Transform("jacfwd around x", "return lib.func.jacfwd(lambda z: {f}(z + x * 0.5))(x)",
+              "return jacobian_by_tape(lambda z: {f}(z + x * 0.5), x)", shape="yx"),
+    Transform("functional.jacobian",
+              "return lib.autograd.functional.jacobian({f}, x, create_graph=True)",
+              "return jacobian_by_tape({f}, x)", shape="yx"),
+    Transform("functional.hvp",
+              f"return lib.autograd.functional.hvp({_SCALAR}, x, {_V}, create_graph=True)[1]",
+              f"return jvp_by_tape(lambda z: {_GRAD_TAPE.replace('x,', 'z,')}, x, {_V})[1]",
+              order=2),
+    Transform("functional.vjp",
+              "y = {f}(x)\nreturn lib.autograd.functional.vjp({f}, x, "
+              "weights(tuple(y.shape), {seed}), create_graph=True)[1]",
+              f"return {_GRAD_TAPE}"),
+    Transform("functional.jvp",
+              f"return lib.autograd.functional.jvp({{f}}, x, {_V}, create_graph=True)[1]",
+              f"return jvp_by_tape({{f}}, x, {_V})[1]", shape="y"),
+    Transform("elementwise_grad", "return lib.elementwise_grad({f})(x)",
+              "z = alias(x)\nreturn pull_back({f}(z).sum(), z)",
+              "return lib.func.grad(lambda z: {f}(z).sum())(x)"),
+    Transform("vmap with two results",
+              f"p, q = lib.func.vmap(lambda z: ({{f}}(z), {{f}}(z) * 2.0), out_dims=(0, -1))("
+              f"lib.stack({_SAMPLES}))\nreturn p + lib.moveaxis(q, -1, 0)",
+              f"return lib.stack([{{f}}(z) * 3.0 for z in {_SAMPLES}])", order=0, shape="ny"),
+    Transform("vmap in chunks",
+              f"return lib.func.vmap({{f}}, chunk_size=2)(lib.stack({_SAMPLES}))",
+              f"return lib.stack([{{f}}(z) for z in {_SAMPLES}])", order=0, shape="ny"),
     Transform("vmap", f"return lib.func.vmap({{f}})(lib.stack({_SAMPLES}))",
               f"return lib.stack([{{f}}(z) for z in {_SAMPLES}])", order=0, shape="ny"),
     Transform("vmap to the end",
@@ -223,6 +316,8 @@ class TransformProgram:
     def source(self, style: str, dialect: str) -> str:
         """The program for a library, by its transforms or by the tape; binds `results`."""
         helpers = HELPERS + (TAPE_HELPERS if style == TAPE else "")
+        if any(step.label in ("Squared", "Sum") for step in self.steps):
+            helpers += FUNCTION_HELPERS
         lines = [f"import numpy as np\nimport {_IMPORTS[dialect]}\n"]
         lines += helpers.replace("lib.", f"{dialect}.").strip().split("\n")
         lines.append("")
@@ -254,7 +349,7 @@ class TransformProgram:
         return tuple(labels), tuple(layer.transform.name for layer in self.layers)
 
 
-_IMPORTS = {PULLBACK: "pullback as pb", TORCH: "torch"}
+_IMPORTS = {PULLBACK: "pullback as pb", TORCH: "torch, torch.utils.checkpoint"}
 
 
 def generate(seed: str) -> TransformProgram:
@@ -263,7 +358,7 @@ def generate(seed: str) -> TransformProgram:
     shape = choose.choice([(), (1,), (2,), (3,), (3,), (2, 2), (2, 3), (3, 2)])
     other = choose.choice([shape, shape, (), (3,), (2, 3)])
     arrays = (
-        Array("x", shape, choose.randrange(1000)),
+        Array("x", shape, choose.randrange(1000), order=choose.choice("CCCF")),
         Array("w", other, choose.randrange(1000)),
     )
     builder = Builder(choose, arrays, LARGEST_OUTPUT)
@@ -281,11 +376,13 @@ def add_body(builder: Builder, length: int) -> None:
     builder.add(operations.SMOOTH)
     for _ in range(length):
         if with_writes and choose.random() < 0.45:
-            builder.add(operations.WRITES)
+            builder.add(operations.WRITES * 2 + operations.MORE_WRITES)
         elif choose.random() < 0.04:
             builder.add(operations.STOPPING)
+        elif choose.random() < 0.05:
+            builder.add(FUNCTIONS)
         else:
-            builder.add(operations.FUNCTIONAL)
+            builder.add(operations.FUNCTIONAL + operations.NUMPY_CALLS)
     if with_writes:
         builder.add(operations.SMOOTH)
 
