@@ -23,7 +23,7 @@ from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_shape as shape
 from pullback._generated import operators
 from pullback.autograd.item_write import write_item
-from pullback.dispatch.modes import get_state
+from pullback.dispatch.modes import SCALARS, get_state
 from pullback.kernels.naming import ERRORS, named_error
 from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
@@ -48,21 +48,34 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     # Loops over elements do nothing as often as this, so the call is dispatched here.
     basic = (key, ...) if type(key) is int else _basic(key)
     if basic is not None:
-        flags = self._flags
+        flags, state = self._flags, get_state()
         try:
-            kernel = _getitem_calls[get_state()][flags]
+            kernel = _getitem_calls[state][flags]
         except KeyError:
             kernel = operators.getitem.link_call(flags)
         try:
+            if state.modes & SCALARS:
+                return _element(kernel(self, basic), key)
             return kernel(self, basic)  # type: ignore[no-any-return]
         except ERRORS as error:
             raise named_error(error, "getitem", self) from None
     plan = _take_apart(self, key)
     if plan.arrays is None:
-        return indexing._getitem(self, plan.basic)
+        found = indexing._getitem(self, plan.basic)
+        return _element(found, key) if get_state().modes & SCALARS else found
     viewed = indexing._getitem(self, plan.basic) if plan.basic else self
     picked = indexing._index(viewed, plan.arrays)
     return picked if plan.gap is None else shape.squeeze(picked, picked.ndim - 1 - plan.gap)
+
+
+def _element(found: Tensor, key: Any) -> Tensor:
+    """A copy of a single element, which is a number in NumPy; anything else as it is.
+
+    What a key with an ellipsis picks is an array in NumPy too, and stays a view.
+    """
+    if found.ndim or key is ... or (type(key) is tuple and any(item is ... for item in key)):
+        return found
+    return found.clone()
 
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
@@ -114,7 +127,10 @@ def iterate(self: Tensor) -> Iterator[Tensor]:
     """The slices along the first axis, as views of one call."""
     if not self.ndim:
         raise TypeError("iteration over a tensor without axes: its shape is ()")
-    return iter(shape.unbind(self))
+    parts = shape.unbind(self)
+    if self.ndim == 1 and get_state().modes & SCALARS:
+        return iter([part.clone() for part in parts])
+    return iter(parts)
 
 
 class _Plan:

@@ -15,9 +15,10 @@ import numpy as np
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import operators
-from pullback.dispatch.modes import get_state
+from pullback.dispatch.modes import SCALARS, get_state
 from pullback.kernels.naming import ERRORS, named_error
 from pullback.tensor.constants import operand_beside
+from pullback.tensor.meta import View
 from pullback.tensor.tensor import Tensor, as_operand
 
 __all__: list[str] = []
@@ -99,6 +100,35 @@ def _reflected(operator: Any, public: str, name: str) -> Callable[[Any, Any], An
     return _named(method, name)
 
 
+def _inplace(
+    public: str, binary: Callable[[Any, Any], Any], name: str
+) -> Callable[[Any, Any], Any]:
+    """The operator that writes to its left side; a NumPy scalar there is replaced, not written to.
+
+    Outside of `numpy_mode` every left side is written to.
+    """
+    operator = getattr(operators, public)
+    calls, link = operator.calls, operator.link_call
+
+    def method(self: Any, other: Any) -> Any:
+        state = get_state()
+        if state.modes & SCALARS and not self.ndim and type(self._meta) is not View:
+            return binary(self, other)
+        try:
+            if type(other) is not Tensor:
+                other = as_operand(other)
+            flags = self._flags | other._flags
+            try:
+                kernel = calls[state][flags]
+            except KeyError:
+                kernel = link(flags)
+            return kernel(self, other)
+        except ERRORS as error:
+            raise named_error(error, public, self, other) from None
+
+    return _named(method, name)
+
+
 def _named(method: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
     """A special method under its name, with code of its own.
 
@@ -131,7 +161,8 @@ def _methods() -> dict[str, Any]:
         methods[f"__{name}__"] = _binary(operator, public, f"__{name}__", f"__r{name}__")
         methods[f"__r{name}__"] = _reflected(operator, public, f"__r{name}__")
         if inplace is not None:
-            methods[f"__i{name}__"] = getattr(pointwise, inplace)
+            binary = methods[f"__{name}__"]
+            methods[f"__i{name}__"] = _inplace(inplace, binary, f"__i{name}__")
     for name, (public, reflection) in _COMPARISONS.items():
         operator = getattr(operators, name)
         methods[f"__{name}__"] = _binary(operator, public, f"__{name}__", f"__{reflection}__")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import pullback as pb
 from pullback.interop import table
 
 from .compare import check_call
@@ -25,3 +26,15 @@ def test_every_differentiable_function_is_called() -> None:
 def _find(name: str) -> object:
     space, _, short = name.rpartition(".")
     return getattr(getattr(np, space) if space else np, short, None)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("name", ["mean", "var", "std", "nanmean", "nanvar", "nanstd"])
+def test_moments_of_picked_elements_keep_the_precision(name: str, dtype: type) -> None:
+    array = np.array([[1.0, np.nan, 3.0], [4.0, 5.0, 6.5]], dtype=dtype)
+    mask = np.array([[True, False, True], [True, True, False]])
+    function = getattr(np, name)
+    for options in ({"where": mask}, {"where": mask, "axis": 1}):
+        got, want = function(pb.tensor(array), **options), function(array, **options)
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)

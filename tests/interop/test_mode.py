@@ -223,3 +223,67 @@ def test_values_that_are_written_over_are_kept() -> None:
     y[0] = 1.0  # after the mode
     with pytest.raises(SavedVersionError, match="after the block"):
         z.backward()
+
+
+def _swap(x: Any) -> Any:
+    x = np.copy(x)
+    x[0], x[1] = x[1], x[0]
+    return x
+
+
+def _read_and_write(x: Any) -> Any:
+    x = np.copy(x)
+    first, index = x[0], np.int64(1)
+    second = x[index]
+    x *= 3.0
+    return first * x[0] + second
+
+
+def _unpack(x: Any) -> Any:
+    x = np.copy(x)
+    a, b, c = x
+    x[0] = b
+    x[1] = c
+    x[2] = a
+    return x * a
+
+
+def _remember_total(x: Any) -> Any:
+    total = np.sum(x)
+    before = total
+    total += x[0] * x[1]
+    total *= 2.0
+    return total - before
+
+
+def _grow(x: Any) -> Any:
+    total = x[0] * 1.0
+    total += x  # a number in NumPy, and now an array
+    return total
+
+
+def _write_to_part(x: Any) -> Any:
+    x = np.copy(x)
+    part = x[0, ...]
+    part *= 2.0
+    return x
+
+
+@pytest.mark.parametrize(
+    "function", [_swap, _read_and_write, _unpack, _remember_total, _grow, _write_to_part]
+)
+def test_elements_are_numbers_as_in_numpy(function: Any) -> None:
+    """In the mode an element that was read is no view, and ``+=`` gives a number a new value."""
+    run = pb.differentiable(function)
+
+    def call(x: Any) -> Any:
+        return run(x) if isinstance(x, pb.Tensor) else function(x)
+
+    check_call(call, np.array([0.5, -0.7, 1.2]))
+
+
+def test_elements_are_views_outside_of_the_mode() -> None:
+    x = pb.tensor([1.0, 2.0])
+    first = x[0]
+    x[0] = 5.0
+    assert first.item() == 5.0

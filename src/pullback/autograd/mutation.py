@@ -12,7 +12,7 @@ from typing import Any, Self
 from weakref import ref
 
 from pullback.autograd.saved_hooks import saved_tensors_hooks
-from pullback.dispatch.modes import MUTATION, StateGuard
+from pullback.dispatch.modes import MUTATION, SCALARS, StateGuard
 from pullback.errors import AutogradError, AutogradUsageError, SavedVersionError
 from pullback.tensor.tensor import Tensor, version_of, wrap
 
@@ -120,6 +120,10 @@ class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a bloc
     >>> x.grad.tolist()
     [2.0, 4.0]
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._guard = StateGuard(begin=MUTATION | SCALARS)
 
     def _unpack(self, held: _Held) -> Tensor:
         if held.tensor._counter is held.counter and held.counter[0] != held.version:

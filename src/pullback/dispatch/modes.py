@@ -39,6 +39,7 @@ __all__ = [
     "MUTATION",
     "NOTES",
     "SAVED_HOOKS",
+    "SCALARS",
     "TRANSFORM",
     "AutoDispatchBelowADInplaceOrView",
     "AutoDispatchBelowAutograd",
@@ -66,6 +67,7 @@ MUTATION = 4  # writes are announced: allow_mutation_on_saved_tensors
 TRANSFORM = 8  # inside a function that pullback.func transforms
 MAPPING = 16  # inside a function that vmap maps
 NOTES = 32  # operations are noted, for second derivatives
+SCALARS = 64  # elements that are read are copies, as NumPy's scalars are: numpy_mode
 
 
 class State:

@@ -170,7 +170,7 @@ def mean(
         made = reduction.mean(as_tensor(a), axis, _kept(keepdims), dtype=dtype)
     else:
         total = sum(a, axis, dtype, keepdims=keepdims, where=where)
-        made = total / _count(a, where, axis, keepdims)
+        made = _divide(total, _count(a, where, axis, keepdims))
     return into(out, made, "numpy.mean")
 
 
@@ -205,11 +205,18 @@ def var(
     center = mean if given(mean) else _mean_of(tensor, axis, where)
     apart = pointwise.abs(_masked(tensor - center, where, 0))
     total = sum(apart * apart, axis, keepdims=keepdims)
-    return into(out, total / (_count(a, where, axis, keepdims) - free), "numpy.var")
+    return into(out, _divide(total, _count(a, where, axis, keepdims) - free), "numpy.var")
 
 
 def _mean_of(a: Any, axis: Any, where: Any) -> Any:
-    return sum(a, axis, keepdims=True, where=where) / _count(a, where, axis, True)
+    return _divide(sum(a, axis, keepdims=True, where=where), _count(a, where, axis, True))
+
+
+def _divide(total: Any, count: Any) -> Any:
+    """A sum divided by numbers of elements, in the precision of the sum."""
+    if total.dtype.kind in "fc":
+        count = pointwise._astype(as_tensor(count), np.finfo(total.dtype).dtype)
+    return total / count
 
 
 def std(

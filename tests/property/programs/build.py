@@ -35,6 +35,7 @@ class Builder:
         self.largest = largest  # elements of a result
         self.largest_value = LARGEST_VALUE
         self.keeps_scalars = keeps_scalars  # NumPy's scalars stay what they are
+        self.takes_scalars = True
         self._count = 0
 
     def fresh_name(self) -> str:
@@ -112,6 +113,7 @@ class Builder:
         value = self.shadow[name]
         return (
             isinstance(value, np.ndarray | np.generic)
+            and (self.takes_scalars or isinstance(value, np.ndarray))
             and value.dtype.kind in "fc"
             and 0 < value.size <= self.largest
             and bool(np.isfinite(value).all())

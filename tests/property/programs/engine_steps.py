@@ -405,7 +405,7 @@ PASSES = {
     "tangents": (
         "fwd = lib.autograd.forward_ad\nwith fwd.dual_level():\n"
         "    d = fwd.make_dual({0}.detach(), weights(tuple({0}.shape), 1))\n"
-        "    w1 = lib.sin(d) * d\n    w2 = w1.reshape(-1)\n    w1.mul_(2.0)\n"
+        "    w1 = lib.sin(d) * d\n    w2 = w1[...]\n    w1.mul_(2.0)\n"
         '    note("tangent {k}", *fwd.unpack_dual(w1 * w1), *fwd.unpack_dual(w2))'
     ),
     "tangents of gradients": (

@@ -344,6 +344,17 @@ WRITES = [
         only=f"{_TWO} and min({{0}}.shape) > 1",
     ),
 ]
+ELEMENT_WRITES = _writes(  # NumPy's scalars are copies
+    {
+        "swap elements": "{0}[0], {0}[1] = {0}[1], {0}[0]",
+        "read, then write": "e = {0}[0]\n{0}[0] = 0.5\n{0}[1] += e",
+        "unpack": "e, *_ = {0}\n{0}[0] = 2.0\n{0}[-1] = e",
+        "accumulate": "e = {0}[0]\nd = e\ne += {0}[1]\n{0}[0] = e * d",
+        "loop": "for i in range(1, len({0})):\n    {0}[i] += 0.5 * {0}[i - 1]",
+        "sum into element": "{0}[0] = np.sum({0})",
+    },
+    only="{0}.ndim == 1 and {0}.size > 1",
+)
 CREATING = [
     Operation("zeros", "np.zeros({0}.shape, dtype={0}.dtype)"),
     Operation("ones", "np.ones(3) * {0}.sum()"),
