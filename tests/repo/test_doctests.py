@@ -55,7 +55,9 @@ def test_readme_examples_hold(root):
         CUSTOM_OPS[name]._destroy()
 
 
-@pytest.mark.parametrize("name", ["transforms", "checking", "checkpointing", "guarantees", "migration"])
+@pytest.mark.parametrize(
+    "name", ["transforms", "checking", "checkpointing", "guarantees", "migration"]
+)
 def test_examples_of_the_pages_hold(root, name):
     page = root / f"docs/{name}.md"
     assert run_blocks(page.read_text(encoding="utf-8"), page.name) > 0
