@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -331,3 +333,33 @@ def test_values_that_have_grown_old_are_found(pb):
 
     pb.func.grad(f)(row(pb))
     assert not found[0].requires_grad
+
+
+def test_values_escape_in_one_thread_while_others_compute(pb):
+    stop, failed = Event(), []
+
+    def compute():
+        w = pb.leaf(ROW)
+        try:
+            while not stop.is_set():
+                (slope,) = pb.grad((w * w * w)[1:].sum(), w)
+                assert slope.tolist() == [0.0, 12.0, 27.0]
+                assert pb.func.grad(lambda x: (x * x).sum())(row(pb)).tolist() == [2.0, 4.0, 6.0]
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [Thread(target=compute) for _ in range(3)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            value, _ = escaped_from(pb, TRANSFORMS["grad"])
+            assert not value.requires_grad
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert failed == []

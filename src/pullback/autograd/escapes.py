@@ -91,11 +91,14 @@ def _settle(objects: list[Any]) -> None:
     found = [each for each in objects if type(each) is Tensor]
     objects.clear()
     for tensor in found:
-        view = view_of(tensor)
-        node = node_of(tensor._edge if view is None else view.edge)
-        if node is None:
+        try:
+            view = view_of(tensor)
+            node = node_of(tensor._edge if view is None else view.edge)
+            if node is None:
+                continue
+            if node not in verdicts:
+                judge(node, verdicts)
+        except AttributeError:  # another thread is making it, and has not set all slots yet
             continue
-        if node not in verdicts:
-            judge(node, verdicts)
         if not verdicts[node]:
             make_constant(tensor)
