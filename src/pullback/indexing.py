@@ -7,7 +7,8 @@ are given to `index` or `index_put_` as one tensor an axis::
     x[1:, None, i, ..., m]      getitem (1:, None, :, ..., :), then index [None, None, i, None, m]
 
 An integer beside an array counts as an array, as in NumPy, so ``x[0, :, i]`` has the picked axis in
-front. A tensor without axes that holds an integer is that integer.
+front. A tensor without axes that holds an integer is that integer. An ndarray without axes is an
+integer too, but what it picks is a copy.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     plan = _take_apart(self, key)
     if plan.arrays is None:
         found = indexing._getitem(self, plan.basic)
+        # As in NumPy, what is picked by an array is a copy, also by an array of one integer.
+        if any(type(i) is np.ndarray for i in (key if type(key) is tuple else (key,))):
+            return found.clone()
         return _element(found, key) if get_state().modes & SCALARS else found
     viewed = indexing._getitem(self, plan.basic) if plan.basic else self
     picked = indexing._index(viewed, plan.arrays)

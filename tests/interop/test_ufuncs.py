@@ -284,3 +284,21 @@ def test_emath_with_two_arguments() -> None:
 def test_the_clip_method_of_an_array_takes_tensors() -> None:
     check_call(lambda low, high: B.clip(low, high), A - 0.2, A + 0.1)
     check_call(lambda low: B.clip(low), A)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.maximum])
+@pytest.mark.parametrize("indices", [(), ..., None, True, (None, None)])
+def test_at_of_a_number(ufunc, indices):
+    array = np.array(2.0)
+    ufunc.at(array, indices, 3.0)
+
+    def write(x, value):
+        x = x * 1.0
+        ufunc.at(x, indices, value)
+        return x
+
+    x, value = pb.tensor(2.0), pb.tensor(3.0)
+    assert write(x, value).item() == array
+    forward = pb.func.jacfwd(write, argnums=(0, 1))(x, value)
+    reverse = pb.func.jacrev(write, argnums=(0, 1))(x, value)
+    assert [t.item() for t in forward] == [t.item() for t in reverse]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
+from pullback import func
 
 LENGTHS = (1, 2, 3, 4)
 
@@ -121,3 +122,35 @@ def test_second_derivatives_pass_through_indexing():
     assert g.tolist() == [4 + 2 * 4, 2 * 2, 4 * 27]
     (h,) = pb.autograd.grad(g[0], x)
     assert h.tolist() == [12 + 2 * 4, 4 * 2, 0]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [np.array(1), (np.array(-1), slice(None)), (slice(None), np.array(0)), (..., np.array(0))],
+)
+def test_what_an_array_of_one_integer_picks_is_a_copy(index):
+    array = np.arange(6.0).reshape(2, 3)
+    x = pb.tensor(array)
+    picked, theirs = x[index], array[index]
+    assert picked.tolist() == theirs.tolist()
+    picked[...] = -1.0
+    theirs[...] = -1.0
+    assert x.tolist() == array.tolist()
+    assert (
+        func.jacfwd(lambda x: x[index] ** 2)(x).tolist()
+        == func.jacrev(lambda x: x[index] ** 2)(x).tolist()
+    )
+
+
+@pytest.mark.parametrize("index", [1, np.int64(1), pb.tensor(1), slice(1, 2)])
+def test_what_an_integer_picks_is_a_view(index):
+    x = pb.zeros(3)
+    x[index][...] = 5.0
+    assert x.tolist() == [0.0, 5.0, 0.0]
+
+
+def test_writes_at_an_array_of_one_integer():
+    x = pb.zeros(3)
+    x[np.array(1)] += 2.0
+    x[np.array(-1)] = 3.0
+    assert x.tolist() == [0.0, 2.0, 3.0]

@@ -220,23 +220,25 @@ def _at(ufunc: np.ufunc, array: Any, indices: Any, values: Any = None) -> None:
         ufunc.at(array, plain(indices), *([] if values is None else [plain(values)]))
         return
     function = UFUNCS[ufunc]
-    places = np.arange(array.size).reshape(array.shape)[plain(indices)]
+    places = np.asarray(np.arange(array.size).reshape(array.shape)[plain(indices)])
     flat = places.reshape(-1)
     operands = []
     if values is not None:
         spread = shape.broadcast_to(as_tensor(values), places.shape)
         operands.append(shape.reshape(spread, -1))
+    if not array.ndim:
+        array = shape.reshape(array, 1)  # a view, whose element can be named more than once
     if ufunc in (np.add, np.subtract):
         change = operands[0] if ufunc is np.add else pointwise.negative(operands[0])
-        where = [as_tensor(i) for i in np.unravel_index(flat, array.shape)]
-        indexing.index_put_(array, where, pointwise._astype(change, array.dtype), accumulate=True)
+        numbers = [as_tensor(i) for i in np.unravel_index(flat, array.shape)]
+        indexing.index_put_(array, numbers, pointwise._astype(change, array.dtype), accumulate=True)
         return
     ranks = _ranks(flat)
     for rank in range(int(ranks.max(initial=-1)) + 1):
         turn = np.flatnonzero(ranks == rank)
-        places = np.unravel_index(flat[turn], array.shape)
-        new = function(getitem(array, places), *(indexing.take(v, turn) for v in operands))
-        setitem(array, places, pointwise._astype(new, array.dtype))
+        where = np.unravel_index(flat[turn], array.shape)
+        new = function(getitem(array, where), *(indexing.take(v, turn) for v in operands))
+        setitem(array, where, pointwise._astype(new, array.dtype))
 
 
 def _ranks(flat: Any) -> Any:
