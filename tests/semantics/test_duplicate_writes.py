@@ -288,3 +288,18 @@ def test_assignment_on_meta_device_has_a_gradient_of_the_values_shape():
     written = pb.zeros(3, device="meta").index_put([pb.zeros(2, dtype=int, device="meta")], values)
     (found,) = pb.autograd.grad(written.sum(), values)
     assert found.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("index_put", lambda x, v: (x, [pb.tensor([0, 0])], v)),
+        ("scatter", lambda x, v: (x, 0, pb.tensor([0, 0]), v)),
+        ("put_along_axis", lambda x, v: (x, pb.tensor([0, -3]), v, 0)),
+    ],
+)
+def test_opcheck_of_duplicate_writes(name, args):
+    x = pb.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    for values in ([5.0, 6.0], 5.0):
+        call = args(x, pb.tensor(values, requires_grad=True))
+        pb.library.opcheck(getattr(pb.ops.pullback, name), call)

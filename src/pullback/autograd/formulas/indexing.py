@@ -9,7 +9,6 @@ import numpy as np
 
 from pullback.autograd.formulas.creation import zeros_for
 from pullback.kernels.indexing import last_writes, picked_sums, put_grid, reach, scatter_grid
-from pullback.tensor.batched import BatchedArray
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = [
@@ -88,20 +87,18 @@ def _of_last(
 ) -> Any:
     """Picked gradients, with zeros for the values that others overwrote.
 
-    `find_last` takes the indices as arrays. Where they differ between the samples of `vmap`, all
-    values are numbered instead, and `write_and_read` returns the numbers that remain.
+    `find_last` takes the indices as arrays. Where they differ between the samples of `vmap`, or are
+    not known yet, all values are numbered, and `write_and_read` returns the numbers that remain.
     """
     arrays = [i._array if isinstance(i, Tensor) else i for i in indices]
-    if any(isinstance(i, BatchedArray) for i in arrays):
-        numbers = wrap(np.arange(picked.size).reshape(picked.shape))
-        remain = write_and_read(numbers) == numbers
-    elif all(i is None or isinstance(i, np.ndarray) for i in arrays):
+    if all(i is None or isinstance(i, np.ndarray) for i in arrays):
         remain = find_last(arrays)
         if remain is None:
             return picked
         remain = wrap(remain) if isinstance(picked, Tensor) else remain
-    else:  # a meta tensor has no values
-        return picked
+    else:
+        numbers = wrap(np.arange(picked.size).reshape(picked.shape))
+        remain = write_and_read(numbers) == numbers
     return xp.where(remain, picked, xp.zeros([], picked.dtype))
 
 
