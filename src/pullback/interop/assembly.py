@@ -17,6 +17,7 @@ from pullback._generated import functions_sorting as sorting
 from pullback.composites import einsum as einsums
 from pullback.interop.adapt import cast, into
 from pullback.interop.arguments import as_tensor, plain, raw, wrapped
+from pullback.interop.views import einsum_view
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["apply_along_axis", "apply_over_axes", "atleast_1d", "atleast_2d", "atleast_3d"]
@@ -104,7 +105,8 @@ def block(arrays: Any) -> Tensor:
             return shape.reshape(leaf, (1,) * (ndim - leaf.ndim) + leaf.shape)
         return shape.concatenate([join(item, level - 1) for item in part], -level)
 
-    return join(arrays, depth)
+    made = join(arrays, depth)
+    return made if depth else pointwise.clone(made)
 
 
 def _depth(arrays: Any) -> int:
@@ -174,6 +176,10 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
 
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
     """``numpy.einsum``."""
+    if len(operands) == 2 and isinstance(operands[0], str) and out is None:
+        view = einsum_view(operands[0], operands[1])
+        if view is not None and kwargs.get("dtype") is None:
+            return view
     made = einsums.einsum(*operands, optimize=optimize)
     if kwargs.get("dtype") is not None:
         made = cast(made, kwargs["dtype"], kwargs.get("casting", "safe"), "numpy.einsum")

@@ -48,7 +48,7 @@ class Flat:
         return iter(shape.unbind(shape.reshape(self._tensor, -1)))
 
     def __getitem__(self, key: Any) -> Any:
-        return shape.reshape(self._tensor, -1)[key]
+        return shape.reshape(self._tensor, -1)[key].clone()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         tensor = self._tensor

@@ -30,6 +30,7 @@ from pullback.interop import (
     reductions,
     spectra,
     statistics,
+    views,
 )
 from pullback.interop.adapt import adapted
 from pullback.interop.arguments import words
@@ -46,6 +47,7 @@ _WITH_NUMPYS_SIGNATURE = (
     creating,
     polynomials,
     statistics,
+    views,
 )
 # NumPy's name → ours, where they differ.
 _OTHER_NAMES = {
