@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from pullback import creation
+from pullback._generated import functions_shape as functions
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"]
+__all__ = [
+    "new_empty",
+    "new_empty_strided",
+    "new_full",
+    "new_ones",
+    "new_tensor",
+    "new_zeros",
+]
 
 
 def _lengths(shape: tuple[Any, ...]) -> tuple[int, ...]:
@@ -57,6 +66,33 @@ def new_empty(
     return creation.empty(_lengths(shape), kind, device=place, requires_grad=requires_grad)
 
 
+def new_empty_strided(
+    self: Tensor,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Uninitialised memory of a shape, whose axes have these strides, counted in elements."""
+    if len(shape) != len(strides):
+        raise ValueError(
+            f"new_empty_strided: {len(shape)} lengths but {len(strides)} strides are given"
+        )
+    if any(n < 0 for n in (*shape, *strides)):
+        raise ValueError(
+            f"new_empty_strided: lengths and strides must not be negative, but the shape is "
+            f"{tuple(shape)} and the strides are {tuple(strides)}"
+        )
+    reach = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    size = 0 if 0 in shape else 1 + reach
+    memory = new_empty(self, size, dtype=dtype, device=device)
+    made = functions.as_strided(memory, list(shape), list(strides)).detach()
+    made.requires_grad = requires_grad
+    return made
+
+
 def new_full(
     self: Tensor,
     shape: creation.Shape,
@@ -86,5 +122,5 @@ def new_tensor(
     return creation.tensor(data, dtype=kind, device=place, requires_grad=requires_grad)
 
 
-for _method in (new_empty, new_full, new_ones, new_tensor, new_zeros):
+for _method in (new_empty, new_empty_strided, new_full, new_ones, new_tensor, new_zeros):
     setattr(Tensor, _method.__name__, _method)

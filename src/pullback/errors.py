@@ -13,6 +13,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   ├── InferenceError                                        an inference tensor misused
     │   ├── AutogradTypeError       TypeError                     an argument of the wrong type
     │   ├── AutogradValueError      ValueError                    an argument with no such meaning
+    │   │   └── AutogradIndexError  IndexError                    an axis that is out of range
     │   ├── AutogradUsageError      AssertionError                a call in the wrong place
     │   ├── NotFiniteError          FloatingPointError            inf or NaN, where it is looked for
     │   ├── GradcheckError                                        a derivative found to be wrong
@@ -22,6 +23,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     ├── CodegenError                RuntimeError                  a table or formula refused
     ├── OpCheckError                AssertionError                an operator that opcheck refuses
     ├── UnsupportedDtypeError       TypeError                     a dtype an operator is not for
+    ├── ViewError                   RuntimeError, ValueError      a view that does not exist
     ├── NoDataError                 NotImplementedError           values of a tensor without data
     │   └── DataDependentError                                    a shape that depends on values
     └── DispatchError               RuntimeError                  about operators and their tables
@@ -46,6 +48,7 @@ from __future__ import annotations
 __all__ = [
     "AmbiguousKernelError",
     "AutogradError",
+    "AutogradIndexError",
     "AutogradNotRegisteredError",
     "AutogradTypeError",
     "AutogradUsageError",
@@ -78,6 +81,7 @@ __all__ = [
     "SchemaError",
     "UnsupportedDtypeError",
     "UnsupportedSchemaError",
+    "ViewError",
 ]
 
 
@@ -141,6 +145,10 @@ class AutogradValueError(AutogradError, ValueError):
     """An argument has the right type, but no value that has a meaning here."""
 
 
+class AutogradIndexError(AutogradValueError, IndexError):
+    """An axis is out of range."""
+
+
 class AutogradUsageError(AutogradError, AssertionError):
     """A call where it makes no sense, and where PyTorch asserts."""
 
@@ -169,6 +177,13 @@ class UnsupportedDtypeError(PullbackError, TypeError, NotImplementedError):
     """An operator is not defined for the data type of an argument.
 
     Two built-in bases: NumPy raises ``TypeError`` here, and PyTorch ``NotImplementedError``.
+    """
+
+
+class ViewError(PullbackError, RuntimeError, ValueError):
+    """A tensor's memory cannot be seen in that shape.
+
+    Two built-in bases: NumPy raises ``ValueError`` here, and PyTorch ``RuntimeError``.
     """
 
 

@@ -6,6 +6,9 @@ generated functions.
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +17,24 @@ from numpy.typing import DTypeLike
 from pullback import array_functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as functions
-from pullback.errors import DerivativeMissingError
+from pullback.errors import DerivativeMissingError, ViewError
 from pullback.tensor.tensor import Tensor, share_counter, wrap
 
-__all__ = ["astype", "copy", "expand", "reshape", "transpose", "view"]
+__all__ = [
+    "astype",
+    "copy",
+    "expand",
+    "is_conj",
+    "is_neg",
+    "reshape",
+    "resolve_conj",
+    "resolve_neg",
+    "transpose",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
+    "view",
+]
 
 
 def _unpacked(args: tuple[Any, ...]) -> Any:
@@ -38,7 +55,26 @@ def view(self: Tensor, *shape: Any) -> Tensor:
     """
     if len(shape) == 1 and not isinstance(shape[0], int | tuple | list | np.integer):
         return _seen_as(self, np.dtype(shape[0]))
-    return functions.reshape(self, _unpacked(shape), copy=False)
+    try:
+        return functions.reshape(self, _unpacked(shape), copy=False)
+    except ValueError as error:
+        raise _view_error(self, _unpacked(shape), error) from None
+
+
+def _view_error(self: Tensor, shape: Any, cause: ValueError) -> ViewError:
+    """The error for a shape that no view of a tensor has."""
+    lengths = [shape] if isinstance(shape, int | np.integer) else list(shape)
+    known = math.prod(n for n in lengths if n != -1)
+    fits = self.size == known if -1 not in lengths else known > 0 and self.size % known == 0
+    if not fits or lengths.count(-1) > 1 or min(lengths, default=0) < -1:
+        return ViewError(
+            f"view: shape '{lengths}' is invalid for input of size {self.size}: {cause}"
+        )
+    return ViewError(
+        f"view: view size is not compatible with input tensor's size and stride: no view of shape "
+        f"{lengths} of a tensor of shape {list(self.shape)} exists, because its elements lie in "
+        f"another order. Use .reshape(...) instead, which copies."
+    )
 
 
 def _seen_as(self: Tensor, dtype: np.dtype[Any]) -> Tensor:
@@ -103,6 +139,64 @@ def copy(self: Tensor, order: str = "C") -> Tensor:
     return pointwise.clone(self)
 
 
+def unsafe_split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> list[Tensor]:
+    """Parts of a length along an axis, or of these lengths, each in memory of its own.
+
+    PyTorch's parts share memory that autograd does not watch; copies can be written to safely.
+    """
+    if not isinstance(split_size, int):
+        return unsafe_split_with_sizes(self, split_size, dim)
+    length = self.shape[dim]
+    if split_size < 0 or (split_size == 0 and length):
+        raise ValueError(
+            f"unsafe_split: split_size is {split_size}, but axis {dim} has length {length}"
+        )
+    starts = range(0, length, split_size) if length else [0]
+    return unsafe_split_with_sizes(self, [min(split_size, length - n) for n in starts], dim)
+
+
+def unsafe_split_with_sizes(self: Tensor, split_sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
+    """Parts of these lengths along an axis, each in memory of its own."""
+    length = self.shape[dim]
+    if sum(split_sizes) != length or any(n < 0 for n in split_sizes):
+        raise ValueError(
+            f"unsafe_split_with_sizes: split_sizes must sum to {length}, the length of axis {dim}, "
+            f"but they are {list(split_sizes)}"
+        )
+    starts = itertools.accumulate(split_sizes, initial=0)
+    return [
+        pointwise.clone(functions.narrow(self, dim, start, n))
+        for start, n in zip(starts, split_sizes, strict=False)
+    ]
+
+
+def unsafe_chunk(self: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
+    """At most so many parts along an axis, all but the last of one length, in their own memory."""
+    return [pointwise.clone(part) for part in functions.chunk(self, chunks, dim)]
+
+
+def is_conj(self: Tensor) -> bool:
+    """False: conjugates are computed at once, so no tensor is one by a mark."""
+    del self
+    return False
+
+
+def is_neg(self: Tensor) -> bool:
+    """False: negatives are computed at once, so no tensor is one by a mark."""
+    del self
+    return False
+
+
+def resolve_conj(self: Tensor) -> Tensor:
+    """The tensor itself, which is never marked as a conjugate."""
+    return self
+
+
+def resolve_neg(self: Tensor) -> Tensor:
+    """The tensor itself, which is never marked as a negative."""
+    return self
+
+
 def _transposed(self: Tensor) -> Tensor:
     """All axes in reverse order."""
     return functions.permute_dims(self)
@@ -120,6 +214,13 @@ for _name, _member in {
     "transpose": transpose,
     "astype": astype,
     "copy": copy,
+    "is_conj": is_conj,
+    "is_neg": is_neg,
+    "resolve_conj": resolve_conj,
+    "resolve_neg": resolve_neg,
+    "unsafe_chunk": unsafe_chunk,
+    "unsafe_split": unsafe_split,
+    "unsafe_split_with_sizes": unsafe_split_with_sizes,
     "T": property(_transposed),
     "mT": property(_matrix_transposed),
 }.items():

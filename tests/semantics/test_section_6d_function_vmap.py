@@ -75,7 +75,7 @@ def test_rule_6_25_without_support():
 
     with pytest.raises(AutogradError, match="Plain, but it does not have vmap support"):
         vmap(Plain.apply)(ROWS)
-    with pytest.raises(AutogradError, match="Both has both"):
+    with pytest.raises(AutogradError, match="Both, but it has both"):
         vmap(lambda x: Both.apply(x, 0))(ROWS)
 
 

@@ -16,6 +16,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pullback.autograd.node import Node
+from pullback.autograd.running import current_graph_task
 from pullback.dispatch.table import LOCK, observe_calls
 from pullback.lazy import lazy_module
 
@@ -37,7 +38,8 @@ __all__ = [
     "user_frame",
 ]
 
-_TRACEBACK = "traceback_"  # PyTorch's name in Node.metadata
+_TRACEBACK = "traceback_"  # PyTorch's names in Node.metadata
+_PARENT = "parent_"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OURS = (_PACKAGE, "<operator ", "<pullback.")  # files of ours, and source compiled by us
 
@@ -139,8 +141,8 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
         self._inside = _Switches(True, check_nan, check_finite)
         self._before: list[_Switches] = []
         warnings.warn(
-            "Anomaly Detection is on: every operation notes where it was called and every gradient "
-            "is checked, which is slow. Use it to find an error, and then turn it off.",
+            "Anomaly Detection has been enabled: every operation notes where it was called and "
+            "every gradient is checked, which is slow. Use it to find an error, then turn it off.",
             stacklevel=2,
         )
 
@@ -167,8 +169,14 @@ def user_frame() -> FrameType:
 
 
 def remember_call(node: Any) -> None:
-    """Keeps the present stack with a node, without the frames of this package's own calls."""
+    """Keeps the present stack with a node, without the frames of this package's own calls.
+
+    In a backward pass, the node that runs is kept too: its operation induced the recorded one.
+    """
     node.metadata[_TRACEBACK] = traceback.format_list(traceback.extract_stack(user_frame()))
+    parent = getattr(current_graph_task(), "node", None)  # a CheckedTask's
+    if parent is not None and parent is not node:
+        node.metadata[_PARENT] = parent
 
 
 def line_of(node: Node) -> str | None:
@@ -181,16 +189,27 @@ def line_of(node: Node) -> str | None:
 
 
 def report_call(node: Node) -> None:
-    """Warns with the forward call that a failing node belongs to."""
-    lines = node.metadata.get(_TRACEBACK)
-    if lines is None:
-        warnings.warn(
-            f"{node.name()} failed. No forward pass information available: anomaly mode was off "
-            f"when the operation was recorded. Turn it on around the forward pass, too.",
-            stacklevel=2,
+    """Warns with the forward call that a failing node belongs to, and those that induced it.
+
+    A node that was recorded by another one's backward has that as its parent, and so on.
+    """
+    start = f"Error detected in {node.name()}. Traceback of forward call that caused the error"
+    while True:
+        lines = node.metadata.get(_TRACEBACK)
+        if lines is None:
+            warnings.warn(
+                f"Error detected in {node.name()}. No forward pass information available: anomaly "
+                f"mode was off when the operation was recorded. Turn it on around the forward "
+                f"pass, too.",
+                stacklevel=2,
+            )
+            return
+        warnings.warn(f"{start}:\n{''.join(lines)}", stacklevel=2)
+        parent = node.metadata.get(_PARENT)
+        if parent is None:
+            return
+        node = parent
+        start = (
+            f"Previous calculation was induced by {node.name()}. Traceback of forward call that "
+            f"induced the previous calculation"
         )
-        return
-    warnings.warn(
-        f"{node.name()} failed. The operation was recorded by this call:\n{''.join(lines)}",
-        stacklevel=2,
-    )

@@ -68,7 +68,7 @@ def backward(
             "backward: grad_variables is deprecated; use grad_tensors", FutureWarning, stacklevel=2
         )
         grad_tensors = grad_variables
-    forbid_in_transform("backward()", "use func.grad or func.vjp, or autograd.grad, instead")
+    forbid_in_transform("Tensor.backward()", "use func.grad or func.vjp, or autograd.grad, instead")
     roots = listed(tensors)
     if create_graph:
         warnings.warn(
@@ -82,12 +82,13 @@ def backward(
         wanted = listed(inputs)
         if not wanted:
             raise AutogradError(
-                "backward: `inputs` argument cannot be empty; leave it out to reach every leaf"
+                "`inputs` argument to `backward()` cannot be empty; leave it out to reach all"
             )
         for tensor in wanted:
             if isinstance(tensor, Tensor):
                 retain_grad(tensor)
         edges = [_input_edge(tensor) for tensor in wanted]
+        task.runs_inputs = True
         task.capture(
             [(node, n, -1) for node, n in edges if not isinstance(node, AccumulateGrad)],
             accumulate=[node for node, _ in edges if isinstance(node, AccumulateGrad)],
@@ -127,10 +128,7 @@ def grad(
     (tensor([2., 4.]),)
     """
     if materialize_grads and allow_unused is False:
-        raise AutogradValueError(
-            "grad: materialize_grads=True gives zeros for unused inputs, so allow_unused cannot be "
-            "False; leave it out"
-        )
+        raise _materialize_error()
     if not only_inputs:
         warnings.warn(
             "grad: only_inputs=False has no effect any more; for gradients of other leaves use "
@@ -140,7 +138,9 @@ def grad(
         )
     roots, wanted = listed(outputs), listed(inputs)
     if not wanted:
-        raise AutogradError("grad: `inputs` cannot be empty; name the tensors to differentiate by")
+        raise AutogradError(
+            "`inputs` argument to `grad()` cannot be empty; name the tensors to differentiate by"
+        )
     batch: tuple[int, ...] = ()
     results: list[Tensor | None] | None = None
     if is_grads_batched:
@@ -157,6 +157,13 @@ def grad(
     return tuple(results)
 
 
+def _materialize_error() -> AutogradValueError:
+    return AutogradValueError(
+        "grad: Expected allow_unused to be True or not passed when materialize_grads=True, but "
+        "got: allow_unused=False. Unused inputs get zeros then; leave allow_unused out."
+    )
+
+
 def _fill_unused(
     results: list[Tensor | None],
     wanted: list[Any],
@@ -169,9 +176,9 @@ def _fill_unused(
             continue
         if not with_zeros:
             raise AutogradError(
-                f"grad: One of the differentiated Tensors, input {place}, appears to not have been "
-                f"used in the graph. Set allow_unused=True to get None for it, or "
-                f"materialize_grads=True to get zeros."
+                f"grad: One of the differentiated Tensors appears to not have been used in the "
+                f"graph. Set allow_unused=True if this is the desired behavior, to get None for "
+                f"input {place}, or materialize_grads=True to get zeros."
             )
         shape, dtype = output_of(*_input_edge(wanted[place]))
         beside = wanted[place] if isinstance(wanted[place], Tensor) else None
@@ -244,6 +251,15 @@ def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], tuple[in
         )
     if len(batched) != len(roots):
         raise AutogradError(f"got {len(roots)} tensors and {len(batched)} gradients")
+    for place, (root, row) in enumerate(zip(roots, batched, strict=True)):
+        shape = root.shape if isinstance(root, Tensor) else output_of(*root)[0]
+        if row.shape[1:] != shape:
+            raise AutogradError(
+                f"If `is_grads_batched=True`, we interpret the first dimension of each grad_output "
+                f"as the batch dimension, and the others are those of the output: grad_output"
+                f"[{place}] has a shape of {list(row.shape)} and output[{place}] has a shape of "
+                f"{list(shape)}"
+            )
     return batched, (batched[0].shape[0],)
 
 

@@ -23,13 +23,18 @@ __all__ = ["CheckedTask"]
 class CheckedTask(GraphTask):
     """A pass that says which forward operation failed, and stops at the first bad number."""
 
+    node: Node | None = None  # that runs now: the parent of nodes that are recorded meanwhile
+
     def _execute(self, node: Node, grad: Any) -> tuple[Any, ...]:
+        self.node = node
         try:
             results = super()._execute(node, grad)
             self._check(node, results)
         except Exception:
             report_call(node)
             raise
+        finally:
+            self.node = None
         return results
 
     def _check(self, node: Node, results: tuple[Any, ...]) -> None:

@@ -115,6 +115,7 @@ class GraphTask:
     search = staticmethod(needed_nodes)  # finds what is needed for what was asked for
     leaves_out_ended = True  # the history of transforms that have ended, see accumulate.py
     payloads = False  # whether gradients may hold something else than arrays
+    runs_inputs = False  # whether captured nodes run even if nothing behind them is needed
     before: State | None = None  # the thread's, if the pass has been announced
     roots: list[Node]
 
@@ -327,21 +328,40 @@ class GraphTask:
         if hooks is not None or isinstance(node, AccumulateGrad):
             require_whole(node, grad)
             grads = run_tensor_hooks(xp, node, grads)
-        if node in self.captures and self._ends_at(node, grads):
+        is_end = node in self.captures and self._ends_at(node, grads)
+        if is_end and not self.runs_inputs:
             return ()
         if hooks is not None:
             grads = run_pre_hooks(xp, node, grads)
-        results = node.backward(xp, *grads)
+        results = () if is_end else node.backward(xp, *grads)
+        if hooks is not None and hooks.post:
+            results = self._grad_inputs(node, results)
         if hooks is not None or isinstance(node, AccumulateGrad):
             results = run_post_hooks(xp, node, results, grads)
-        if not self.retain_graph:
+        if not self.retain_graph and not is_end:
             node.release()  # after its hooks: if one raises, the node can run again
         return results
+
+    def _grad_inputs(self, node: Node, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What post-hooks get: gradients of the inputs' shapes, None for those not asked for."""
+        needed = self.needed
+        made = []
+        for edge, grad in itertools.zip_longest(node._edges, results):
+            target, number = ends_of(edge)
+            if grad is None or target is None:
+                made.append(None if node._is_plain else grad)
+            elif needed is not None and target not in needed and node._is_plain:
+                made.append(None)
+            else:
+                made.append(fitted(self.xp, node, target, number, grad))
+        return tuple(made)
 
     def _ends_at(self, node: Node, grads: list[Any]) -> bool:
         """Takes what was asked for; says whether nothing behind the node is needed too."""
         for number, place in self.captures[node]:
             self.captured[place] = grads[number]
+        if self.runs_inputs and not node._is_plain:
+            return False  # its backward may be user code
         needed = self.needed
         behind = [node_of(edge) for edge in node._edges]
         return not any(n is not None and (needed is None or n in needed) for n in behind)

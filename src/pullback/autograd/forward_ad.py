@@ -128,10 +128,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
                 f"make_dual: Expected {name} to be floating point or complex, but got: {part.dtype}"
             )
         if tangent_at(part, _level) is not None:
-            raise AutogradError(f"make_dual: the {name} has a tangent at this level already")
+            raise AutogradError(
+                f"make_dual: the {name} has a forward gradient at the same level already; take "
+                f"unpack_dual({name}).primal"
+            )
     if tensor.shape != tangent.shape:
         raise AutogradError(
-            f"make_dual: the tangent has shape {list(tangent.shape)}, but the primal has "
+            f"make_dual: Trying to set a forward gradient that has a different size than that of "
+            f"the original Tensor: the tangent has shape {list(tangent.shape)}, but the primal has "
             f"{list(tensor.shape)}"
         )
     _level.recorded |= requires_grad(tangent)

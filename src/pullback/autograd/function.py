@@ -76,10 +76,12 @@ class FunctionCtx(Node):
 
     def mark_dirty(self, *args: Tensor) -> None:
         """Says that these inputs were modified in place; they have to be returned."""
+        _require_tensors("mark_dirty can only accept variables", args)
         self._dirty = args
 
     def mark_non_differentiable(self, *args: Tensor) -> None:
         """Says that these outputs do not depend on the inputs differentiably."""
+        _require_tensors("mark_non_differentiable only accepts variable arguments", args)
         self._constant = args
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -172,16 +174,27 @@ class FunctionCtx(Node):
             elif result is not None:
                 raise AutogradError(
                     f"function {self.name()} returned a gradient different than None at position "
-                    f"{place + 1}, where forward got no tensor"
+                    f"{place + 1}, but the corresponding forward input was not a Variable (a "
+                    f"tensor); return None there"
                 )
         return kept
+
+
+def _require_tensors(rule: str, args: tuple[Any, ...]) -> None:
+    """Refuses arguments of a mark that are no tensors; the message begins with the rule."""
+    for place, value in enumerate(args):
+        if not isinstance(value, Tensor):
+            raise AutogradTypeError(
+                f"{rule}, but argument {place} is of type {type(value).__name__}"
+            )
 
 
 def _backward_of(cls: type[Function]) -> Callable[..., Any]:
     backward, vjp = cls.backward, cls.vjp
     if backward is not Function.backward and vjp is not Function.vjp:
         raise AutogradError(
-            f"{cls.__name__} has both 'backward' and 'vjp', two names for one thing; keep one"
+            f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not "
+            f"allowed; they are two names for one method, so keep one"
         )
     return backward if backward is not Function.backward else vjp
 
@@ -237,15 +250,17 @@ class Function(metaclass=_FunctionMeta):
     def __call__(self, *_: Any, **__: Any) -> Any:
         """Objects of functions cannot be called."""
         raise AutogradError(
-            f"Legacy autograd function: objects of {type(self).__name__} cannot be called. Make "
-            f"its methods static and call {type(self).__name__}.apply(...)"
+            f"Legacy autograd function with non-static forward method is deprecated: objects of "
+            f"{type(self).__name__} cannot be called. Make its methods static and call "
+            f"{type(self).__name__}.apply(...)"
         )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:  # noqa: ARG004 - what subclasses take
         """Computes the result; nothing that it does is recorded."""
         raise DerivativeMissingError(
-            "a Function needs a static method forward, and this one has none"
+            "You must implement the forward function for custom autograd.Function, as a static "
+            "method"
         )
 
     @staticmethod
@@ -257,8 +272,8 @@ class Function(metaclass=_FunctionMeta):
     def backward(ctx: Any, *grads: Any) -> Any:  # noqa: ARG004 - what subclasses take
         """The gradient of every argument of ``forward``, from the gradients of its results."""
         raise DerivativeMissingError(
-            "a Function needs a static method backward or vjp before it can be differentiated, and "
-            "this one has none"
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD"
         )
 
     vjp = backward
@@ -267,8 +282,8 @@ class Function(metaclass=_FunctionMeta):
     def jvp(ctx: Any, *tangents: Any) -> Any:  # noqa: ARG004 - what subclasses take
         """The tangent of every result of ``forward``, from the tangents of its arguments."""
         raise DerivativeMissingError(
-            "a Function has to implement the jvp function before forward mode can go through it, "
-            "and this one has none"
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD"
         )
 
     @staticmethod
@@ -288,9 +303,10 @@ class Function(metaclass=_FunctionMeta):
         mapped = innermost_level((*args, *kwargs.values()))
         if not has_setup and (mapped is not None or get_state().modes & TRANSFORM):
             raise AutogradError(
-                f"In order to use {cls.__name__} inside a transform of pullback.func, it must "
-                f"override the setup_context staticmethod: forward(*args) computes, and "
-                f"setup_context(ctx, inputs, output) saves"
+                f"In order to use an autograd.Function with transforms of pullback.func (vmap, "
+                f"grad, jvp, jacrev, ...), it must override the setup_context staticmethod, and "
+                f"{cls.__name__} does not: forward(*args) computes, and setup_context(ctx, inputs, "
+                f"output) saves"
             )
         args, kwargs = _bound(cls.forward, args, kwargs, has_setup)
         if mapped is not None and has_rule:

@@ -50,8 +50,8 @@ def push_tangents(
     tangents = returned if isinstance(returned, tuple) else (returned,)
     if len(tangents) != len(outputs):
         raise AutogradError(
-            f"jvp returned an invalid number of forward gradients (expected {len(outputs)}, got "
-            f"{len(tangents)})"
+            f"Function's jvp returned an invalid number of forward gradients (expected "
+            f"{len(outputs)} but got {len(tangents)}); it returns one for each result of forward"
         )
     for place, (output, tangent) in enumerate(zip(outputs, tangents, strict=True)):
         if (
@@ -61,8 +61,9 @@ def push_tangents(
         ):
             if tangent is not None:
                 raise AutogradError(
-                    f"jvp returned a tangent at position {place}, where the output of forward is "
-                    f"not differentiable; return None there"
+                    f"Function's jvp returned a gradient at position {place}, but the "
+                    f"corresponding forward output is not a differentiable Tensor. You should "
+                    f"return None at that position instead."
                 )
             continue
         tangent = zeros_like(output) if tangent is None else _checked(tangent, output, place)
@@ -70,8 +71,9 @@ def push_tangents(
             held = next((t for a, t in zip(args, given, strict=True) if a is output), None)
             if held is not None and tangent is not held:
                 raise AutogradError(
-                    "jvp is not modifying the forward mode gradients inplace, but forward modifies "
-                    "its input in place; write to the tangent and return it"
+                    "An inplace custom Function is not modifying the forward mode gradients "
+                    "inplace. If the forward is modifying an input inplace, then the jvp function "
+                    "must modify the corresponding gradient inplace, and return it."
                 )
             if level not in tangents_of(output):
                 write_tangent(output, level, tangent)
@@ -91,8 +93,8 @@ def _check_view(
     view, of_tangent = view_of(output), view_of(tangent)
     if view is not None and of_tangent is None:
         raise AutogradError(
-            "forward is returning a view but the jvp is not: take the same view of the tangent "
-            "(an input that is returned as it is counts as a view)"
+            "A custom Function's forward is returning a view (or an input as-is) but the jvp is "
+            "not returning a view. Take the same view of the tangent."
         )
     assert view is not None
     assert of_tangent is not None
@@ -101,8 +103,8 @@ def _check_view(
             continue
         if of_tangent.base is not _root(held):
             raise AutogradError(
-                "forward is returning a view but the jvp is not returning a view of the given "
-                "tangent: take the same view of the tangent of that input"
+                "A custom Function is returning a view but the jvp is not returning a view of the "
+                "given grad input: take the same view of the tangent of that input"
             )
         if not _is_same_part(output, value, tangent, held):
             raise AutogradError(
@@ -137,12 +139,12 @@ def _has(tensors: tuple[Any, ...], tensor: Tensor) -> bool:
 def _checked(tangent: Any, output: Tensor, place: int) -> Tensor:
     if not isinstance(tangent, Tensor):
         raise AutogradError(
-            f"jvp returned a {type(tangent).__name__} at position {place} - expected Variable or "
-            f"None"
+            f"jvp: expected Variable or None (got {type(tangent).__name__}) for grad output {place}"
         )
     if tangent.shape != output.shape:
         raise AutogradError(
-            f"jvp returned a tangent of shape {list(tangent.shape)} at position {place}, where the "
-            f"output has shape {list(output.shape)}"
+            f"jvp: Trying to set a forward gradient that has a different size than that of the "
+            f"original Tensor, at position {place}: the output has shape {list(output.shape)}, "
+            f"and its tangent {list(tangent.shape)}"
         )
     return tangent

@@ -57,8 +57,8 @@ def outside_of(cls: Any, level: int) -> Callable[..., Any] | None:
     """A call of a user function by its own rule, recorded outside of a level, if that can be."""
     if cls.generate_vmap_rule:
         raise AutogradError(
-            f"{cls.__name__} has both generate_vmap_rule=True and a vmap staticmethod; keep one of "
-            f"them: the rule is either made or given"
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and "
+            f"an overridden vmap staticmethod; keep one of them: the rule is either made or given"
         )
     return call_outside(cls.__name__, cls.vmap, cls.apply, level)
 

@@ -97,8 +97,9 @@ def _check_dirty(
             continue
         if not _has(outputs, tensor):
             raise AutogradError(
-                "forward: a tensor that was marked as dirty was not returned as output; an input "
-                "that is changed has to be among the results, so that it gets its new history."
+                "Some elements marked as dirty during the forward method were not returned as "
+                "output. The inputs that are modified inplace must all be outputs of the Function, "
+                "so that they get their new history."
             )
         view = view_of(tensor)
         base = tensor if view is None else view.base
@@ -111,8 +112,9 @@ def _check_dirty(
         tensors = sum(isinstance(out, Tensor) for out in outputs)
         if records and view is not None and tensors > 1:
             raise AutogradError(
-                "forward: a Function that changes an input which is a view cannot return more than "
-                "one Tensor: the history goes to the view's base. Return one, or pass a clone()."
+                "If your Function modifies inplace an input that is a view of another Tensor, your "
+                "Function cannot return more than one Tensor: the history goes to the view's base. "
+                "Return one, or pass a clone()."
             )
 
 

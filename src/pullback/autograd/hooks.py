@@ -68,7 +68,7 @@ def run_tensor_hooks(xp: Any, node: Node, grads: list[Any]) -> list[Any]:
             before = shown(xp, grads[number])
             replaced = hook(before)
             if replaced is not None:
-                grads[number] = taken(xp, _replacement(before, replaced))
+                grads[number] = taken(xp, _replacement(hook, before, replaced))
     if lists is not None:
         for number, write in lists.retained.items():
             write(xp, grads[number])
@@ -80,7 +80,7 @@ def run_pre_hooks(xp: Any, node: Node, grads: list[Any]) -> list[Any]:
     lists = node._hooks
     for hook in [] if lists is None else list(lists.pre.values()):
         before = tuple(shown(xp, grad) for grad in grads)
-        grads = _replace_all(xp, before, hook(before), grads)
+        grads = _replace_all(xp, hook, before, hook(before), grads)
     return grads
 
 
@@ -97,7 +97,7 @@ def run_post_hooks(
     for hook in [] if lists is None else list(lists.post.values()):
         inputs = tuple(shown(xp, grad) for grad in outcome)
         outputs = tuple(shown(xp, grad) for grad in grads)
-        outcome = _replace_all(xp, inputs, hook(inputs, outputs), outcome)
+        outcome = _replace_all(xp, hook, inputs, hook(inputs, outputs), outcome)
     return tuple(outcome)
 
 
@@ -105,45 +105,55 @@ def _check_returns_none(returned: Any, variable: Tensor) -> None:
     if returned is None or returned is variable:
         return
     if isinstance(returned, Tensor):
-        raise AutogradError("a post-accumulate-grad hook should return None, not another tensor")
+        raise AutogradError("Tensor post accumulate grad hooks should return None, not a tensor")
     raise AutogradTypeError(
-        f"a post-accumulate-grad hook should return None, not {type(returned).__name__}"
+        f"Tensor post accumulate grad hooks should return None, not {type(returned).__name__}"
     )
 
 
+def _name(hook: Any) -> str:
+    """A hook as messages show it."""
+    return repr(getattr(hook, "__name__", type(hook).__name__))
+
+
 def _replace_all(
-    xp: Any, before: tuple[Tensor | None, ...], returned: Any, kept: list[Any]
+    xp: Any, hook: Any, before: tuple[Tensor | None, ...], returned: Any, kept: list[Any]
 ) -> list[Any]:
     if returned is None:
         return kept
     if isinstance(returned, Tensor) and len(before) == 1:
         returned = (returned,)
     if not isinstance(returned, tuple):
-        raise AutogradTypeError(f"expected tuple, but the hook returned {type(returned).__name__}")
+        raise AutogradTypeError(
+            f"expected tuple, but hook returned '{type(returned).__name__}': {_name(hook)} may "
+            f"return None, or one gradient for each that it got"
+        )
     if len(returned) != len(before):
         raise AutogradError(
-            f"hook has returned an incorrect number of values (got {len(returned)}, but expected "
-            f"{len(before)})"
+            f"hook {_name(hook)} has returned an incorrect number of values (got {len(returned)}, "
+            f"but expected {len(before)})"
         )
     return [
-        None if new is None else taken(xp, _replacement(old, new))
+        None if new is None else taken(xp, _replacement(hook, old, new))
         for old, new in zip(before, returned, strict=True)
     ]
 
 
-def _replacement(before: Tensor | None, new: Any) -> Tensor:
+def _replacement(hook: Any, before: Tensor | None, new: Any) -> Tensor:
     if not isinstance(new, Tensor):
         raise AutogradTypeError(
-            f"expected Variable (a tensor), but the hook returned {type(new).__name__}"
+            f"expected Variable, but hook returned '{type(new).__name__}': {_name(hook)} may "
+            f"return None, or a tensor in place of the gradient"
         )
     if before is not None:
         if new.shape != before.shape:
             raise AutogradError(
-                f"hook has changed the size of value: from {list(before.shape)} to "
+                f"hook {_name(hook)} has changed the size of value, from {list(before.shape)} to "
                 f"{list(new.shape)}"
             )
         if new.dtype != before.dtype:
             raise AutogradError(
-                f"hook has changed the type of value: from {before.dtype} to {new.dtype}"
+                f"hook {_name(hook)} has changed the type of value (was {before.dtype} got "
+                f"{new.dtype})"
             )
     return new

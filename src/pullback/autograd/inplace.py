@@ -21,7 +21,7 @@ from pullback.autograd.form import form_of
 from pullback.autograd.level import check_capture
 from pullback.autograd.mutation import announce_write
 from pullback.autograd.namespaces import arrays, tensors
-from pullback.autograd.node import Edge, Node, Output, edge_to, get_following, node_of
+from pullback.autograd.node import Edge, Node, Output, edge_to, ends_of, get_following, node_of
 from pullback.autograd.view import (
     edge_of,
     is_left_behind,
@@ -95,8 +95,8 @@ def check_inplace(tensor: Tensor, records: bool, *inputs: Tensor | None) -> None
 def inference_write_error() -> InferenceError:
     """The error for a write to an inference tensor where versions matter."""
     return InferenceError(
-        "Inplace update to inference tensor outside InferenceMode: nobody would notice the write. "
-        "Write to a clone() of it, or inside inference_mode()."
+        "Inplace update to inference tensor outside InferenceMode is not allowed: it has no "
+        "version counter. Write to a clone() of it, or inside inference_mode()."
     )
 
 
@@ -124,23 +124,31 @@ def _creation_error(view: View) -> InplaceError:
     """The error for a write to a view that was made where writes would be lost."""
     if view.creation is Creation.INFERENCE:
         return InplaceError(
-            "a view was created in inference mode and is being modified inplace in normal mode. "
+            "A view was created in inference mode and is being modified inplace in normal mode. "
             "Make the view outside of inference mode, or clone() it."
         )
     if view.creation is Creation.NO_GRAD:
         return InplaceError(
-            "a view was created in no_grad mode and is being modified inplace with grad mode "
+            "A view was created in no_grad mode and is being modified inplace with grad mode "
             "enabled. Make the view outside no_grad, or write inside it."
         )
+    node, number = ends_of(view.edge)
+    origin = "A tensor" if node is None else f"Output {number} of {_operation_name(node)}"
     if view.creation is Creation.CUSTOM_SEVERAL:
         return InplaceError(
-            "a view is being modified inplace that is the output of a function that returns "
-            "multiple views: a custom Function. clone() it first."
+            f"{origin} is a view and is being modified inplace. This view is the output of a "
+            f"function that returns multiple views: a custom Function. clone() it first."
         )
     return InplaceError(
-        "a view was created inside a custom Function, or is an input that one has returned, "
-        "and is being modified inplace. That would bypass its backward; clone() it first."
+        f"{origin} is a view and is being modified inplace. This view was created inside a custom "
+        f"Function (or because an input was returned as-is). The write would bypass its backward; "
+        f"clone() it first."
     )
+
+
+def _operation_name(node: Node) -> str:
+    """The name of the operation that a node records, without the ending of nodes."""
+    return node.name().rstrip("0123456789").removesuffix("Backward")
 
 
 def write(tensor: Tensor, array: Any, name: str) -> None:

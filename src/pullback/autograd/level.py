@@ -234,8 +234,8 @@ def forbid_in_transform(what: str, advice: str) -> None:
     """Refuses what would break a transform's promise to be a function of its arguments."""
     if get_state().modes & (TRANSFORM | MAPPING):
         raise AutogradError(
-            f"{what} inside a function that is being transformed by pullback.func is not "
-            f"supported; {advice}"
+            f"You are attempting to call {what} inside of a function being transformed by "
+            f"pullback.func. This is not supported; {advice}"
         )
 
 
@@ -250,8 +250,8 @@ def check_capture(tensor: Tensor) -> None:
     counter = tensor._counter
     if any(counter is taken for taken in level.inputs):
         raise InplaceError(
-            "an input of a function that is being transformed by pullback.func, a leaf Variable "
-            "that requires grad, is being used in an in-place operation. Write to a copy (clone())."
+            "a leaf Variable that requires grad is being used in an in-place operation: it is an "
+            "input of a function being transformed by pullback.func. Write to a copy (clone())."
         )
     if counter is not None and len(counter) > 1 and counter[1] >= level.serial:
         return

@@ -117,5 +117,5 @@ def register_multi_grad_hook(
         first = _Any(fn)
         return _Handles([register_hook(t, first.receive) for t in tensors if requires_grad(t)])
     raise AutogradValueError(
-        f"register_multi_grad_hook: mode must be 'all' or 'any', but got {mode!r}"
+        f"register_multi_grad_hook: Expects mode to be one of ('all', 'any') but got {mode}"
     )

@@ -65,8 +65,8 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
     def _unpack(self, held: _Held) -> Tensor:
         if _active.get() is not self:
             raise AutogradUsageError(
-                "this graph was recorded in a block of allow_mutation_on_saved_tensors, and its "
-                "backward has to run in the same block"
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in "
+                "which the graph was recorded; run the backward in the same block"
             )
         return held.tensor
 
@@ -79,7 +79,7 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> Self:
         if _active.get() is not None:
-            raise AutogradError("blocks of allow_mutation_on_saved_tensors cannot be nested")
+            raise AutogradError("allow_mutation_on_saved_tensors contexts cannot be nested")
         hooks = saved_tensors_hooks(self._pack, self._unpack)
         hooks.__enter__()
         self._begin(hooks)

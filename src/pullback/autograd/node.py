@@ -380,8 +380,8 @@ def freed_error(node: Node) -> GraphFreedError:
     """The error for a second backward through released values."""
     return GraphFreedError(
         f"{node.name()}: Trying to backward through the graph a second time (or directly access "
-        f"saved tensors after they have been freed). Saved values are freed by .backward() and "
-        f"autograd.grad(); say retain_graph=True in the first call to keep them."
+        f"saved tensors after they have already been freed). Saved values are freed by .backward() "
+        f"and autograd.grad(). Specify retain_graph=True in the first call to keep them."
     )
 
 

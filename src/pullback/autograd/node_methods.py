@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.autograd.function import FunctionCtx
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import FREED, Node, output_of, set_traits
+from pullback.autograd.node import FREED, Node, freed_error, output_of, set_traits
 from pullback.autograd.saved import (
     SavedOutput,
     load_output_tensor,
@@ -31,6 +32,7 @@ from pullback.tensor.tensor import Tensor, version_of, wrap
 __all__ = ["InputMetadata", "SavedTensor", "attach_methods", "register_hook", "register_prehook"]
 
 _SAVED, _RAW = "_saved_", "_raw_saved_"
+_KEPT = "_kept"  # where a user function's node has what save_for_backward got
 
 
 class SavedTensor:
@@ -38,10 +40,15 @@ class SavedTensor:
 
     __slots__ = ("_name", "_node", "_place")
 
-    def __init__(self, node: Node, name: str, place: int | None = None):
-        self._node = node
-        self._name = name
-        self._place = place  # in a list of saved tensors
+    _node: Node
+    _name: str
+    _place: int | None  # in a list of saved tensors
+
+    def __init__(self) -> None:
+        raise AutogradError(
+            "Trying to create a SavedTensor object from Python is forbidden; read one from a node, "
+            "as y.grad_fn._raw_saved_self"
+        )
 
     def register_hooks(
         self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
@@ -55,23 +62,47 @@ class SavedTensor:
         """
         if not callable(pack_hook) or not callable(unpack_hook):
             raise AutogradTypeError("register_hooks takes two functions: pack_hook and unpack_hook")
-        held = _held(self._node, self._name)[0]
+        is_function = self._name == _KEPT
+        node, name = self._node, self._name
+        held = getattr(node, name) if is_function else _held(node, name)[0]
         value = held if self._place is None or held is FREED else held[self._place]
+        if is_function and value is not FREED:
+            value, expected = value
         if value is FREED:
             raise AutogradError(
-                "register_hooks on a saved tensor after it has been freed: a backward without "
-                "retain_graph=True has released it"
+                "Calling register_hooks on a saved tensor after it has been freed: a backward "
+                "without retain_graph=True has released it"
             )
         if isinstance(value, Packed):
             raise AutogradError(
-                "register_hooks: the hooks have already been set for this saved tensor"
+                "Calling register_hooks on a saved tensor whose hooks have already been set; only "
+                "one pair of hooks is possible"
             )
         if value is None:
-            raise AutogradError("register_hooks: nothing was saved here; packing None is forbidden")
+            raise AutogradError(
+                "Calling register_hooks on a saved tensor with value None is forbidden: nothing "
+                "was saved here"
+            )
         new = _with_hooks(self._node, value, (pack_hook, unpack_hook))
+        if is_function:
+            new = (new, expected)
         if self._place is not None:
             new = (*held[: self._place], new, *held[self._place + 1 :])
         setattr(self._node, self._name, new)
+
+
+def _handle(node: Node, name: str, place: int | None = None) -> SavedTensor:
+    """A handle on what a node has saved under a name, or on one place of a list."""
+    made = object.__new__(SavedTensor)
+    made._node, made._name, made._place = node, name, place
+    return made
+
+
+def _raw_saved_tensors(self: FunctionCtx) -> tuple[SavedTensor, ...]:
+    """A handle on each tensor that ``save_for_backward`` has kept."""
+    if self._kept is FREED:
+        raise freed_error(self)
+    return tuple(_handle(self, _KEPT, place) for place in range(len(self._kept)))
 
 
 def _with_hooks(node: Node, value: Any, hooks: Hooks) -> Any:
@@ -119,8 +150,8 @@ class _Saved:
         if self._is_raw:
             if is_list:
                 assert type(expected) is tuple
-                return tuple(SavedTensor(node, name, place) for place in range(len(expected)))
-            return SavedTensor(node, name)
+                return tuple(_handle(node, name, place) for place in range(len(expected)))
+            return _handle(node, name)
         if expected is None:
             return load_output_tensor(node, value)
         loaded = load_tensor(node, value, expected)
@@ -167,7 +198,8 @@ def _call(self: Node, *grads: Tensor | None) -> Any:
     """Runs the node's backward on gradients of its outputs; a tuple, if there are several."""
     if len(grads) != self._outputs:
         raise AutogradTypeError(
-            f"{self.name()} takes {self._outputs} gradients, one for each output; got {len(grads)}"
+            f"{self.name()}: expected {self._outputs} arguments, got {len(grads)} instead; a node "
+            f"takes one gradient for each of its outputs"
         )
     results = self.backward(tensors, *grads)
     return results[0] if len(results) == 1 else results
@@ -194,6 +226,7 @@ def attach_methods() -> None:
     }
     for name, member in members.items():
         setattr(Node, name, member)
+    FunctionCtx._raw_saved_tensors = property(_raw_saved_tensors)  # type: ignore[attr-defined]
     known = [Node]
     for cls in known:  # grows
         _complete(cls)

@@ -32,9 +32,9 @@ def retain_grad(tensor: Tensor) -> None:
     >>> y.grad.tolist()
     [4.0, 8.0]
     """
-    forbid_in_transform("retain_grad()", "register_hook() can hand out the gradient")
+    forbid_in_transform("Tensor.retain_grad()", "register_hook() can hand out the gradient")
     if not requires_grad(tensor):
-        raise AutogradError("can't retain_grad on a Tensor that has requires_grad=False")
+        raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
     meta = meta_of(tensor)
     if meta.retains_grad:  # the writer follows a view when that is next used, not when asked again
         return

@@ -206,8 +206,8 @@ def load_tensor(node: Node, value: Any, expected: Any) -> Any:
             raise _version_error(node, value, expected)
         if value._meta is not None and value._meta.detached and _was_cut(node, value._meta):
             raise AutogradError(
-                f"{node.name()} needs a saved tensor that has been detached in-place, by "
-                f"detach_(), and so has lost its history. Use detach() instead."
+                f"{node.name()}: Trying to use a saved tensor that has been detached in-place, "
+                f"i.e. with .detach_(), and so has lost its history. Use detach() instead."
             )
         return value
     return value.unpack(node)

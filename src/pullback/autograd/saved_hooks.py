@@ -70,7 +70,7 @@ class Packed:
             self._value = pack(tensor)
         if tracked[0] != before:
             raise AutogradError(
-                "a saved tensor's pack hook is modifying its input in place; write to a clone()"
+                "A saved tensor pack hook is modifying its input in place; write to a clone() of it"
             )
 
     def unpack(self, node: Node) -> Tensor:
@@ -78,8 +78,8 @@ class Packed:
         unpacked = self._unpack(self._value)
         if not isinstance(unpacked, Tensor):
             raise AutogradTypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor, not "
-                f"{type(unpacked).__name__}"
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of "
+                f"type {type(unpacked).__name__}"
             )
         tensor = wrap(unpacked._array)
         tensor._counter = version_of(unpacked)  # it need not have the memory of the node's result
@@ -157,7 +157,10 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
         message = _disabled.get()
         if message is not None:
             raise AutogradError(message)
-        forbid_in_transform("saved_tensors_hooks", "enter it outside of the transform")
+        forbid_in_transform(
+            "saved_tensors_hooks",
+            "transforms don't support saved tensor hooks inside: enter it outside of the transform",
+        )
         self.begin()
         return self
 

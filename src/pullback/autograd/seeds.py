@@ -58,7 +58,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     node, number = ends_of(edge_of(tensor))
     if node is None:
         raise AutogradError(
-            "it is not possible to get the gradient edge of a tensor that does not require grad"
+            "It is not possible to get the gradient edge for a Tensor that does not require "
+            "gradients; call requires_grad_() on it before computing"
         )
     return GradientEdge(node, number)
 
@@ -120,8 +121,8 @@ def implicit_seed(root: Root, shape: tuple[int, ...], dtype: np.dtype[Any]) -> T
         )
     if dtype.kind == "c":
         raise AutogradError(
-            "grad can be implicitly created only for real scalar outputs, and this one is complex; "
-            "give its gradient"
+            f"grad can be implicitly created only for real scalar outputs but got {dtype}; give "
+            f"its gradient"
         )
     if isinstance(root, Tensor) and isinstance(root._array, Payload):
         return fresh(root._array.ones(shape, dtype))
@@ -142,8 +143,9 @@ def checked_seed(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], pl
         )
     if gradient.dtype != dtype and "c" in (gradient.dtype.kind, dtype.kind):
         raise AutogradError(
-            f"both grad_output and output are required to have the same dtype where one is "
-            f"complex, but grad_output[{place}] is {gradient.dtype} and output[{place}] is {dtype}"
+            f"For complex Tensors, both grad_output and output are required to have the same "
+            f"dtype. Mismatch in dtype: grad_output[{place}] has a dtype of {gradient.dtype} and "
+            f"output[{place}] has a dtype of {dtype}."
         )
     if gradient.dtype == dtype:
         return gradient

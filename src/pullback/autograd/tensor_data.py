@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -13,16 +13,17 @@ from pullback.autograd.accumulate import forget_form
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.conversion import CONVERSIONS, check_nothing_lost
 from pullback.autograd.form import unlike
-from pullback.autograd.level import TransformLevel, leave_notes
+from pullback.autograd.level import TransformLevel, leave_notes, process_levels
 from pullback.autograd.node import Output, ends_of, next_sequence_number
 from pullback.autograd.saved import version
 from pullback.autograd.tangents import tangents_of
 from pullback.autograd.trace import tell_cut
 from pullback.autograd.view import requires_grad, view_of
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
-from pullback.dispatch.modes import is_grad_enabled
-from pullback.errors import AutogradError, InferenceError, InplaceError
+from pullback.dispatch.modes import MAPPING, TRANSFORM, get_state, is_grad_enabled
+from pullback.errors import AutogradError, AutogradTypeError, InferenceError, InplaceError
 from pullback.kernels.platform import NUMPY
+from pullback.lazy import lazy_module
 from pullback.tensor.payload import Payload
 from pullback.tensor.repr import render
 from pullback.tensor.tensor import (
@@ -35,6 +36,11 @@ from pullback.tensor.tensor import (
     version_of,
     wrap,
 )
+
+if TYPE_CHECKING:
+    from pullback.autograd import level_repr
+else:
+    level_repr = lazy_module("pullback.autograd.level_repr")
 
 __all__ = ["DATA_METHODS", "detach", "detach_", "numpy"]
 
@@ -60,7 +66,7 @@ def detach_(self: Tensor) -> Tensor:
     """Cuts the tensor itself from its history, and from its tangents."""
     if view_of(self) is not None:
         raise InplaceError(
-            "Can't detach views in-place: the base would keep its history; use detach()"
+            "Can't detach views in-place. Use detach() instead: the base would keep its history."
         )
     leave_notes()
     if self._edge is not None:
@@ -92,11 +98,13 @@ def _get_data(self: Tensor) -> Tensor:
 
 def _set_data(self: Tensor, new: Tensor) -> None:
     if not isinstance(new, Tensor):
-        raise TypeError(f"data must be a Tensor, not {type(new).__name__}")
+        raise AutogradTypeError(
+            f"data: Variable data has to be a tensor, but got {type(new).__name__}"
+        )
     if self._flags & REQUIRES_GRAD and new.dtype.kind not in "fc":
         raise AutogradError(
-            f"the data of a tensor that requires grad must be floating point or complex, not "
-            f"{new.dtype}"
+            f"data set to a tensor that requires gradients must be floating point or complex "
+            f"dtype, not {new.dtype}"
         )
     if isinstance(self._array, Payload) != isinstance(new._array, Payload):
         raise AutogradError(
@@ -111,6 +119,10 @@ def _set_data(self: Tensor, new: Tensor) -> None:
         node, number = ends_of(self._edge)
         node.hook_lists().replaced[number] = new._array
     self._array = new._array
+
+
+def _del_data(_: Tensor) -> None:
+    raise AutogradError("Deleting tensor data is not allowed. Delete tensor instead!")
 
 
 def _tell_changed(tensor: Tensor, array: Any) -> None:
@@ -190,6 +202,8 @@ def __repr__(self: Tensor) -> str:  # noqa: N807 - Python's name
         elif requires_grad(self):
             notes.append("requires_grad=True")
     array = self._array
+    if self._flags & DUAL or get_state().modes & (TRANSFORM | MAPPING) or process_levels:
+        return level_repr.render_with_levels(self, notes)
     if isinstance(array, Payload):
         return f"tensor({', '.join([repr(array), *notes])})"
     return render(np.asarray(array), notes)
@@ -198,8 +212,8 @@ def __repr__(self: Tensor) -> str:  # noqa: N807 - Python's name
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - Python's name
     if not self.is_leaf:
         raise AutogradError(
-            "only graph leaves support the deepcopy protocol, and this tensor has a history that "
-            "cannot be copied; copy x.detach() instead"
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol, and this tensor has a history that cannot be copied; copy x.detach() instead"
         )
     found = memo.get(id(self))
     if found is not None:
@@ -230,7 +244,7 @@ def _restored(array: NDArray[Any], grad: bool) -> Tensor:
 DATA_METHODS: dict[str, Any] = {
     **CONVERSIONS,
     "_version": property(_version),
-    "data": property(_get_data, _set_data),
+    "data": property(_get_data, _set_data, _del_data),
     "detach": detach,
     "detach_": detach_,
     "numpy": numpy,

@@ -45,6 +45,10 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
     _change_requires_grad(self, value)
 
 
+def _del_requires_grad(_: Tensor) -> None:
+    raise AutogradError("requires_grad must be a bool, and cannot be deleted; set it to False")
+
+
 def _change_requires_grad(self: Tensor, value: bool) -> None:
     if not value:
         self._flags &= ~REQUIRES_GRAD
@@ -58,15 +62,17 @@ def _change_requires_grad(self: Tensor, value: bool) -> None:
         )
     if not self._flags & TRACKED and not get_state().modes & INFERENCE:
         raise InferenceError(
-            "Setting requires_grad=True on inference tensor outside InferenceMode would promise a "
-            "gradient that it cannot have; use a clone() of it"
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: "
+            "it can have no gradient; use a clone() of it"
         )
     self._flags = self._flags & ~PLAIN_VIEW | REQUIRES_GRAD
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Sets ``requires_grad`` and returns the tensor."""
-    forbid_in_transform("requires_grad_()", "set it outside, or use func.grad, vjp or jvp inside")
+    forbid_in_transform(
+        "Tensor.requires_grad_()", "set it outside, or use func.grad, vjp or jvp inside"
+    )
     if _is_leaf(self):
         _change_requires_grad(self, bool(requires_grad))
     elif not requires_grad:
@@ -115,19 +121,22 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
             self._meta.grad = None
         return
     if not isinstance(value, Tensor):
-        raise AutogradTypeError(f"grad must be a Tensor or None, not {type(value).__name__}")
+        raise AutogradTypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type "
+            f"{type(value).__name__}"
+        )
     if value is self:
-        raise AutogradError("a tensor cannot be its own grad")
+        raise AutogradError("can't assign Variable as its own grad; assign a clone()")
     if value.shape != self.shape:
         raise AutogradError(
-            f"a grad of another size cannot be assigned: its shape is {list(value.shape)}, the "
-            f"tensor's {list(self.shape)}"
+            f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
+            f"'{list(self.shape)}'; they must be the same"
         )
     wanted = _get_grad_dtype(self)
     if wanted is not None and value.dtype != wanted:
         raise AutogradError(
-            f"a grad of dtype {value.dtype} cannot be assigned where grad_dtype is {wanted}; cast "
-            f"it, or set grad_dtype"
+            f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with "
+            f"grad_dtype '{wanted}'; cast it, or set grad_dtype"
         )
     meta_of(self).grad = value
 
@@ -221,7 +230,7 @@ def attach_methods() -> None:
     """Gives ``Tensor`` everything above, and what ``tensor_data`` has."""
     _backward.__name__ = "backward"
     members: dict[str, Any] = {
-        "requires_grad": property(requires_grad, _set_requires_grad),
+        "requires_grad": property(requires_grad, _set_requires_grad, _del_requires_grad),
         "is_leaf": property(_is_leaf),
         "grad_fn": property(_grad_fn),
         "output_nr": property(_output_nr),

@@ -194,10 +194,12 @@ def refresh(tensor: Tensor) -> None:
         view.version = now
         return
     if view.creation is not Creation.RECORDED:
+        is_inference = view.creation is Creation.INFERENCE
+        after = "in normal mode" if is_inference else "with grad mode enabled"
         raise InplaceError(
-            f"a view was created {view.creation.value} and its base or another view of its base "
-            f"has been modified inplace with grad mode enabled. Make the view in grad mode and by "
-            f"an operator, or clone() it."
+            f"A view was created {view.creation.value} and its base or another view of its base "
+            f"has been modified inplace {after}. Make the view in grad mode and by an operator, or "
+            f"clone() it."
         )
     with NormalModeGuard(without_hooks=True):
         made = view.replay(tensors, base)

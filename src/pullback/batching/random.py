@@ -36,7 +36,7 @@ class _Draw:
         for level in active_levels():
             if level.randomness == "error":
                 raise AutogradError(
-                    f"vmap: called random operation {what} while in randomness='error' mode. Say "
+                    f"vmap: called random operation while in randomness error mode: {what}. Say "
                     f"vmap(..., randomness='same') for one draw for all samples, or 'different' "
                     f"for one draw for each."
                 )

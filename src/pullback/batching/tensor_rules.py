@@ -113,15 +113,15 @@ def _closed(output: Any, out_dims: Any, level: int, doors: Doors) -> Any:
             out_dims = (out_dims,) * len(output)
         if not isinstance(out_dims, list | tuple) or len(out_dims) != len(output):
             raise AutogradError(
-                f"the vmap staticmethod returned out_dims {out_dims!r}, which are incompatible "
-                f"with its {len(output)} outputs"
+                f"The vmap staticmethod returned an incompatible (output, out_dims) tuple: "
+                f"out_dims is {out_dims!r}, and there are {len(output)} outputs"
             )
         pairs = zip(output, out_dims, strict=True)
         return type(output)(_closed(part, dim, level, doors) for part, dim in pairs)
     if isinstance(out_dims, list | tuple):
         raise AutogradError(
-            f"the vmap staticmethod returned out_dims {out_dims!r}, which are incompatible with "
-            f"its one output"
+            f"The vmap staticmethod returned an incompatible (output, out_dims) tuple: out_dims is "
+            f"{out_dims!r}, and there is one output"
         )
     if out_dims is None or not isinstance(output, Tensor):
         return output

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from pullback.dispatch.keys import BACKENDS, DispatchKey, parse_key
@@ -22,14 +23,34 @@ DEVICES = {backend.lower(): DispatchKey[backend] for backend in BACKENDS}
 _kept_libraries: list[Library] = []
 
 
+@overload
 def define(
     qualname: str, schema: str, *, lib: Library | None = None, tags: Iterable[str] = ()
-) -> None:
+) -> None: ...
+
+
+@overload
+def define(qualname: Library, schema: str, alias_analysis: str = "") -> Callable[[_F], _F]: ...
+
+
+def define(
+    qualname: str | Library,
+    schema: str,
+    alias_analysis: str = "",
+    *,
+    lib: Library | None = None,
+    tags: Iterable[str] = (),
+) -> Callable[[_F], _F] | None:
     """Defines an operator for the life of the process, or of `lib`.
 
+    ``define(lib, schema)`` is PyTorch's older form: a decorator that defines the operator and
+    registers the function as its kernel at CompositeImplicitAutograd.
+
     Args:
-        qualname: namespace and name, ``"ns::op"``.
-        schema: arguments and returns without a name, ``"(Tensor x) -> Tensor"``.
+        qualname: namespace and name, ``"ns::op"``; in the older form the library.
+        schema: arguments and returns without a name, ``"(Tensor x) -> Tensor"``; in the older form
+            with the name, ``"op(Tensor x) -> Tensor"``.
+        alias_analysis: in the older form, as for ``Library.define``.
         lib: the library that owns the definition.
         tags: ``"inplace"`` or ``"out"``, and any others.
 
@@ -37,7 +58,21 @@ def define(
     ...     define("once::twice", "(Tensor x) -> Tensor", lib=lib)
     ...     lib.is_registered("twice", "CPU")
     False
+    >>> with Library("older", "FRAGMENT") as lib:
+    ...     @define(lib, "same(Tensor x) -> Tensor")
+    ...     def same(x):
+    ...         return x
+    ...     lib.is_registered("same", "CompositeImplicitAutograd")
+    True
     """
+    if isinstance(qualname, Library):
+        _refuse_options("define", lib is not None or tags != ())
+        return partial(_define_with, qualname, schema, alias_analysis)
+    if alias_analysis:
+        raise LibraryKindError(
+            "define: alias_analysis belongs to the form define(lib, schema, alias_analysis); leave "
+            "it out"
+        )
     namespace = _namespace(qualname)
     if not isinstance(schema, str) or not schema.strip().startswith("("):
         raise LibraryKindError(
@@ -46,6 +81,27 @@ def define(
         )
     with library_for(lib, namespace) as library:
         library.define(qualname + schema.strip(), tags=tags)
+    return None
+
+
+def _define_with(library: Library, schema: str, alias_analysis: str, fn: _F) -> _F:
+    """Defines an operator with its kernel, or neither."""
+    before = set(library._handles)
+    try:
+        library.impl(library.define(schema, alias_analysis), fn)
+    except BaseException:
+        for handle in [made for made in library._handles if made not in before]:
+            handle.destroy()
+        raise
+    return fn
+
+
+def _refuse_options(name: str, has_options: bool) -> None:
+    """Refuses what only the form with a qualified name takes."""
+    if has_options:
+        raise LibraryKindError(
+            f"{name}: the form with a library as its first argument takes neither lib nor tags"
+        )
 
 
 @overload
@@ -60,19 +116,26 @@ def impl(
 ) -> _F: ...
 
 
+@overload
+def impl(qualname: Library, types: str, func: str | DispatchKey = "") -> Callable[[_F], _F]: ...
+
+
 def impl(
-    qualname: str,
+    qualname: str | Library,
     types: str | Sequence[str],
-    func: _F | None = None,
+    func: Any = None,
     *,
     lib: Library | None = None,
-) -> _F | Callable[[_F], _F]:
+) -> Any:
     """Registers a kernel for the life of the process, or of `lib`; also a decorator.
 
+    ``impl(lib, name, dispatch_key="")`` is PyTorch's older form, always a decorator.
+
     Args:
-        qualname: namespace and name, ``"ns::op"``.
-        types: device names (``"cpu"``), ``"default"`` for every device, or dispatch keys.
-        func: the kernel.
+        qualname: namespace and name, ``"ns::op"``; in the older form the library.
+        types: device names (``"cpu"``), ``"default"`` for every device, or dispatch keys; in the
+            older form the operator's name.
+        func: the kernel; in the older form the dispatch key.
         lib: the library that owns the registration.
 
     >>> with Library("plain", "FRAGMENT") as lib:
@@ -83,6 +146,9 @@ def impl(
     ...     lib.is_registered("same", "CPU")
     True
     """
+    if isinstance(qualname, Library):
+        _refuse_options("impl", lib is not None)
+        return partial(_implement_with, qualname, types, "" if func is None else func)
     namespace = _namespace(qualname)
     keys = _keys(types)
 
@@ -94,6 +160,11 @@ def impl(
         return fn
 
     return register if func is None else register(func)
+
+
+def _implement_with(library: Library, name: Any, key: Any, fn: _F) -> _F:
+    library.impl(name, fn, key)
+    return fn
 
 
 def _namespace(qualname: str) -> str:

@@ -90,7 +90,7 @@ class Library:
         # A finalizer, and no __del__: at interpreter exit it runs while modules are still whole.
         self._finalizer = weakref.finalize(self, registry.destroy_all, self._handles)
 
-    def define(self, schema: str, *, tags: Iterable[str] = ()) -> str:
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Iterable[str] = ()) -> str:
         """Defines an operator and returns its qualified name.
 
         Defining it again from the same line, as a notebook cell that is run twice does, replaces
@@ -98,6 +98,8 @@ class Library:
 
         Args:
             schema: name, arguments and returns.
+            alias_analysis: ``""``, ``"FROM_SCHEMA"`` or ``"CONSERVATIVE"``, for PyTorch's sake:
+                aliases are always those of the schema.
             tags: ``"inplace"`` or ``"out"``, and any others.
 
         >>> with Library("geometry", "DEF") as lib:
@@ -106,6 +108,11 @@ class Library:
         """
         location = caller_location()
         self._check_alive()
+        if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
+            raise RegistrationError(
+                f"define: Invalid alias_analysis type {alias_analysis}; it is '', 'FROM_SCHEMA' or "
+                f"'CONSERVATIVE'"
+            )
         if self.kind == "IMPL":
             raise RegistrationError(
                 f"Cannot define an operator inside of a TORCH_LIBRARY_IMPL block (a library of "
@@ -324,7 +331,7 @@ def _kernel(
 ) -> Kernel:
     if not callable(fn):
         raise KernelTypeError(
-            f"a kernel is required to be a callable, but found type {type(fn).__name__}: {fn!r}"
+            f"a kernel is required to be a callable but found type {type(fn).__name__}: {fn!r}"
         )
     return Kernel(
         fn,

@@ -37,7 +37,7 @@ def require_chunk_size(name: str, chunk_size: Any) -> None:
         return
     if not isinstance(chunk_size, int) or isinstance(chunk_size, bool) or chunk_size <= 0:
         raise AutogradValueError(
-            f"{name}: chunk_size is {chunk_size!r}; it must be None or greater than 0"
+            f"{name}: `chunk_size` should be None or greater than 0. (got {chunk_size!r})"
         )
 
 
@@ -116,5 +116,8 @@ def result_leaves(name: str, returned: Any) -> tuple[list[Tensor], pytree.Spec]:
                 f"{type(leaf).__name__}{' at ' + path if path else ''}"
             )
     if not leaves:
-        raise AutogradError(f"{name}: expected f(*primals) to return tensors, got {returned!r:.60}")
+        raise AutogradError(
+            f"{name}: Expected f to be a function that has non-empty output (got output = "
+            f"{returned!r:.60}); it has to return tensors"
+        )
     return leaves, spec

@@ -48,17 +48,18 @@ def jvp(
     """
     name = "jvp(f, primals, tangents)"
     require_function(name, func)
-    for what, value in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(value, tuple):
-            raise AutogradError(
-                f"{name}: Expected {what} to be a tuple. E.g. it should be valid to call "
-                f"f(*{what}). Got a {type(value).__name__}"
-            )
+    if not isinstance(primals, tuple):
+        raise AutogradError(
+            f"{name}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals). "
+            f"Got a {type(primals).__name__}"
+        )
     leaves, spec = pytree.flatten(primals)
     if not leaves:
         raise AutogradError(f"{name}: Expected primals to contain at least one Tensor.")
     given = pytree.flatten_like(
-        spec, tangents, f"{name}: Expected primals and tangents to have the same python structure:"
+        spec,
+        tangents,
+        f"{name}: Expected primals and tangents to have the same python structure; tangents",
     )
     for primal, tangent, path in zip(leaves, given, spec.paths(), strict=True):
         _check_pair(name, primal, tangent, path)
@@ -78,7 +79,8 @@ def _check_pair(name: str, primal: Any, tangent: Any, path: str) -> None:
         require_dtype(name, what + path, value)
     if tangent.shape != primal.shape:
         raise AutogradError(
-            f"{name}: tangents{path} has a different size than its primal, this is not supported: "
+            f"{name}: Trying to set a forward gradient that has a different size than that of the "
+            f"original Tensor, this is not supported: tangents{path} has shape "
             f"{list(tangent.shape)} instead of {list(primal.shape)}"
         )
 

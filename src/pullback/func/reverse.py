@@ -267,7 +267,10 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
         cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
     ) -> tuple[Any, ...]:
         given = pytree.flatten_like(
-            run.spec, cotangents, "vjp: the pytree structure of cotangents (that of the output):"
+            run.spec,
+            cotangents,
+            "vjp: Expected pytree structure of cotangents to be the same as pytree structure of "
+            "outputs to the function; the value given",
         )
         seeds: list[Tensor | None] = [
             checked_seed(cotangent, result.shape, result.dtype, place)

@@ -19,7 +19,7 @@ from pullback._generated.functions_pointwise import clone
 from pullback.autograd.formulas.batching import out_of_level
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.view import view_of
-from pullback.errors import AutogradError, AutogradValueError
+from pullback.errors import AutogradError, AutogradIndexError, AutogradValueError
 from pullback.func.arguments import require_chunk_size, require_function
 from pullback.tensor.batched import batched, levels_of
 from pullback.tensor.levels import MapLevel, check_alive
@@ -64,7 +64,8 @@ def vmap(
     require_chunk_size("vmap", chunk_size)
     if randomness not in _RANDOMNESS:
         raise AutogradError(
-            f"vmap: randomness is {randomness!r}; only 'error', 'different' and 'same' are known"
+            f"vmap: Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
         )
 
     @functools.wraps(func)
@@ -128,14 +129,15 @@ class _Inputs:
                 sizes.setdefault(leaf.shape[dim], f"{path} (axis {dim} of {list(leaf.shape)})")
         if not sizes:
             raise AutogradValueError(
-                f"vmap({name}): got no mapped tensor: in_dims is None for every argument, or there "
-                f"is no tensor among them; call the function itself, or name an axis in in_dims"
+                f"vmap({name}): Expected at least one Tensor to vmap over, but in_dims is None for "
+                f"every argument, or there is no tensor among them; call the function itself, or "
+                f"name an axis in in_dims"
             )
         if len(sizes) > 1:
             listed = ", ".join(f"{n} samples in {where}" for n, where in sizes.items())
             raise AutogradValueError(
-                f"vmap({name}): the mapped axes must all have the same length, but there are "
-                f"{listed}"
+                f"vmap({name}): Expected all tensors to have the same size in the mapped "
+                f"dimension, got sizes {list(sizes)} for the mapped dimension: {listed}"
             )
         return next(iter(sizes))
 
@@ -174,22 +176,26 @@ def _argument(path: str) -> str:
 
 def _dims_of(in_dims: Dims, args: tuple[Any, ...], name: str) -> list[Any]:
     """An axis for every leaf of the arguments by position."""
-    if isinstance(in_dims, bool) or not isinstance(in_dims, int | tuple | list):
+    if isinstance(in_dims, bool) or not isinstance(in_dims, int | tuple):
         raise AutogradValueError(
-            f"vmap({name}, in_dims={in_dims!r}): in_dims must be an int, or a tuple with an entry "
-            f"for each argument"
+            f"vmap({name}, in_dims={in_dims!r}): expected `in_dims` to be int or a (potentially "
+            f"nested) tuple matching the structure of inputs, got: {type(in_dims).__name__}"
         )
     if isinstance(in_dims, int):
         return [in_dims] * len(pytree.leaves(args))
     if len(in_dims) != len(args):
         raise AutogradValueError(
-            f"vmap({name}, in_dims={in_dims!r}): in_dims has {len(in_dims)} entries, but the "
-            f"function was called with {len(args)} arguments by position; their structure must be "
-            f"the same"
+            f"vmap({name}, in_dims={in_dims!r}): in_dims is not compatible with the structure of "
+            f"`inputs`: it has {len(in_dims)} entries, but the function was called with "
+            f"{len(args)} arguments by position"
         )
     dims: list[Any] = []
     for place, (dim, arg) in enumerate(zip(in_dims, args, strict=True)):
-        dims += _spread(dim, arg, f"vmap({name}, in_dims={in_dims!r}): entry {place} of in_dims")
+        what = (
+            f"vmap({name}, in_dims={in_dims!r}): in_dims is not compatible with the structure of "
+            f"`inputs`: entry {place}"
+        )
+        dims += _spread(dim, arg, what)
     return dims
 
 
@@ -216,17 +222,19 @@ def _checked_dim(dim: Any, leaf: Any, path: str, name: str) -> int | None:
         return None
     if not isinstance(dim, int) or isinstance(dim, bool):
         raise AutogradValueError(
-            f"vmap({name}): in_dims has {dim!r} for {path}; an axis is an int or None"
+            f"vmap({name}): Got in_dim={dim!r} for an input but in_dim must be either an integer "
+            f"dimension or None: {path}"
         )
     if not isinstance(leaf, Tensor | np.ndarray):
         raise AutogradValueError(
-            f"vmap({name}): in_dims maps axis {dim} of {path}, which is a {type(leaf).__name__} "
-            f"and no tensor; say None for it in in_dims"
+            f"vmap({name}): Got in_dim={dim} for an input but the input is of type "
+            f"{type(leaf).__name__}: {path} is no tensor; say None for it in in_dims"
         )
     if not -leaf.ndim <= dim < leaf.ndim:
         needed = f"some axis from {-leaf.ndim} to {leaf.ndim - 1} is needed"
         raise AutogradValueError(
-            f"vmap({name}): in_dims has axis {dim} for {path}, which has {leaf.ndim} axes: "
+            f"vmap({name}): Got in_dim={dim} for some input, but that input is a Tensor of "
+            f"dimensionality {leaf.ndim}: {path}; "
             f"{needed if leaf.ndim else 'say None for it in in_dims, or give it an axis'}"
         )
     return dim % leaf.ndim
@@ -255,11 +263,13 @@ def _results(
     if isinstance(out_dims, tuple | list) and spec.kind is None:
         if len(out_dims) != 1:
             raise AutogradValueError(
-                f"{what} has {len(out_dims)} entries, but the function returned one tensor"
+                f"{what} is not compatible with the structure of `outputs`: it has {len(out_dims)} "
+                f"entries, but the function returned one tensor"
             )
         out_dims = out_dims[0]
     if out_dims is not None and isinstance(returned, tuple) and isinstance(out_dims, list):
         out_dims = tuple(out_dims)
+    what += " is not compatible with the structure of `outputs`: it"
     dims = _spread(out_dims, returned, what, none_is_leaf=True)
     seen: set[int] = set()
     leaves = []
@@ -278,8 +288,8 @@ def _left(value: Any, dim: Any, level: MapLevel, where: str, name: str, again: b
     """One result as it is seen outside of the level."""
     if not isinstance(value, Tensor):
         raise AutogradValueError(
-            f"vmap({name}): a mapped function must return tensors, but {where} is a "
-            f"{type(value).__name__}; return it in another way"
+            f"vmap({name}): `{name}` must only return Tensors, got type {type(value)} as "
+            f"{where}; return it in another way"
         )
     levels = levels_of(value)
     check_alive(levels)  # it may be a value that has escaped from another one
@@ -287,15 +297,21 @@ def _left(value: Any, dim: Any, level: MapLevel, where: str, name: str, again: b
     if dim is None:
         if varies:
             raise AutogradValueError(
-                f"vmap({name}): out_dims is None for {where}, which varies with the sample; name "
-                f"the axis where the samples are to go"
+                f"vmap({name}): `{name}` can not return a BatchedTensor when out_dim is None: "
+                f"{where} varies with the sample; name the axis where the samples are to go"
             )
         return value
     ndim = value.ndim + 1
-    if not isinstance(dim, int) or isinstance(dim, bool) or not -ndim <= dim < ndim:
+    if not isinstance(dim, int) or isinstance(dim, bool):
         raise AutogradValueError(
-            f"vmap({name}): out_dims has {dim!r} for {where}, whose samples have {value.ndim} "
-            f"axes: some axis from {-ndim} to {ndim - 1} is needed"
+            f"vmap({name}): `out_dims` must be an int, None or a python collection of ints "
+            f"representing where in the outputs the samples go, and it has {dim!r} for {where}"
+        )
+    if not -ndim <= dim < ndim:
+        raise AutogradIndexError(
+            f"vmap({name}): Dimension out of range (expected to be in range of [{-ndim}, "
+            f"{ndim - 1}], but got {dim}): out_dims for {where}, whose samples have {value.ndim} "
+            f"axes"
         )
     dim %= ndim
     if varies and (again or view_of(value) is not None):

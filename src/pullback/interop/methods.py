@@ -7,7 +7,7 @@ as every write does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,18 @@ from pullback._generated import functions_products as products
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
+from pullback.dispatch.modes import MAPPING, NOTES, TRANSFORM, get_state
 from pullback.errors import InplaceError
 from pullback.indexing import setitem
 from pullback.interop.arguments import raw
 from pullback.interop.array_methods import ARRAY_METHODS
+from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pullback.interop import mode
+else:
+    mode = lazy_module("pullback.interop.mode")
 
 __all__ = ["Flat", "attach_methods"]
 
@@ -128,6 +135,20 @@ def _tobytes(self: Tensor, order: str = "C") -> bytes:
     return raw(self).tobytes(order)  # type: ignore[arg-type]
 
 
+def _copied(self: Tensor) -> Tensor:
+    """``copy.copy(x)``: the elements in other memory; of a leaf that requires grad, a leaf.
+
+    Gradients flow through the copy of any other tensor. So they do inside transforms and NumPy
+    mode, where an argument of the function is a leaf too, and must not lose its gradient.
+    """
+    differentiates = get_state().modes & (TRANSFORM | MAPPING | NOTES) or mode.in_numpy_mode()
+    if not self.requires_grad or not self.is_leaf or differentiates:
+        return pointwise.clone(self)
+    made = self.detach().clone()
+    made.requires_grad = True
+    return made
+
+
 _MEMBERS: dict[str, Any] = {
     **ARRAY_METHODS,
     "argsort": _argsort,
@@ -141,7 +162,7 @@ _MEMBERS: dict[str, Any] = {
     "sort": _sort,
     "tobytes": _tobytes,
     "__contains__": _contains,
-    "__copy__": pointwise.clone,
+    "__copy__": _copied,
     "__imatmul__": _imatmul,
 }
 

@@ -46,7 +46,7 @@ def _gradient(rules: Rules, name: str, place: int, result: Any) -> Tensor | None
         return result
     raise AutogradError(
         f"{_where(rules)} returned an invalid gradient at index {place}, for {name!r} - expected "
-        f"Tensor or None (got {type(result).__name__})"
+        f"Variable or None (got {type(result).__name__})"
     )
 
 

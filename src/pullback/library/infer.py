@@ -76,8 +76,8 @@ def infer_schema(
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise _refused(
                 fn,
-                f"parameter {name!r} is positional-only, *args or **kwargs, which a schema cannot "
-                f"say; give every parameter a name that may be used as a keyword",
+                f"We do not support positional-only args, varargs, or varkwargs: {name!r} is one; "
+                f"give every parameter a name that may be used as a keyword",
             )
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             params.append("*")
@@ -91,8 +91,8 @@ def infer_schema(
     if missing:
         raise _refused(
             fn,
-            f"mutates_args names {', '.join(map(repr, missing))}, which were not found among the "
-            f"parameters {', '.join(map(repr, signature.parameters))}",
+            f"{', '.join(map(repr, missing))} in mutates_args were not found in the custom op's "
+            f"signature; its parameters are {', '.join(map(repr, signature.parameters))}",
         )
     returns = _returns(fn, signature, hints, tags, params)
     return f"{op_name or ''}({', '.join(params)}) -> {returns}"
@@ -139,19 +139,19 @@ def _parameter_type(
     fn: Callable[..., Any], name: str, parameter: inspect.Parameter, hints: dict[str, Any]
 ) -> str:
     if parameter.annotation is inspect.Parameter.empty:
-        raise _refused(fn, f"parameter {name!r} must have a type annotation")
+        raise _refused(fn, f"Parameter {name} must have a type annotation")
     hint = hints[name]
     if typing.get_origin(hint) is tuple or hint is tuple:
         raise _refused(
             fn,
-            f"parameter {name!r} has unsupported type {hint}. We do not support Tuple inputs in "
+            f"Parameter {name} has unsupported type {hint}. We do not support Tuple inputs in "
             f"schema. Please use List instead",
         )
     found = _type_name(hint)
     if found is None:
         raise _refused(
             fn,
-            f"parameter {name!r} has unsupported type {hint}. Use Tensor, int, float, bool, str, "
+            f"Parameter {name} has unsupported type {hint}. Use Tensor, int, float, bool, str, "
             f"number, dtype or device, an Optional of one, or a List of tensors or numbers",
         )
     return found
@@ -235,7 +235,7 @@ def _returns(
     params: list[str],
 ) -> str:
     if signature.return_annotation is inspect.Signature.empty:
-        raise _refused(fn, "the function has no return type annotation; write -> Tensor")
+        raise _refused(fn, "No return type annotation was provided; write -> Tensor")
     hint = hints["return"]
     if "inplace" in tags or "out" in tags:
         marked = [text.partition(")")[0] + ")" for text in params if "!)" in text]

@@ -102,7 +102,7 @@ def operator_for(qualname: Any) -> OpOverload:
     entry = find(qualname)
     if entry is None or not entry.is_defined:
         raise OperatorNotFoundError(
-            f"no operator {qualname!r} is defined; define it before its rules are registered"
+            f"operator {qualname} does not exist; define it before its rules are registered"
         )
     operator: OpOverload = entry.operator
     return operator

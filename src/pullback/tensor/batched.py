@@ -114,12 +114,19 @@ class BatchedArray(Payload):
     def refusal(self, what: str) -> Exception:
         """The error for an access to single values."""
         check_alive(self.levels)
+        if what == "bool()":
+            cause = "It looks like you're attempting to use a Tensor in some data-dependent control"
+            cause += " flow: bool()"
+        elif what == "item()":
+            cause = "It looks like you're calling .item() on a Tensor, which"
+        else:
+            cause = what
         return AutogradError(
-            f"vmap: {what} asks for the value of one sample, but a mapped function computes all of "
-            f"them at once. Choose by where(condition, x, y) instead of a branch, and read values "
-            f"after vmap has returned. NumPy code belongs into an autograd.Function with a vmap "
-            f"staticmethod; where it is in the backward of one, let that apply another, and ask "
-            f"for Jacobians with chunk_size=1."
+            f"vmap: {cause} asks for the value of one sample, but a mapped function computes all "
+            f"of them at once. Choose by where(condition, x, y) instead of a branch, and read "
+            f"values after vmap has returned. NumPy code belongs into an autograd.Function with a "
+            f"vmap staticmethod; where it is in the backward of one, let that apply another, and "
+            f"ask for Jacobians with chunk_size=1."
         )
 
     def __repr__(self) -> str:

@@ -59,3 +59,58 @@ def test_types_are_one_or_several_names(types):
     with pytest.raises(DispatchKeyError):
         impl("nobody::f", types, lambda x: x)
     assert registry.find("nobody::f") is None
+
+
+def test_a_library_and_a_schema_make_a_decorator(lib, value):
+    @define(lib, "f(Tensor x) -> Tensor")
+    def f(x):
+        return x
+
+    assert lib.is_registered("f", "CompositeImplicitAutograd")
+    x = value("cpu")
+    assert registry.find_packet(f"{lib.ns}::f")(x) is x
+    assert f(3) == 3
+
+
+def test_an_operator_and_its_function_are_registered_together_or_not_at_all(lib):
+    with pytest.raises(KernelTypeError, match="does not take the arguments"):
+        define(lib, "f(Tensor x) -> Tensor")(lambda: None)
+    with pytest.raises(KernelTypeError, match="required to be a callable"):
+        define(lib, "f(Tensor x) -> Tensor")(3)
+    assert registry.find(f"{lib.ns}::f") is None
+    define(lib, "f(Tensor x) -> Tensor", "FROM_SCHEMA")(lambda x: x)
+
+
+def test_a_library_a_name_and_a_key_make_a_decorator(lib, value):
+    lib.define("f(Tensor x) -> Tensor")
+
+    @impl(lib, "f", "CPU")
+    def f(x):
+        return x
+
+    assert lib.is_registered("f", "CPU")
+    assert not lib.is_registered("f", "CompositeImplicitAutograd")
+    x = value("cpu")
+    assert registry.find_packet(f"{lib.ns}::f")(x) is x
+    assert f(3) == 3
+
+
+def test_a_library_and_a_name_register_at_the_key_of_the_library(lib):
+    lib.define("f(Tensor x) -> Tensor")
+    impl(lib, "f")(lambda x: x)
+    assert lib.is_registered("f", "CompositeImplicitAutograd")
+
+
+def test_the_form_with_a_library_takes_no_other_library(lib):
+    with pytest.raises(LibraryKindError, match="takes neither lib nor tags"):
+        define(lib, "f(Tensor x) -> Tensor", lib=lib)
+    with pytest.raises(LibraryKindError, match="takes neither lib nor tags"):
+        impl(lib, "f", "CPU", lib=lib)
+    with pytest.raises(LibraryKindError, match="alias_analysis belongs to the form"):
+        define(f"{lib.ns}::f", "(Tensor x) -> Tensor", "CONSERVATIVE")
+
+
+def test_aliases_are_those_of_the_schema(lib):
+    lib.define("f(Tensor x) -> Tensor", "CONSERVATIVE")
+    with pytest.raises(RegistrationError, match="Invalid alias_analysis type PURE"):
+        lib.define("g(Tensor x) -> Tensor", "PURE")

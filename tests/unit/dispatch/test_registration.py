@@ -235,7 +235,7 @@ def test_d30_kernels_of_others_outlive_the_definition(value):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (("f", 3, "CPU"), KernelTypeError, "required to be a callable, but found type int"),
+        (("f", 3, "CPU"), KernelTypeError, "required to be a callable but found type int"),
         ((3, kernel_named("x"), "CPU"), RegistrationError, "either a name or an OpOverload object"),
         (("f", kernel_named("x"), "CPUU"), DispatchKeyError, "could not parse dispatch key 'CPUU'"),
         (("f", lambda: None, "CPU"), KernelTypeError, "does not take the arguments of its schema"),

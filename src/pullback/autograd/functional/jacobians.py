@@ -47,7 +47,8 @@ def jacobian(
     _check_strategy("jacobian", strategy, vectorize)
     if strict and vectorize:
         raise AutogradError(
-            "jacobian: strict=True and vectorize=True are not supported together; set one to False"
+            "jacobian: `strict=True` and `vectorized=True` are not supported together; set one of "
+            "strict and vectorize to False"
         )
     if strategy == "forward-mode":
         if create_graph:
@@ -86,7 +87,10 @@ def _check_strategy(name: str, strategy: str, vectorize: bool) -> None:
             f"{strategy!r}. Forward mode is better where there are more outputs than inputs."
         )
     if strategy == "forward-mode" and not vectorize:
-        raise DerivativeMissingError(f"{name}: the forward-mode strategy needs vectorize=True")
+        raise DerivativeMissingError(
+            f"{name}: Computing Jacobian using forward-AD or forward-over-reverse Hessian is only "
+            f"implemented for `vectorize=True`"
+        )
 
 
 def _jacobian_forward(func: Function, inputs: Tensor | Tensors) -> Any:

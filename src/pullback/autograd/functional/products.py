@@ -42,7 +42,9 @@ def vjp(
     (tensor([1., 8.]), tensor([  3., 120.]))
     """
     run = Run("vjp", func, inputs, create_graph, strict)
-    vectors = vectors_of("vjp", v, run.outputs, run.returns_tuple, "function returns")
+    vectors = vectors_of(
+        "vjp", v, run.outputs, run.returns_tuple, "the user-provided function returns"
+    )
     found = run.gradients(run.outputs, vectors, "The output")
     return run.value(), run.finished(run.like_inputs(found))
 
@@ -64,7 +66,9 @@ def jvp(
     (tensor([1., 8.]), tensor([  3., 120.]))
     """
     run = Run("jvp", func, inputs, create_graph, strict)
-    vectors = vectors_of("jvp", v, run.inputs, run.takes_tuple, "function takes")
+    vectors = vectors_of(
+        "jvp", v, run.inputs, run.takes_tuple, "the input to the user-provided function is"
+    )
     with enable_grad():
         dummies = tuple(zeros_that_require_grad(output) for output in run.outputs)
         pulled = run.gradients(run.outputs, dummies, "The output", twice=True)
@@ -93,7 +97,9 @@ def vhp(
             return at_once
     run = Run("vhp", func, inputs, create_graph, strict)
     check_scalar("vhp", run)
-    vectors = vectors_of("vhp", v, run.inputs, run.takes_tuple, "function takes")
+    vectors = vectors_of(
+        "vhp", v, run.inputs, run.takes_tuple, "the input to the user-provided function is"
+    )
     slopes = run.gradients(run.outputs, None, "The output", twice=True)
     found = run.gradients(tuple(slopes), vectors, "The jacobian")
     return run.value(), run.finished(run.like_inputs(found))
@@ -121,7 +127,9 @@ def hvp(
             return at_once
     run = Run("hvp", func, inputs, create_graph, strict)
     check_scalar("hvp", run)
-    vectors = vectors_of("hvp", v, run.inputs, run.takes_tuple, "function takes")
+    vectors = vectors_of(
+        "hvp", v, run.inputs, run.takes_tuple, "the input to the user-provided function is"
+    )
     slopes = run.gradients(run.outputs, None, "The output", twice=True)
     with enable_grad():
         dummies = tuple(zeros_that_require_grad(given) for given in run.inputs)
@@ -138,7 +146,7 @@ def _in_one_run(
     The function then runs once more.
     """
     takes_tuple, given = checked_inputs(name, inputs)
-    vectors = vectors_of(name, v, given, takes_tuple, "function takes")
+    vectors = vectors_of(name, v, given, takes_tuple, "the input to the user-provided function is")
     assert vectors is not None
     plain = [detach(tensor) for tensor in given], [detach(vector) for vector in vectors]
     try:  # without tangents, because PyTorch takes two backward passes

@@ -87,9 +87,9 @@ class Run:
                 raise independent(f"{what} of the user-provided function", number)
             if self.strict and twice and part is not None and not requires_grad(part):
                 raise AutogradError(
-                    f"the jacobian of the user-provided function with respect to input {number} is "
-                    f"independent of the input. This is not allowed in strict mode: the function "
-                    f"has to be twice differentiable."
+                    f"found that the jacobian of the user-provided function with respect to input "
+                    f"{number} is independent of the input. This is not "
+                    f"allowed in strict mode: the function has to be twice differentiable."
                 )
             if self.strict and create_graph and part is not None and not requires_grad(part):
                 raise independent(
@@ -119,7 +119,10 @@ _IN_FUNC = {"jacobian": "jacrev", "hvp": "jvp of func.grad", "vhp": "vjp of func
 def checked_inputs(name: str, inputs: Any, *, pushed: bool = False) -> tuple[bool, Tensors]:
     """Whether the inputs are a tuple, and all of them as one; refused inside other transforms."""
     if not pushed:
-        forbid_in_transform(f"autograd.functional.{name}", f"use func.{_IN_FUNC.get(name, name)}")
+        forbid_in_transform(
+            f"Tensor.requires_grad_() by autograd.functional.{name}",
+            f"use func.{_IN_FUNC.get(name, name)}",
+        )
     return as_tuple(inputs, name, "inputs")
 
 
@@ -153,20 +156,20 @@ def _own(tensor: Tensor, create_graph: bool) -> Tensor:
 
 
 def as_tuple(value: Any, name: str, what: str) -> tuple[bool, Tensors]:
-    """Whether inputs or outputs are a tuple, and all of them as one."""
+    """Whether the inputs, the outputs or the vector `v` are a tuple, and all of them as one."""
     if isinstance(value, Tensor):
         return False, (value,)
-    whose = "inputs given" if what == "inputs" else "outputs of the user-provided function given"
+    whose = f"{what} of the user-provided function" if what == "outputs" else what
     if not isinstance(value, tuple):
         raise AutogradTypeError(
-            f"The {whose} to {name} must be either a Tensor or a tuple of Tensors but the given "
-            f"{what} has type {type(value).__name__}."
+            f"The {whose} given to {name} must be either a Tensor or a tuple of Tensors but the "
+            f"given {whose} has type {type(value).__name__}."
         )
     for place, item in enumerate(value):
         if not isinstance(item, Tensor):
             raise AutogradTypeError(
-                f"The {whose} to {name} must be either a Tensor or a tuple of Tensors but the "
-                f"value at index {place} has type {type(item).__name__}."
+                f"The {whose} given to {name} must be either a Tensor or a tuple of Tensors but "
+                f"the value at index {place} has type {type(item).__name__}."
             )
     return True, value
 
@@ -187,14 +190,14 @@ def vectors_of(name: str, v: Any, like: Tensors, is_tuple: bool, whose: str) -> 
     if v is None:
         if len(like) != 1 or like[0].size != 1:
             raise AutogradError(
-                f"{name}: The vector v can only be None if the user-provided {whose} a single "
-                f"Tensor with a single element."
+                f"{name}: The vector v can only be None if {whose} a single Tensor with a single "
+                f"element."
             )
         return None
-    _, vectors = as_tuple(v, name, "inputs")
+    _, vectors = as_tuple(v, name, "v")
     if len(vectors) != len(like):
         raise AutogradError(
-            f"{name}: v has invalid length: should be {len(like)} but got {len(vectors)}."
+            f"{name}: v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}."
             if is_tuple
             else f"{name}: The given v should contain a single Tensor."
         )

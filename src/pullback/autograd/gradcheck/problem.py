@@ -78,9 +78,9 @@ class Problem:
             steps = zip(array.shape, array.strides, strict=True)
             if array.size and any(stride == 0 and n > 1 for n, stride in steps):
                 raise AutogradError(
-                    f"The input at position {place} has a dimension with stride 0. gradcheck "
-                    f"changes one element at a time, so elements may not share memory: pass a "
-                    f"clone() of the input."
+                    f"The {place}th input has a dimension with stride 0. gradcheck changes one "
+                    f"element at a time, so elements may not share memory: pass a clone() of the "
+                    f"input."
                 )
             check_writable(array, f"gradcheck: input at position {place}")
 
@@ -162,7 +162,9 @@ def _check_same_kind(above: list[Array], below: list[Array], eps: float) -> None
     first = [(y.dtype.name, y.shape) for y in above]
     second = [(y.dtype.name, y.shape) for y in below]
     if first != second:
+        shapes = [[y.shape for y in results] for results in (above, below)]
+        what = "dtype" if shapes[0] == shapes[1] else "shape"
         raise AutogradUsageError(
-            f"gradcheck: Expected `func` to return outputs with the same dtype and shape when "
-            f"inputs are perturbed by {eps}, but got {first} and {second}"
+            f"gradcheck: Expected `func` to return outputs with the same {what} when inputs are "
+            f"perturbed up to absolute tolerance of eps={eps}, but got {first} and {second}"
         )

@@ -30,8 +30,9 @@ __all__ = ["RULES", "data_dependent", "put_"]
 def data_dependent(what: str) -> AutogradError:
     """The error for a result whose shape would differ from sample to sample."""
     return AutogradError(
-        f"vmap: {what} depends on the values of each sample, so the samples' results could differ "
-        f"in shape; use where(mask, x, y) or a product with the mask, or call it outside vmap"
+        f"vmap: We do not support batching operators that can output dynamic shape: {what} depends "
+        f"on the values of each sample, so the samples' results could differ in shape; use "
+        f"where(mask, x, y) or a product with the mask, or call it outside vmap"
     )
 
 

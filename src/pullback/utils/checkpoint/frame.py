@@ -221,6 +221,12 @@ class _Recomputation:
 
     def _check(self) -> None:
         frame = self.frame
+        if self.count > len(frame.records):
+            raise CheckpointError(
+                f"checkpoint: trying to save more tensors during recomputation than during the "
+                f"original forward pass: {len(frame.records)} at first and {self.count} then. The "
+                f"function has to do the same both times.{self._trace()}"
+            )
         if self.count != len(frame.records):
             raise CheckpointError(
                 f"checkpoint: A different number of tensors was saved during the original forward "
@@ -241,11 +247,14 @@ class _Recomputation:
 
     def _trace(self) -> str:
         if not self.frame.debug:
-            return "\nSay debug=True to see where tensors are saved."
+            return "\nPass `debug=True` to checkpoint() to see where tensors are saved."
         first = [record.line for record in self.frame.records]
-        return "".join(
-            f"\nSaved during the {name}:\n  " + "\n  ".join(lines or ["nothing"])
-            for name, lines in (("original forward", first), ("recomputation", self.lines))
+        return (
+            "\nYou are seeing this error because you passed `debug=True` to checkpoint."
+            + "".join(
+                f"\nSaved during the {name}:\n  " + "\n  ".join(lines or ["nothing"])
+                for name, lines in (("original forward", first), ("recomputation", self.lines))
+            )
         )
 
 
