@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 LEVELS = {
     "errors": 0,
+    "interrupts": 0,
     "lazy": 0,
     "config": 0,
     "dtypes": 0,
@@ -70,7 +71,11 @@ LEVELS = {
     "optim": 8,
     "testing": 8,
 }
-FLOOR = {"errors", "lazy"}  # import nothing of ours, so everybody may import them, level 0 too
+FLOOR = {
+    "errors",
+    "interrupts",
+    "lazy",
+}  # import nothing of ours, so everybody may import them, level 0 too
 ONLY = {  # units that may use less than their level allows
     "schema": {"errors"},
     "dispatch": {"schema", "errors", "config"},

@@ -24,7 +24,7 @@ from benchmarks.workloads.elementwise import chain
 FORWARD = {"call": 2.0, "c_call": 3.0}
 BACKWARD = {"call": 1.0, "c_call": 0.6}
 # Calls of a backward pass beside those of its operations.
-PASS = {"call": 13, "c_call": 14}
+PASS = {"call": 10, "c_call": 14}
 # Calls of one more row read by indexing, and of one more written to, each with its backward.
 READ = {"call": 11, "c_call": 11}
 WRITE = {"call": 5, "c_call": 5}

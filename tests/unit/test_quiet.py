@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.kernels.quiet import begin_short, end_quiet, without_warnings
+from pullback.kernels.quiet import (
+    errstate,
+    get_settings,
+    make_settings,
+    set_settings,
+    without_warnings,
+)
 
 
 def test_nothing_warns_inside_and_everything_outside():
@@ -35,14 +41,26 @@ def test_an_error_gives_the_context_back():
 def test_short_buffers_leave_the_error_state_alone_and_are_given_back():
     before = np.getbufsize()
     with np.errstate(divide="raise"):
-        short = begin_short(256)
+        settings = get_settings()
         try:
+            set_settings(make_settings(bufsize=256))
             assert np.getbufsize() == 256
             with pytest.raises(FloatingPointError, match="divide"):
                 np.ones(2) / np.zeros(2)
         finally:
-            end_quiet(short)
+            set_settings(settings)
     assert np.getbufsize() == before
+
+
+def test_errstate_changes_what_is_named_for_a_block_or_a_function():
+    before = np.geterr()
+    with np.errstate(over="raise"), errstate(divide="ignore"):
+        assert np.geterr()["divide"] == "ignore"
+        assert np.geterr()["over"] == "raise"
+    assert np.geterr() == before
+    logarithm = errstate(divide="ignore")(np.log)
+    assert logarithm(np.array([0.0]))[0] == -np.inf
+    assert np.geterr() == before
 
 
 def test_threads_do_not_meet_in_one_context():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from pullback.autograd.node import Node
 from pullback.autograd.running import current_graph_task
 from pullback.dispatch.table import LOCK, observe_calls
+from pullback.interrupts import run_to_end, uninterrupted_entry
 from pullback.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -87,13 +88,18 @@ def observe_with(observer: Callable[[Any, Callable[..., Any]], Callable[..., Any
     _observer = observer
 
 
+@uninterrupted_entry
 def _switch(switches: _Switches) -> None:
+    """Puts switches in force, even if it is interrupted."""
+    run_to_end(_switch_once, switches)
+
+
+def _switch_once(switches: _Switches) -> None:
     global _switches
     with LOCK:
-        changes = switches.enabled != _switches.enabled
-        _switches = switches
-        if changes:
+        if switches.enabled != _switches.enabled:
             observe_calls(_observer if switches.enabled else None)
+        _switches = switches  # last, so that a second call does the same
 
 
 class set_detect_anomaly:  # noqa: N801 - PyTorch's name
@@ -105,12 +111,17 @@ class set_detect_anomaly:  # noqa: N801 - PyTorch's name
     """
 
     def __init__(self, mode: bool, check_nan: bool = True, *, check_finite: bool = False):
-        self._before = _switches
-        _switch(_Switches(mode, check_nan, check_finite))
+        self._before = before = _switches
+        try:
+            _switch(_Switches(mode, check_nan, check_finite))
+        except BaseException:
+            _switch(before)
+            raise
 
     def __enter__(self) -> None:
         pass  # in force since it was made
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -139,7 +150,7 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
 
     def __init__(self, check_nan: bool = True, *, check_finite: bool = False):
         self._inside = _Switches(True, check_nan, check_finite)
-        self._before: list[_Switches] = []
+        self._entered: tuple[Any, ...] = ()  # the switches before each entry, and the last tuple
         warnings.warn(
             "Anomaly Detection has been enabled: every operation notes where it was called and "
             "every gradient is checked, which is slow. Use it to find an error, then turn it off.",
@@ -147,17 +158,24 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
         )
 
     def __enter__(self) -> Self:
-        self._before.append(_switches)
-        _switch(self._inside)
+        before = _switches
+        try:
+            _switch(self._inside)
+        except BaseException:
+            _switch(before)
+            raise
+        self._entered = (before, self._entered)
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _switch(self._before.pop())
+        before, self._entered = self._entered
+        _switch(before)
 
 
 def user_frame() -> FrameType:

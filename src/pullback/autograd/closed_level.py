@@ -25,7 +25,8 @@ from pullback.autograd.node import Node, Output, edge_to
 from pullback.autograd.rows import Rows
 from pullback.autograd.view import edge_of
 from pullback.dispatch.modes import NOTES, TRANSFORM
-from pullback.kernels.quiet import begin_quiet, end_quiet
+from pullback.interrupts import uninterrupted_entry
+from pullback.kernels.quiet import QUIET, get_settings, set_settings
 from pullback.tensor.levels import next_serial
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.tensor import Tensor
@@ -86,6 +87,7 @@ class ClosedLevel(TransformLevel):
         self.is_left = False
         self._settled: Node | None = None  # the last node that had a tangent before a write
 
+    @uninterrupted_entry
     def end(self) -> None:
         """Lets go of the tangents, and of what they would be computed from."""
         self.alive = False
@@ -102,15 +104,16 @@ class ClosedLevel(TransformLevel):
             pending = list(takewhile(lambda node: node is not last, reversed(notes)))
         except RuntimeError:  # another thread notes something at this moment
             pending = [*notes][::-1]
-        quiet = begin_quiet()
+        before = get_settings()
         try:
+            set_settings(QUIET)
             for node in reversed(pending):
                 try:
                     self.tangent(node)
                 except Exception:  # the function must not take it for its own
                     notes.pop(node, None)
         finally:
-            end_quiet(quiet)
+            set_settings(before)
         self._settled = next((node for node in pending if node in notes), last)
 
     def leave(self) -> None:

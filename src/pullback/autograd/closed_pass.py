@@ -20,7 +20,7 @@ from pullback.autograd.node import Edge, HookLists, Node, ends_of, node_of
 from pullback.autograd.part import Part
 from pullback.autograd.rows import DeclinedError, Rows, rows
 from pullback.autograd.view import EDGED, edge_of
-from pullback.kernels.quiet import begin_quiet, end_quiet
+from pullback.kernels.quiet import QUIET, get_settings, set_settings
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
@@ -41,13 +41,14 @@ def run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) -> 
     alike. It is *straight* if everything behind it is steady too: then only the tangent of its
     gradient matters to the inputs', and it gets that instead of the gradient, or nothing.
     """
-    quiet = begin_quiet()
+    before = get_settings()
     try:
+        set_settings(QUIET)
         return _run_for_tangents(root, level, inputs)
     except Exception:  # whatever it is: other ways have it too, and tell it in their own words
         return None
     finally:
-        end_quiet(quiet)
+        set_settings(before)
 
 
 def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) -> Buffers:

@@ -20,7 +20,7 @@ from pullback.autograd.node import HookLists, Node, ends_of, output_of
 from pullback.autograd.rows import DeclinedError
 from pullback.autograd.traversal import is_in_order
 from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.kernels.quiet import begin_quiet, end_quiet
+from pullback.kernels.quiet import QUIET, get_settings, set_settings
 
 __all__ = ["Dual", "run_on_duals"]
 
@@ -34,13 +34,14 @@ def run_on_duals(
     """
     if not is_in_order([node for node, _, _ in roots]):
         return None
-    quiet = begin_quiet()
+    before = get_settings()
     try:
+        set_settings(QUIET)
         found, done = _run(roots, targets, Duals(level))
     except Exception:  # whatever it is: the general way has it too, and tells it in its own words
         return None
     finally:
-        end_quiet(quiet)
+        set_settings(before)
     if not keep:
         for node in done:
             node.release()

@@ -52,7 +52,8 @@ from pullback.dispatch.modes import (
     with_grad_mode,
 )
 from pullback.errors import AutogradError
-from pullback.kernels.quiet import begin_quiet, end_quiet
+from pullback.interrupts import uninterrupted_entry
+from pullback.kernels.quiet import QUIET, get_settings, set_settings
 from pullback.lazy import lazy_module
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
@@ -151,19 +152,22 @@ class GraphTask:
         """
         outer = current_graph_task()
         root = None if self.retain_graph or outer is not None or not roots else roots[0][0]
-        if root is not None:
-            take(root, self)
-        quiet = begin_quiet()
+        before = get_settings()
         try:
+            if root is not None:
+                take(root, self)
+            set_settings(QUIET)
             self._explore(roots)
             if outer is None and not get_state().modes and self._is_sequential():
                 self._run_plainly(self._begin(roots))
             else:
                 self.run_openly(outer, lambda: self._begin(roots))
         finally:
-            end_quiet(quiet)
-            if root is not None:
-                give_back(root)
+            try:
+                set_settings(before)
+            finally:
+                if root is not None:
+                    give_back(root, self)
         return self.captured
 
     def _explore(self, roots: list[Root]) -> None:
@@ -216,21 +220,23 @@ class GraphTask:
 
     def announce(self) -> None:
         """Makes this the pass that the thread is in, for code of the user's that is to run."""
-        self.before = self._enter()
+        self.before = get_state()
+        self._enter(self.before)
 
-    def _enter(self) -> State:
-        """Makes this the pass that the thread is in; returns the state to come back to."""
-        state = get_state()
+    def _enter(self, state: State) -> None:
+        """Makes this the pass that the thread is in; `state` is the thread's."""
         set_graph_task(self)
         # What formulas make and write to is no business of the transforms around the pass.
         set_state(with_grad_mode(state, self.create_graph, end=TRANSFORM))
-        return state
 
+    @uninterrupted_entry
     def withdraw(self) -> None:
         """Ends what ``announce`` began, if it did."""
         if self.before is not None:
-            set_graph_task(None)
-            set_state(self.before)  # exactly: a hook may have changed the mode for good
+            try:
+                set_graph_task(None)
+            finally:
+                set_state(self.before)  # exactly: a hook may have changed the mode for good
 
     def call_back(self) -> None:
         """Calls what was queued for the end of the pass."""
@@ -242,15 +248,18 @@ class GraphTask:
         """Runs the pass, or what is left of it, as the one that this thread is in."""
         if outer is not None:
             self.depth = outer.depth + 1
-        state = self._enter()
+        state = get_state()
         try:
+            self._enter(state)
             if self.depth % _LEVELS_PER_THREAD == _LEVELS_PER_THREAD - 1:
                 _run_in_thread(self._run_rest, begin())
             else:
                 self._run_rest(begin())
         finally:
-            set_graph_task(outer)
-            set_state(state)  # exactly: a hook may have changed the mode for good
+            try:
+                set_graph_task(outer)
+            finally:
+                set_state(state)  # exactly: a hook may have changed the mode for good
 
     def _run_rest(self, progress: Progress) -> None:
         if self._is_sequential():

@@ -14,6 +14,7 @@ from pullback.autograd.view import requires_grad
 from pullback.dispatch.keys import DUAL
 from pullback.dispatch.modes import StateGuard
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
+from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
@@ -36,21 +37,33 @@ def enter_dual_level() -> int:
         raise AutogradError(
             "Nested forward mode AD is not supported at the moment; use func.jvp, which nests"
         )
-    _level = ProcessLevel()
-    _current_level = 0
+    level = ProcessLevel()
+    try:
+        _level = level
+        _current_level = 0
+        level.begin()
+    except BaseException:
+        _end_level(level)
+        raise
     return 0
 
 
+@uninterrupted_entry
 def exit_dual_level(*, level: int | None = None) -> None:
     """Ends the level; tangents are gone."""
-    global _level, _current_level
     if _level is None or level not in (None, 0):
         raise AutogradError(
             "Trying to exit a forward AD level that was not the last one that was entered"
         )
-    _level.end()
+    _end_level(_level)
+
+
+@uninterrupted_entry
+def _end_level(level: ProcessLevel) -> None:
+    global _level, _current_level
     _level = None
     _current_level = -1
+    level.end()
 
 
 class dual_level:  # noqa: N801 - PyTorch's name
@@ -59,6 +72,7 @@ class dual_level:  # noqa: N801 - PyTorch's name
     def __enter__(self) -> int:
         return enter_dual_level()
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -88,6 +102,7 @@ class _set_fwd_grad_enabled:  # noqa: N801 - PyTorch's name
         self._guard.__enter__()
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -18,6 +18,7 @@ from pullback.autograd.saved_hooks import (
 )
 from pullback.autograd.seeds import GradientEdge, get_gradient_edge
 from pullback.errors import InferenceError
+from pullback.interrupts import run_to_end, uninterrupted_entry
 from pullback.tensor.tensor import TRACKED, Tensor, version_of
 
 __all__ = [
@@ -65,11 +66,15 @@ class _unsafe_preserve_version_counter:  # noqa: N801 - PyTorch's name
     def __enter__(self) -> None:
         pass  # the versions were noted when it was made
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        run_to_end(self._put_back)
+
+    def _put_back(self) -> None:
         for tensor, before in zip(self._tensors, self._before, strict=True):
             version_of(tensor)[0] = before

@@ -14,6 +14,7 @@ from typing import Any, Self
 from pullback.autograd.handed import shown, taken
 from pullback.autograd.node import Node
 from pullback.errors import AutogradError, AutogradTypeError
+from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["RemovableHandle", "run_post_hooks", "run_pre_hooks", "run_tensor_hooks"]
@@ -37,6 +38,7 @@ class RemovableHandle:
         self._hooks: dict[int, Any] | None = hooks
         hooks[self.id] = hook
 
+    @uninterrupted_entry
     def remove(self) -> None:
         """Removes the hook. A second call does nothing."""
         hooks, self._hooks = self._hooks, None
@@ -46,6 +48,7 @@ class RemovableHandle:
     def __enter__(self) -> Self:
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -33,6 +33,7 @@ from pullback.autograd.view import (
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, MUTATION, TRANSFORM, NormalModeGuard, get_state
 from pullback.errors import InferenceError, InplaceError
+from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.memory import (
     check_cast,
     check_no_partial_overlap,
@@ -151,9 +152,16 @@ def _operation_name(node: Node) -> str:
     return node.name().rstrip("0123456789").removesuffix("Backward")
 
 
+@uninterrupted_entry
 def write(tensor: Tensor, array: Any, name: str) -> None:
-    """Puts a result into a tensor's own memory, and counts it."""
+    """Puts a result into a tensor's own memory, and counts it.
+
+    No interrupt comes between the two, so that whoever has saved the tensor learns of the write.
+    """
     target = tensor._array
+    counter = tensor._counter
+    if counter is None:
+        counter = version_of(tensor)
     if array is not target:  # else the kernel has checked and written by itself
         if (
             type(array) is type(target) is _ndarray
@@ -163,11 +171,13 @@ def write(tensor: Tensor, array: Any, name: str) -> None:
         ):
             target[...] = array  # as most writes; there is nothing to check
         else:
-            overwrite(target, array if type(array) is _ndarray else np.asarray(array), name)
-    counter = tensor._counter
-    if counter is None:
-        version_of(tensor)[0] += 1
-    elif counter is not NO_COUNTER:
+            try:
+                overwrite(target, array if type(array) is _ndarray else np.asarray(array), name)
+            except KeyboardInterrupt:
+                if counter is not NO_COUNTER:
+                    counter[0] += 1
+                raise
+    if counter is not NO_COUNTER:
         counter[0] += 1
 
 
@@ -175,10 +185,12 @@ def write_by(ufunc: np.ufunc, tensor: Tensor, name: str, *operands: Any) -> Any:
     """Has a NumPy function write its result into a tensor's memory; that memory, or the result."""
     target = tensor._array
     check_writable(target, name)
+    if tensor._counter is None:  # so that `write` finds it without a call
+        version_of(tensor)
     try:
         return ufunc(*operands, out=target)
-    except FloatingPointError:  # halfway: whoever has saved the tensor must learn of it
-        version_of(tensor)[0] += 1
+    except (FloatingPointError, KeyboardInterrupt):
+        version_of(tensor)[0] += 1  # halfway: whoever has saved the tensor must learn of it
         raise
     except (TypeError, ValueError):
         return ufunc(*operands)  # of another shape or kind, which `write` words an error for

@@ -137,8 +137,11 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
             return False
     elif type(array) is not float or whole.dtype is not FLOAT64:  # a number, which always fits
         return False
+    if counter is None:  # before the tensor's edge is another: its old node may have saved it
+        counter = version_of(tensor)
     if write is None:
         part[...] = array
+        counter[0] += 1  # at once, as below: no interrupt comes between a write and its record
     else:
         old = tensor._edge
         if old is None and tensor._flags & REQUIRES_GRAD:  # a leaf
@@ -153,15 +156,11 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
             node._form = form_of(shape, dtype)
         node.index = index
         node.write = write
-        if counter is None:  # before the tensor's edge is another: its old node may have saved it
-            counter = version_of(tensor)
-        part[...] = array
         node._seq = get_following()()
+        part[...] = array
         tensor._edge = node
         tensor._flags |= REQUIRES_GRAD
+        counter[0] += 1
         if old is not None and (type(old) is Output or old._form[2] is not None):
             move_retained(old, node)
-    if counter is None:
-        counter = version_of(tensor)
-    counter[0] += 1
     return True

@@ -32,6 +32,7 @@ from pullback.dispatch.modes import (
     state_of,
 )
 from pullback.errors import AutogradError, InplaceError
+from pullback.interrupts import uninterrupted_entry
 from pullback.lazy import lazy_module
 from pullback.tensor.levels import active_levels, next_serial
 from pullback.tensor.tensor import TRACKED, Tensor, birthplace, version_of
@@ -76,6 +77,7 @@ class Level:
         self.recorded = False
         self.saved: list[Any] = []  # saved values with tangents of this level
 
+    @uninterrupted_entry
     def end(self) -> None:
         """Takes the tangents of saved values, which may lie on a cycle; others see for themselves
         that the level is no longer alive."""
@@ -90,14 +92,22 @@ class ProcessLevel(Level):
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        super().__init__()
-        process_levels.append(self)
+    def begin(self) -> None:
+        """Begins the level for the whole process."""
+        try:
+            process_levels.append(self)
+        except BaseException:
+            self.end()
+            raise
 
+    @uninterrupted_entry
     def end(self) -> None:
         """Ends the level for the whole process."""
-        process_levels.remove(self)
-        super().end()
+        try:
+            if self in process_levels:
+                process_levels.remove(self)
+        finally:
+            Level.end(self)  # without ``super()``, a call after which an interrupt could come
 
 
 class TransformLevel(Level):
@@ -138,22 +148,33 @@ class TransformLevel(Level):
         self.start = get_following()()
         self._before = before = get_state()
         self._birthplace = birthplace.get()
-        birthplace.set(self.serial)
-        _current.set(self)
-        inside = _inside.get((before, self.records, self.modes))
-        set_state(inside or _state_inside(before, self.records, self.modes))
+        try:
+            birthplace.set(self.serial)
+            _current.set(self)
+            inside = _inside.get((before, self.records, self.modes))
+            set_state(inside or _state_inside(before, self.records, self.modes))
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        set_state(self._before)
-        _current.set(self._outer)
-        birthplace.set(self._birthplace)
-        self.end()
+        try:
+            set_state(self._before)
+        finally:
+            try:
+                _current.set(self._outer)
+            finally:
+                try:
+                    birthplace.set(self._birthplace)
+                finally:
+                    self.end()
 
     @property
     def notes(self) -> Any:

@@ -16,8 +16,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from pullback.dispatch.keys import AUTOGRAD_BITS, REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, get_state, is_grad_enabled, set_state, state_of
+from pullback.dispatch.modes import (
+    INFERENCE,
+    State,
+    get_state,
+    is_grad_enabled,
+    set_state,
+    state_of,
+)
 from pullback.errors import AutogradTypeError
+from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.tensor import TRACKED
 
 __all__ = [
@@ -51,21 +59,14 @@ class GradSwitch:
         self._before = get_state()
 
     def __enter__(self) -> None:
-        self._before = get_state()
-        self.set(self._grad, self._inference)
+        self._before = before = get_state()
+        try:
+            set_state(_in_mode(before, self._grad, self._inference))
+        except BaseException:
+            set_state(before)
+            raise
 
-    @staticmethod
-    def set(grad: bool, inference: bool | None) -> None:
-        """Puts the thread into a mode; None leaves inference as it is."""
-        now = get_state()
-        include, keep, modes = now.include, now.keep & ~REQUIRES_GRAD, now.modes
-        keep |= REQUIRES_GRAD if grad else 0
-        if inference:
-            include, keep, modes = include & ~TRACKED, keep & ~AUTOGRAD_BITS, modes | INFERENCE
-        elif inference is False:
-            include, keep, modes = include | TRACKED, keep | AUTOGRAD_BITS, modes & ~INFERENCE
-        set_state(state_of(include, keep, modes))
-
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -73,15 +74,33 @@ class GradSwitch:
         trace: TracebackType | None,
     ) -> None:
         before = self._before
-        inference = None if self._inference is None else bool(before.modes & INFERENCE)
-        self.set(bool(before.keep & REQUIRES_GRAD), inference)
+        try:
+            inference = None if self._inference is None else bool(before.modes & INFERENCE)
+            after = _in_mode(get_state(), bool(before.keep & REQUIRES_GRAD), inference)
+        except BaseException:  # an interrupt
+            set_state(before)
+            raise
+        set_state(after)
+
+
+def _in_mode(state: State, grad: bool, inference: bool | None) -> State:
+    """A state in a grad mode; an inference mode of None stays as it is."""
+    include, keep, modes = state.include, state.keep & ~REQUIRES_GRAD, state.modes
+    keep |= REQUIRES_GRAD if grad else 0
+    if inference:
+        include, keep, modes = include & ~TRACKED, keep & ~AUTOGRAD_BITS, modes | INFERENCE
+    elif inference is False:
+        include, keep, modes = include | TRACKED, keep | AUTOGRAD_BITS, modes & ~INFERENCE
+    return state_of(include, keep, modes)
 
 
 class _Mode:
     """A mode that can be entered, and put around functions."""
 
     def __init__(self) -> None:
-        self._entered: list[Any] = []
+        # Each guard with the tuple of those before it: pushed and popped without a call, after
+        # which an interrupt could come.
+        self._entered: tuple[Any, ...] = ()
 
     def _guard(self) -> Any:
         raise NotImplementedError
@@ -89,16 +108,18 @@ class _Mode:
     def __enter__(self) -> Self:
         guard = self._guard()
         guard.__enter__()
-        self._entered.append(guard)
+        self._entered = (guard, self._entered)
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._entered.pop().__exit__(kind, error, trace)
+        guard, self._entered = self._entered
+        guard.__exit__(kind, error, trace)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, run in this mode at every call."""
@@ -205,15 +226,14 @@ class set_grad_enabled(_Mode):  # noqa: N801 - PyTorch's name
         if not isinstance(mode, bool):
             raise AutogradTypeError(f"set_grad_enabled takes a bool, not {type(mode).__name__}")
         self.mode = mode
-        self._entered.append(self._guard())
-        self._entered[0].__enter__()
+        super().__enter__()
 
     def __enter__(self) -> Self:
         return self  # entered when it was made
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function in this mode; the effect of making the object is undone."""
-        self._entered.pop().__exit__(None, None, None)
+        self.__exit__(None, None, None)
         return super().__call__(function)
 
     def _guard(self) -> Any:
@@ -269,11 +289,16 @@ class set_multithreading_enabled:  # noqa: N801 - PyTorch's name
 
     def __init__(self, mode: bool):
         self._before = _multithreading.get()
-        _multithreading.set(mode)
+        try:
+            _multithreading.set(mode)
+        except BaseException:
+            _multithreading.set(self._before)
+            raise
 
     def __enter__(self) -> None:
         pass  # in force since it was made
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -14,6 +14,7 @@ from weakref import ref
 from pullback.autograd.saved_hooks import saved_tensors_hooks
 from pullback.dispatch.modes import MUTATION, SCALARS, StateGuard
 from pullback.errors import AutogradError, AutogradUsageError, SavedVersionError
+from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.tensor import Tensor, version_of, wrap
 
 __all__ = ["allow_mutation_on_saved_tensors", "announce_write", "keep_saved_values"]
@@ -85,23 +86,41 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
         self._begin(hooks)
         return self
 
+    @uninterrupted_entry
     def _begin(self, hooks: saved_tensors_hooks) -> None:
+        """What comes after the hooks; ends them if it is interrupted."""
         self._hooks = hooks
-        self._guard.__enter__()
-        _active.set(self)
+        try:
+            self._guard.__enter__()
+            try:
+                _active.set(self)
+            except BaseException:
+                _active.set(None)
+                self._guard.__exit__(None, None, None)
+                raise
+        except BaseException:
+            hooks.__exit__(None, None, None)
+            raise
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _active.set(None)
-        self._guard.__exit__(kind, error, trace)
         hooks, self._hooks = self._hooks, None
         assert hooks is not None
-        hooks.__exit__(kind, error, trace)
-        self._held.clear()
+        try:
+            _active.set(None)
+        finally:
+            try:
+                self._guard.__exit__(kind, error, trace)
+            finally:
+                try:
+                    hooks.__exit__(kind, error, trace)
+                finally:
+                    self._held.clear()
 
 
 class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a block, as its parent
@@ -142,6 +161,7 @@ class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a bloc
             self._begin(hooks)
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -149,7 +169,8 @@ class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a bloc
         trace: TracebackType | None,
     ) -> None:
         if not self._outer:
-            super().__exit__(kind, error, trace)
+            # Without ``super()``, a call after which an interrupt could come.
+            allow_mutation_on_saved_tensors.__exit__(self, kind, error, trace)
 
 
 def announce_write(tensor: Any) -> None:

@@ -172,9 +172,9 @@ class _Arrays(Namespace):
                 "of this leaf was made in inference mode. Set it to None first."
             )
         check_writable(held._array, "accumulation")
-        np.add(held._array, grad, out=held._array, casting="unsafe")
         if counter is not NO_COUNTER:
-            counter[0] += 1
+            counter[0] += 1  # before the write: an interrupt could come after it
+        np.add(held._array, grad, out=held._array, casting="unsafe")
 
     def expand(self, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         """A value repeated to a larger shape; small ones are copied, which beats making a view."""

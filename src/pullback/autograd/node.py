@@ -23,14 +23,14 @@ it, read its saved values) is attached in ``node_methods.py``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias, final, overload
 
 from pullback.autograd.form import Form, form_of
 from pullback.errors import GraphFreedError
+from pullback.interrupts import VariableGuard
 from pullback.tensor.tensor import COUNTING
 
 __all__ = [
@@ -147,8 +147,7 @@ class OwnedNumber(int):
     owner: Any
 
 
-@contextmanager
-def numbered_by(owner: Any) -> Iterator[None]:
+def numbered_by(owner: Any) -> VariableGuard[Callable[[], int]]:
     """A block whose nodes can be told from all others: their numbers know the owner."""
     following = _following.get()
     if following is _first_number:
@@ -160,11 +159,7 @@ def numbered_by(owner: Any) -> Iterator[None]:
         number.owner = owner
         return number
 
-    token = _following.set(owned)
-    try:
-        yield
-    finally:
-        _following.reset(token)
+    return VariableGuard(_following, owned)
 
 
 class HookLists:

@@ -20,6 +20,7 @@ from pullback.autograd.saved import version
 from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import EDGED, creation_now, edge_of, in_two_steps, make_view
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
+from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.meta import Creation, Step, View
 from pullback.tensor.payload import Payload, shares_memory
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, version_of, wrap
@@ -109,6 +110,7 @@ def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
     setattr(node, name + "_v", version(copy))
 
 
+@uninterrupted_entry
 def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) -> Tensor:
     """Writes a result into a tensor, and makes `node` its history if there is one."""
     write(tensor, result, name)

@@ -27,6 +27,7 @@ from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import SAVED_HOOKS, AutoGradMode, StateGuard, get_state
 from pullback.errors import AutogradError, AutogradTypeError
+from pullback.interrupts import VariableGuard, uninterrupted_entry
 from pullback.tensor.constants import is_constant
 from pullback.tensor.tensor import Tensor, meta_of, version_of, wrap
 
@@ -151,7 +152,7 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]):
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
-        self._entered: list[tuple[tuple[Hooks, ...], StateGuard]] = []
+        self._entered: tuple[Any, ...] = ()  # guards of each entry, and the tuple before it
 
     def __enter__(self) -> Self:
         message = _disabled.get()
@@ -167,19 +168,27 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
     def begin(self) -> None:
         """Enters the block without asking whether hooks are allowed: these have no side effects."""
         guard = StateGuard(begin=SAVED_HOOKS)
-        self._entered.append((_active.get(), guard))
-        _active.set((*_active.get(), (self.pack_hook, self.unpack_hook)))
-        guard.__enter__()
+        hooks = VariableGuard(_active, (*_active.get(), (self.pack_hook, self.unpack_hook)))
+        hooks.__enter__()
+        try:
+            guard.__enter__()
+        except BaseException:
+            hooks.__exit__(None, None, None)
+            raise
+        self._entered = (hooks, guard, self._entered)
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        before, guard = self._entered.pop()
-        guard.__exit__(kind, error, trace)
-        _active.set(before)
+        hooks, guard, self._entered = self._entered
+        try:
+            guard.__exit__(kind, error, trace)
+        finally:
+            hooks.__exit__(kind, error, trace)
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
@@ -213,19 +222,22 @@ class disable_saved_tensors_hooks:  # noqa: N801 - PyTorch's name
 
     def __init__(self, error_message: str):
         self.error_message = error_message
-        self._before: list[str | None] = []
+        self._entered: tuple[Any, ...] = ()  # the guard of each entry, and the tuple before it
 
     def __enter__(self) -> Self:
         if _active.get():
             raise AutogradError(self.error_message)
-        self._before.append(_disabled.get())
-        _disabled.set(self.error_message)
+        guard = VariableGuard[str | None](_disabled, self.error_message)
+        guard.__enter__()
+        self._entered = (guard, self._entered)
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _disabled.set(self._before.pop())
+        guard, self._entered = self._entered
+        guard.__exit__(kind, error, trace)

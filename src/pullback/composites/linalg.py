@@ -17,6 +17,7 @@ from pullback._generated import functions_products as products
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback._generated.functions_creation import _zeros_like
+from pullback.kernels.quiet import errstate
 from pullback.tensor.tensor import Tensor, has_values, wrap
 
 __all__ = [
@@ -137,7 +138,7 @@ def cond(x: Tensor, p: Any = None) -> Tensor:
     """The condition number; infinite for singular matrices."""
     if 0 in x.shape[-2:]:
         raise LinAlgError(f"linalg.cond: shape {x.shape}; an empty matrix has no condition number")
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         if p is None or p in (2, -2):
             values = linalg.linalg_svdvals(x)
             large, small = values[..., 0], values[..., -1]

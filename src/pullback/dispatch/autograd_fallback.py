@@ -25,6 +25,7 @@ from pullback.dispatch.keys import (
 from pullback.dispatch.operator import OpOverload
 from pullback.dispatch.table import Kernel, fallthrough_kernel
 from pullback.errors import AutogradNotRegisteredError, DispatchError, KernelNotFoundError
+from pullback.interrupts import uninterrupted_entry
 
 if TYPE_CHECKING:
     from pullback.schema import FunctionSchema
@@ -88,6 +89,7 @@ class set_autograd_fallback_mode:  # noqa: N801 - the name that PyTorch's users 
     def __enter__(self) -> Self:
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -31,6 +31,7 @@ from pullback.dispatch.keys import (
     KeyLike,
 )
 from pullback.errors import DispatchError
+from pullback.interrupts import uninterrupted_entry
 
 __all__ = [
     "DEFAULT_STATE",
@@ -129,6 +130,7 @@ class StateGuard:
     ):
         self._request = (include, uninclude, drop, keep, begin, end)
         self._changed: tuple[int, ...] | None = None
+        self._before = DEFAULT_STATE
 
     def __enter__(self) -> Self:
         if self._changed is not None:
@@ -136,7 +138,7 @@ class StateGuard:
                 f"{type(self).__name__} is active already; make a new guard for each `with` block"
             )
         add, remove, drop, restore, begin, end = self._request
-        now = _state.get()
+        self._before = now = _state.get()
         include = (now.include | add) & ~remove
         keep = now.keep & ~drop | restore
         modes = (now.modes | begin) & ~end
@@ -149,9 +151,15 @@ class StateGuard:
             modes & ~now.modes,
             now.modes & ~modes,
         )
-        _state.set(state_of(include, keep, modes))
+        try:
+            _state.set(state_of(include, keep, modes))
+        except BaseException:
+            _state.set(now)
+            self._changed = None
+            raise
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -165,15 +173,18 @@ class StateGuard:
             )
         added, removed, restored, dropped, begun, ended = self._changed
         self._changed = None
-        now = _state.get()
-        # Set and cleared, never flipped: a generator may be closed in another context.
-        _state.set(
-            state_of(
+        try:
+            now = _state.get()
+            # Set and cleared, never flipped: a generator may be closed in another context.
+            after = state_of(
                 now.include & ~added | removed,
                 now.keep & ~restored | dropped,
                 now.modes & ~begun | ended,
             )
-        )
+        except BaseException:  # an interrupt
+            _state.set(self._before)
+            raise
+        _state.set(after)
 
 
 def _bits(keys: tuple[KeyLike | DispatchKeySet, ...]) -> int:

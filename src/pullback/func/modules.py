@@ -14,6 +14,7 @@ from typing import Any
 from pullback.autograd.namespaces import tensors
 from pullback.errors import AutogradError, AutogradValueError
 from pullback.func.arguments import require_function
+from pullback.interrupts import run_to_end
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["functional_call", "stack_module_state"]
@@ -51,15 +52,23 @@ def functional_call(
     held = dict(_named_tensors(module))
     replaced = _replacements(module, held, _merged(parameter_and_buffer_dicts), tie_weights, strict)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
-    done: list[str] = []
+    begun: list[str] = []
     try:
         for name, tensor in replaced.items():
-            _put(module, name, tensor)
-            done.append(name)
+            begun.append(name)  # first: an interrupt could come between the two
+            try:
+                _put(module, name, tensor)
+            except Exception:
+                begun.pop()
+                raise
         return module(*positional, **(kwargs or {}))
     finally:
-        for name in done:
-            _put(module, name, held[name])
+        run_to_end(_put_back, module, held, begun)
+
+
+def _put_back(module: Any, held: dict[str, Tensor], names: list[str]) -> None:
+    for name in names:
+        _put(module, name, held[name])
 
 
 def _replacements(

@@ -92,8 +92,8 @@ def map_rows(
     name = getattr(func, "__name__", type(func).__name__)
     seen: set[int] = set()
     left = []
-    level.begin()
     try:
+        level.begin()
         for place, value in enumerate(found):
             left.append(_left(value, out_dim, level, f"output [{place}]", name, id(value) in seen))
             seen.add(id(value))
@@ -273,8 +273,8 @@ def _results(
     dims = _spread(out_dims, returned, what, none_is_leaf=True)
     seen: set[int] = set()
     leaves = []
-    level.begin()
     try:
+        level.begin()
         for place, (value, dim) in enumerate(zip(found, dims, strict=True)):
             where = f"output {paths[place]}" if paths[place] else "the output"
             leaves.append(_left(value, dim, level, where, name, id(value) in seen))

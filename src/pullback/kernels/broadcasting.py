@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.typing import NDArray
 
-from pullback.kernels.quiet import begin_short, end_quiet
+from pullback.kernels.quiet import get_settings, make_settings, set_settings
 from pullback.kernels.threads import get_num_threads, share, spread
 
 __all__ = [
@@ -99,11 +99,12 @@ def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
     row = max(a.shape[-1:] + b.shape[-1:], default=0)
     if row < _ROW or a.dtype is not b.dtype or (both := np.broadcast(a, b)).size < _LARGE:
         return ufunc(a, b)
-    short = begin_short(_ROW)
+    before = get_settings()
     try:
+        set_settings(make_settings(bufsize=_ROW))
         return ufunc(a, b) if both.size < HUGE else _shared(ufunc, a, b, both.shape)
     finally:
-        end_quiet(short)
+        set_settings(before)
 
 
 def number_in(x: Any, ndim: int) -> Any:

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 
+from pullback.kernels.quiet import errstate
+
 __all__ = [
     "Array",
     "adjugate",
@@ -147,7 +149,7 @@ def vector_norm(
     """The norm of vectors, which lie along one axis, or several, or all."""
     axes: Any = axis if axis is None or isinstance(axis, int) else tuple(axis)
     # A power of zero with a negative exponent is an honest infinity here.
-    with np.errstate(divide="ignore"):
+    with errstate(divide="ignore"):
         return np.linalg.vector_norm(x, axis=axes, keepdims=keepdims, ord=ord)
 
 
@@ -192,7 +194,7 @@ def _eliminated(a: Array) -> Array:
     """Gauss-Jordan elimination with row exchanges, which divides by zero if it must."""
     n = a.shape[0]
     both = np.concatenate([a, np.eye(n, dtype=a.dtype)], axis=1)
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         for i in range(n):
             pivot = i + int(np.abs(both[i:, i]).argmax())
             both[[i, pivot]] = both[[pivot, i]]
@@ -231,7 +233,7 @@ def expm(a: Array) -> Array:
     if a.dtype.kind not in "fc":
         a = a.astype(np.float64)
     norm = np.abs(a).sum(-2).max(-1, initial=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with errstate(divide="ignore", invalid="ignore"):
         halvings = np.ceil(np.log2(norm / _PADE_RADIUS))
     halvings = np.where(np.isfinite(halvings), np.maximum(halvings, 0), 0).astype(int)
     scaled = a * np.exp2(-halvings)[..., None, None].astype(a.real.dtype)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.kernels.quiet import errstate
 from pullback.kernels.threads import LARGE, in_blocks
 
 __all__ = ["logaddexp", "logaddexp_grads"]
@@ -42,7 +43,7 @@ def logaddexp_grads(
 
     def run(x: _Array, y: _Array, *rest: _Array) -> None:
         outs = iter(rest if is_number else rest[1:])
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             power = np.exp(y - x)
             scale = grad.flat[0] if is_number else rest[0]
             if first is not None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.kernels.nn_activation import logsigmoid
 from pullback.kernels.nn_bits import refuse_complex
+from pullback.kernels.quiet import errstate
 
 __all__ = [
     "Array",
@@ -91,7 +92,7 @@ def bce(x: Array, target: Array) -> Array:
             "binary_cross_entropy: the input lies between "
             f"{x.min()} and {x.max()}; probabilities are expected, between 0 and 1"
         )
-    with np.errstate(divide="ignore"):
+    with errstate(divide="ignore"):
         yes = np.maximum(np.log(x), -100)
         no = np.maximum(np.log1p(-x), -100)
     return (target - 1) * no - target * yes

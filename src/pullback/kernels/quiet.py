@@ -3,54 +3,68 @@
 Entering and leaving ``np.errstate`` takes three times as long as a function of a short vector.
 NumPy reads its settings from a context variable, so the settings of ``errstate(all="ignore")`` are
 made once and put there. Backward passes do so, since anomaly mode finds bad numbers, and kernels
-that overflow on their way to a right result. Short buffers are set in the same way.
+that overflow on their way to a right result. Short buffers are set in the same way:
+
+    before = get_settings()
+    try:
+        set_settings(QUIET)
+        ...
+    finally:
+        set_settings(before)
+
+An interrupt at any moment leaves the settings as they were (``pullback.interrupts``), which
+``np.errstate`` does not promise; ``errstate`` of this module does.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from functools import partial
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy._core import umath
 
-__all__ = ["begin_quiet", "begin_short", "end_quiet", "without_warnings"]
+from pullback.interrupts import uninterrupted_entry
+
+__all__ = [
+    "QUIET",
+    "errstate",
+    "get_settings",
+    "make_settings",
+    "set_settings",
+    "without_warnings",
+]
 
 
-def _enter() -> Any:
-    guard = np.errstate(all="ignore")
-    guard.__enter__()
-    return guard
+def _read() -> Any:
+    return np.geterr(), np.getbufsize()
 
 
-def _enter_short(size: int) -> Any:
-    guard = np.errstate()  # which gives the buffers back, too
-    guard.__enter__()
-    np.setbufsize(size)
-    return guard
+def _write(settings: Any) -> None:
+    np.seterr(**settings[0])
+    np.setbufsize(settings[1])
 
 
-def _set_short(size: int) -> Any:
-    return _settings.set(umath._make_extobj(bufsize=size))
+def _make(*, bufsize: int | None = None, **changes: Any) -> Any:
+    everywhere = changes.pop("all", None)
+    errors = dict.fromkeys(np.geterr(), everywhere) if everywhere else np.geterr()
+    return errors | changes, np.getbufsize() if bufsize is None else bufsize
 
 
-def _leave(guard: Any) -> None:
-    guard.__exit__(None, None, None)
+# The present settings; the present ones with some changes; and what puts settings in force.
+get_settings: Callable[[], Any] = _read
+make_settings: Callable[..., Any] = _make
+set_settings: Callable[[Any], Any] = _write
 
+_variable: Any = getattr(umath, "_extobj_contextvar", None)
+if _variable is not None:  # else a NumPy that keeps them elsewhere
+    get_settings = _variable.get
+    make_settings = umath._make_extobj
+    set_settings = _variable.set
 
-# ``end_quiet(begin_quiet())``: the first returns what the second needs to put the settings back.
-begin_quiet: Callable[[], Any] = _enter
-end_quiet: Callable[[Any], None] = _leave
-
-# ``end_quiet(begin_short(size))`` likewise, for buffers of so many elements.
-begin_short: Callable[[int], Any] = _enter_short
-
-_settings: Any = getattr(umath, "_extobj_contextvar", None)
-if _settings is not None:  # else a NumPy that keeps them elsewhere
-    begin_quiet = partial(_settings.set, umath._make_extobj(all="ignore"))
-    end_quiet = _settings.reset
-    begin_short = _set_short
+QUIET = make_settings(all="ignore")
 
 
 def without_warnings(function: Callable[..., Any], *args: Any) -> Any:
@@ -59,8 +73,48 @@ def without_warnings(function: Callable[..., Any], *args: Any) -> Any:
     >>> without_warnings(np.exp, np.array([1000.0]))
     array([inf])
     """
-    quiet = begin_quiet()
+    before = get_settings()
     try:
+        set_settings(QUIET)
         return function(*args)
     finally:
-        end_quiet(quiet)
+        set_settings(before)
+
+
+class errstate:  # noqa: N801 - NumPy's name
+    """``np.errstate`` that puts the settings back even if it is interrupted; a decorator, too.
+
+    >>> with errstate(divide="ignore"):
+    ...     np.log(np.array([0.0]))
+    array([-inf])
+    """
+
+    def __init__(self, **changes: str):
+        self._changes = changes
+
+    def __enter__(self) -> None:
+        self._before = before = get_settings()
+        try:
+            set_settings(make_settings(**self._changes))
+        except BaseException:
+            set_settings(before)
+            raise
+
+    @uninterrupted_entry
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        set_settings(self._before)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, called with these settings."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with errstate(**self._changes):
+                return function(*args, **kwargs)
+
+        return run

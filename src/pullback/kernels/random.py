@@ -7,12 +7,12 @@ it draws from, and in which state they were before the first draw.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
+
+from pullback.interrupts import VariableGuard
 
 __all__ = ["Generators", "source_of_numbers", "watch_generators"]
 
@@ -36,11 +36,6 @@ def source_of_numbers(generator: Any) -> Any:
     return source
 
 
-@contextmanager
-def watch_generators(seen: Generators) -> Iterator[None]:
+def watch_generators(seen: Generators) -> VariableGuard[tuple[Generators, ...]]:
     """A block that notes each generator that is drawn from, and its state before that."""
-    token = _watchers.set((*_watchers.get(), seen))
-    try:
-        yield
-    finally:
-        _watchers.reset(token)
+    return VariableGuard(_watchers, (*_watchers.get(), seen))

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from pullback.errors import UnsupportedDtypeError
 from pullback.kernels.broadcasting import HUGE, combine, sum_huge
-from pullback.kernels.quiet import begin_quiet, end_quiet
+from pullback.kernels.quiet import QUIET, get_settings, set_settings
 from pullback.kernels.threads import LARGE, spread
 
 __all__ = [
@@ -146,8 +146,9 @@ def logsumexp(x: NDArray[Any], axis: Axes = None, keepdims: bool = False) -> Any
     finite = np.isfinite(largest)
     if not finite.all():
         largest = np.where(finite, largest, x.real.dtype.type(0))
-    quiet = begin_quiet()
+    before = get_settings()
     try:
+        set_settings(QUIET)
         shares = np.asarray(combine(np.subtract, x, largest))
         if shares.size >= LARGE:
             shares = spread(np.exp, shares)
@@ -156,7 +157,7 @@ def logsumexp(x: NDArray[Any], axis: Axes = None, keepdims: bool = False) -> Any
         total = _add.reduce(shares, axis, keepdims=keepdims)
         return np.log(total) + largest.reshape(total.shape)
     finally:
-        end_quiet(quiet)
+        set_settings(before)
 
 
 def exclusive_cumprod(x: NDArray[Any], axis: int, reverse: bool) -> NDArray[Any]:

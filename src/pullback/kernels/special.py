@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pullback.errors import UnsupportedDtypeError
 from pullback.kernels.nn_bits import refuse_complex
 from pullback.kernels.pointwise import strong
-from pullback.kernels.quiet import begin_quiet, end_quiet, without_warnings
+from pullback.kernels.quiet import QUIET, errstate, get_settings, set_settings, without_warnings
 
 __all__ = [
     "Array",
@@ -100,7 +100,7 @@ def in_double(name: str, function: Callable[[Array], Array], x: Any) -> Any:
         )
     flat = array.ravel()
     result = np.empty(flat.shape, array.dtype if kind == "f" else np.float64)
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         for start in range(0, flat.size, _BLOCK):
             block = slice(start, start + _BLOCK)
             result[block] = function(flat[block].astype(np.float64))
@@ -193,11 +193,12 @@ def sigmoid(x: Any) -> Any:
     dtype = power.dtype
     if type(power) is not _ndarray or (dtype is not _FLOAT64 and dtype.kind not in "fc"):
         return _reciprocal(without_warnings(_exp, power) + 1.0)
-    quiet = begin_quiet()
+    before = get_settings()
     try:
+        set_settings(QUIET)
         _exp(power, power)  # where it overflows, the result is 0 and right
     finally:
-        end_quiet(quiet)
+        set_settings(before)
     _add(power, _ONE if dtype is _FLOAT64 else 1.0, power)  # an array is read faster
     return _reciprocal(power, power)
 
@@ -207,7 +208,7 @@ def logit(x: Any, eps: float | None = None) -> Any:
     refuse_complex("logit", x)
     if eps is not None:
         x = np.minimum(np.maximum(x, eps), 1 - eps)
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         middle = 2 * np.arctanh(2 * x - 1)  # exact near 1/2, where the result is 0
         return np.where(np.abs(x - 0.5) < 0.2, middle, np.log(x / (1 - x)))
 
@@ -223,7 +224,7 @@ def xlogy(x: Any, y: Any) -> Any:
     """x log(y), and 0 where x is 0, unless y is NaN."""
     refuse_complex("xlogy", x, y)
     x, y = strong(x, y)
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         return np.where((x == 0) & ~np.isnan(y), 0, x * np.log(y))
 
 
@@ -231,14 +232,14 @@ def xlog1py(x: Any, y: Any) -> Any:
     """x log(1 + y), and 0 where x is 0, unless y is NaN."""
     refuse_complex("xlog1py", x, y)
     x, y = strong(x, y)
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         return np.where((x == 0) & ~np.isnan(y), 0, x * np.log1p(y))
 
 
 def entr(x: Any) -> Any:
     """-x log(x); 0 at 0 and -inf for negative elements."""
     refuse_complex("entr", x)
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         return np.where(x == 0, 0, np.where(x < 0, -np.inf, -x * np.log(x)))
 
 

@@ -27,41 +27,63 @@ _BLOCK = 1 << 13  # elements of a block: a handful of them stays in the cache of
 _threads = min(os.cpu_count() or 1, 8)
 
 
-class _Worker:
-    """A thread that waits for one call after another; two locks are the quickest way to it."""
+class _Call:
+    """A call that another thread makes; the lock is free when it has ended."""
 
-    _call: tuple[Callable[..., Any], tuple[Any, ...]]
-    _error: BaseException | None
+    __slots__ = ("_function", "done", "error")
 
-    def __init__(self) -> None:
-        self._begun, self._done = Lock(), Lock()
-        self._begun.acquire()
-        self._done.acquire()
-        Thread(target=self._work, name="pullback", daemon=True).start()
+    def __init__(self, *function: Any):
+        self._function: tuple[Any, ...] | None = function  # with its arguments
+        self.done = Lock()
+        self.done.acquire()
+        self.error: BaseException | None = None
 
-    def begin(self, call: Callable[..., Any], *args: Any) -> None:
-        """Has the thread call a function."""
-        self._call, self._error = (call, args), None
-        self._begun.release()
+    def run(self) -> None:
+        """Makes the call; no array is kept after it."""
+        assert self._function is not None
+        function, *args = self._function
+        self._function = None
+        try:
+            function(*args)
+        except BaseException as error:
+            self.error = error
 
     def finish(self) -> BaseException | None:
         """Waits for the end of the call; what it raised is returned."""
-        self._done.acquire()
-        return self._error
+        self.done.acquire()
+        return self.error
+
+
+class _Worker:
+    """A thread that waits for one call after another; two locks are the quickest way to it.
+
+    It puts itself among the idle ones, so that none is lost where the caller is interrupted.
+    """
+
+    _call: _Call
+
+    def __init__(self) -> None:
+        self._begun = Lock()
+        self._begun.acquire()
+        Thread(target=self._work, name="pullback", daemon=True).start()
+
+    def begin(self, call: _Call) -> None:
+        """Has the thread make a call."""
+        self._call = call
+        self._begun.release()
 
     def _work(self) -> None:
         while True:
             self._begun.acquire()
-            call, args = self._call
-            try:
-                call(*args)
-            except BaseException as error:
-                self._error = error
-            del call, args, self._call  # nobody's arrays are kept while it waits
-            self._done.release()
+            call = self._call
+            del self._call
+            call.run()
+            _idle.append(self)
+            call.done.release()
+            del call
 
 
-_idle: list[_Worker] = []  # an interrupt while we wait for one loses it, no more
+_idle: list[_Worker] = []
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # threads stay behind in the parent
 
@@ -147,17 +169,16 @@ def share(run: Callable[[int, int], Any], size: int, workers: int) -> None:
     array([ 0.,  1.,  4.,  9., 16., 25.])
     """
     bounds = [size * i // workers for i in range(workers + 1)]
-    tasks = []
+    calls = []
     try:
         for low, high in pairwise(bounds[1:]):
-            worker = _hired()
             # A copy of the context, so that NumPy's error state is the caller's everywhere.
-            worker.begin(copy_context().run, run, low, high)
-            tasks.append(worker)
+            call = _Call(copy_context().run, run, low, high)
+            _hired().begin(call)
+            calls.append(call)
         run(0, bounds[1])
     finally:
-        errors = [worker.finish() for worker in tasks]
-        _idle.extend(tasks)
+        errors = [call.finish() for call in calls]
     for error in errors:
         if error is not None:
             raise error

@@ -53,8 +53,8 @@ def fake_kernel(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         before = _current.get()
-        _current.set(context)
         try:
+            _current.set(context)
             return fn(*args, **kwargs)
         finally:
             _current.set(before)

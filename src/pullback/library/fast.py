@@ -46,8 +46,8 @@ _ALONE = _count_alone()
 _PLAIN = """\
 def run({arguments}):
     state = get()
-    put(known[state])
     try:
+        put(known[state])
         result = kernel({arguments})
     finally:
         put(state)
@@ -71,8 +71,8 @@ def run({arguments}):
     node._edges = ({edges})
     node._seq = following()()
     state = get()
-    put(known[state])
     try:
+        put(known[state])
         result = kernel({arguments})
         is_plain = (
             type(result) is Tensor

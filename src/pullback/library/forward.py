@@ -91,8 +91,8 @@ def _context(
     setup = rules.jvp_context or rules.setup_context
     if setup is not None:
         state = get_state()
-        set_state(QUIET[state])
         try:
+            set_state(QUIET[state])
             more = {"keyword_only_inputs": kwargs} if kwargs else {}
             setup(ctx=ctx, inputs=primals, output=output, **more)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import State, get_state, set_state, state_of
+from pullback.interrupts import uninterrupted_entry
 
 __all__ = ["QUIET", "Quietly"]
 
@@ -25,8 +26,13 @@ class Quietly:
     __slots__ = ("_state",)
 
     def __enter__(self) -> None:
-        self._state = get_state()
-        set_state(QUIET[self._state])
+        self._state = state = get_state()
+        try:
+            set_state(QUIET[state])
+        except BaseException:
+            set_state(state)
+            raise
 
+    @uninterrupted_entry
     def __exit__(self, *_: object) -> None:
         set_state(self._state)

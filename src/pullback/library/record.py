@@ -291,8 +291,8 @@ def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Functio
         node = make_node(args)
         node._seq = get_following()()
         state = get_state()
-        set_state(QUIET[state])
         try:
+            set_state(QUIET[state])
             result = kernel(*args, **kwargs)
             if check is not None:
                 result = check(args, kwargs, result)

@@ -100,8 +100,8 @@ def checked_kernel(
 
     def run(*args: Any, **kwargs: Any) -> Any:
         state = get()
-        put(known[state])
         try:
+            put(known[state])
             result = fn(*args, **kwargs)
         finally:
             put(state)

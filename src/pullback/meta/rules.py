@@ -15,6 +15,7 @@ import numpy as np
 
 from pullback.errors import DataDependentError, NoDataError
 from pullback.kernels.meta.spec import Spec, broadcast, reduced, view_memory
+from pullback.kernels.quiet import errstate
 from pullback.meta.array import MetaArray
 from pullback.tensor.memory import check_cast, check_fits, overlap_error
 from pullback.tensor.payload import Payload
@@ -61,7 +62,7 @@ class Call(NamedTuple):
 
     def on_arrays(self, stand_in: Function) -> Any:
         """The results of the kernel for arrays, with another tensor in the place of each."""
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             return self.cpu(
                 *[_replaced(stand_in, value) for value in self.args],
                 **_each(lambda value: _replaced(stand_in, value), self.kwargs),

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from pullback.dispatch.modes import MAPPING, StateGuard
 from pullback.errors import AutogradError
+from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.tensor import birthplace
 
 __all__ = [
@@ -48,7 +49,7 @@ class MapLevel:
         randomness: what random operators do: ``"error"``, ``"same"`` or ``"different"``.
     """
 
-    __slots__ = ("_birthplace", "_guard", "_outer", "_token", "number", "randomness", "size")
+    __slots__ = ("_birthplace", "_guard", "_levels", "_outer", "number", "randomness", "size")
 
     def __init__(self, size: int, randomness: str):
         self.number = next_serial()
@@ -57,29 +58,46 @@ class MapLevel:
         self._guard = StateGuard(begin=MAPPING)
 
     def __enter__(self) -> Self:
+        self._levels = _active.get()
+        self._outer = _numbers.get()
+        self._birthplace = birthplace.get()
         self._guard.__enter__()
-        self._token = _active.set((*_active.get(), self))
-        self._outer = _numbers.set((*_numbers.get(), self.number))
-        self._birthplace = birthplace.set(self.number)
-        self.begin()
+        try:
+            _active.set((*self._levels, self))
+            _numbers.set((*self._outer, self.number))
+            birthplace.set(self.number)
+            self.begin()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.end()
-        birthplace.reset(self._birthplace)
-        _numbers.reset(self._outer)
-        _active.reset(self._token)
-        self._guard.__exit__(kind, error, trace)
+        try:
+            self.end()
+        finally:
+            try:
+                birthplace.set(self._birthplace)
+            finally:
+                try:
+                    _numbers.set(self._outer)
+                finally:
+                    try:
+                        _active.set(self._levels)
+                    finally:
+                        self._guard.__exit__(kind, error, trace)
 
     def begin(self) -> None:
         """From now on there may be computed with samples of this level."""
         _alive.add(self.number)
 
+    @uninterrupted_entry
     def end(self) -> None:
         """From now on samples of this level, which have escaped, are of no use."""
         _alive.discard(self.number)
@@ -88,25 +106,34 @@ class MapLevel:
 class Outside:
     """A block in which one level is not active: what runs there works on all its samples."""
 
-    __slots__ = ("_number", "_outer", "_token")
+    __slots__ = ("_levels", "_number", "_outer")
 
     def __init__(self, number: int):
         self._number = number
 
     def __enter__(self) -> Self:
-        left = tuple(level for level in _active.get() if level.number != self._number)
-        self._token = _active.set(left)
-        self._outer = _numbers.set(tuple(level.number for level in left))
+        self._levels = levels = _active.get()
+        self._outer = _numbers.get()
+        try:
+            left = tuple(level for level in levels if level.number != self._number)
+            _active.set(left)
+            _numbers.set(tuple(level.number for level in left))
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _numbers.reset(self._outer)
-        _active.reset(self._token)
+        try:
+            _numbers.set(self._outer)
+        finally:
+            _active.set(self._levels)
 
 
 def is_active(number: int) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback.autograd.formulas.pointwise import conj, zero_gradient
 from pullback.autograd.formulas.products import matmul_to_first
+from pullback.kernels.quiet import errstate
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
@@ -36,7 +37,7 @@ Shape = tuple[int, ...]
 
 
 # Where a derivative does not exist, dividing by zero gives the infinity or NaN that is meant.
-quiet = np.errstate(divide="ignore", over="ignore", invalid="ignore")
+quiet = errstate(divide="ignore", over="ignore", invalid="ignore")
 
 
 def mh(xp: Any, x: Any) -> Any:

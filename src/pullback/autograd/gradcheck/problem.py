@@ -8,9 +8,9 @@ happened to them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pullback.autograd.tensor_data import detach
 from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradError, AutogradTypeError, AutogradUsageError, AutogradValueError
+from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.memory import check_writable
 from pullback.tensor.tensor import Tensor
 
@@ -126,16 +127,30 @@ class Problem:
         _check_same_kind(above, below, eps)
         return [_rate(p, m, eps) for p, m in zip(above, below, strict=True)]
 
-    @contextmanager
-    def _changed(self, place: int, change: Any) -> Iterator[None]:
+    def _changed(self, place: int, change: Any) -> _Changed:
         """Adds to the memory of an argument for the length of a block, unnoticed."""
-        array = self.input(place)._array
-        before = array.copy()
-        try:
-            array[...] = before + change
-            yield
-        finally:
-            array[...] = before
+        return _Changed(self.input(place)._array, change)
+
+
+class _Changed:
+    """A block in which something is added to an array."""
+
+    def __init__(self, array: Array, change: Any):
+        self._array = array
+        self._before = array.copy()
+        self._inside = self._before + change
+
+    def __enter__(self) -> None:
+        self._array[...] = self._inside
+
+    @uninterrupted_entry
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._array[...] = self._before
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
 from pullback.autograd.modes import is_grad_enabled
 from pullback.errors import AutogradValueError
+from pullback.interrupts import VariableGuard
 from pullback.utils.checkpoint.frame import Contexts, run_in_frame
 from pullback.utils.checkpoint.reentrant import run_reentrant
 
@@ -31,22 +32,13 @@ def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManag
     return nullcontext(), nullcontext()
 
 
-@contextmanager
-def _setting(variable: ContextVar[bool | None], value: bool | None) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-
-
 def set_checkpoint_early_stop(enable: bool) -> AbstractContextManager[None]:
     """A block whose checkpoints end their recomputation early, or never do.
 
     >>> with set_checkpoint_early_stop(False):
     ...     pass
     """
-    return _setting(_early_stop, enable)
+    return VariableGuard(_early_stop, enable)
 
 
 def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager[None]:
@@ -55,7 +47,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager
     >>> with set_checkpoint_debug_enabled(True):
     ...     pass
     """
-    return _setting(_debug, enabled)
+    return VariableGuard(_debug, enabled)
 
 
 def checkpoint(

@@ -6,12 +6,12 @@ that a function draws from by itself are unknown here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from pullback.interrupts import run_to_end, uninterrupted_entry
 from pullback.kernels.random import Generators
 
 __all__ = ["RandomState"]
@@ -33,21 +33,40 @@ class RandomState:
         """The state now, with that of generators that are known already."""
         return cls({key: (bits, bits.state) for key, (bits, _) in known.items()})
 
-    @contextmanager
-    def restored(self, later: Generators | None = None) -> Iterator[None]:
+    def restored(self, later: Generators | None = None) -> _Restored:
         """A block that draws what was drawn after this moment; afterwards all is as before.
 
         `later` are generators that were first drawn from after this moment.
         """
-        generators = {**(later or {}), **self.generators}
-        legacy = np.random.get_state()
-        before = [(bits, bits.state) for bits, _ in generators.values()]
-        np.random.set_state(self.legacy)
-        for bits, state in generators.values():
-            bits.state = state
+        return _Restored(self.legacy, {**(later or {}), **self.generators})
+
+
+class _Restored:
+    """NumPy's global state and some generators as they once were, for a block."""
+
+    def __init__(self, legacy: Any, generators: Generators):
+        self._inside = legacy, [*generators.values()]
+
+    def __enter__(self) -> None:
+        legacy, generators = self._inside
+        self._before = np.random.get_state(), [(bits, bits.state) for bits, _ in generators]
         try:
-            yield
-        finally:
-            np.random.set_state(legacy)
-            for bits, state in before:
-                bits.state = state
+            _set_states(legacy, generators)
+        except BaseException:
+            run_to_end(_set_states, *self._before)
+            raise
+
+    @uninterrupted_entry
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        run_to_end(_set_states, *self._before)
+
+
+def _set_states(legacy: Any, generators: list[tuple[Any, Any]]) -> None:
+    np.random.set_state(legacy)
+    for bits, state in generators:
+        bits.state = state
