@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback.autograd import accumulate, anomaly, forward_ad, turns
+from pullback.autograd import accumulate, anomaly, forward_ad, payload_nodes, turns
 from pullback.autograd.level import current_level, process_levels
 from pullback.dispatch.modes import get_state
 from pullback.dispatch.table import LOCK
@@ -472,6 +472,9 @@ def sweep(name: str, at_most: int) -> dict[str, Any]:
             leaks.append(found)
             turns.OWNERS.clear()
     gc.enable()
+    gc.collect()
+    nodes = (*payload_nodes.marked, *accumulate.ended)
+    leaks += [f"{name}: {len(nodes)} nodes are still listed"] if nodes else []
     return {"interrupts": interrupts, "leaks": leaks}
 
 

@@ -10,6 +10,7 @@ whether a tensor is such a constant, and backward passes leave out the nodes tha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from threading import Lock
 from typing import Any, ClassVar
 from weakref import ref
@@ -157,7 +158,8 @@ ended: dict[int, ref[AccumulateGrad]] = {}
 def note_ended(node: AccumulateGrad) -> None:
     """Notes that the transform of an input has ended."""
     key = id(node)
-    ended[key] = ref(node, lambda _: ended.pop(key, None))
+    # ``pop(key, the reference)``, in C: an interrupt in a callback of Python's would be lost.
+    ended[key] = ref(node, partial(ended.pop, key))
 
 
 def leads_on(node: Node) -> bool:

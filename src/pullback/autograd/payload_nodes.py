@@ -7,6 +7,7 @@ as long as they live, and a backward pass looks for its own among them only if t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from weakref import ref
 
 from pullback.autograd.node import HookLists, Node
@@ -20,7 +21,8 @@ def mark(node: Node) -> None:
     """Notes that a node has a payload on either side."""
     place = id(node)
     # Nodes cannot be referenced weakly, but what they alone hold can.
-    marked[place] = ref(node.hook_lists(), lambda _: marked.pop(place, None))
+    # ``pop(place, the reference)``, in C: an interrupt in a callback of Python's would be lost.
+    marked[place] = ref(node.hook_lists(), partial(marked.pop, place))
 
 
 def any_marked(nodes: Iterable[Node]) -> bool:

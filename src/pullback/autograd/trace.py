@@ -15,6 +15,7 @@ from __future__ import annotations
 import linecache
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -62,7 +63,7 @@ def notes_of_node(node: Any) -> list[Note]:
 
 def _remember(tensor: Tensor, note: Note) -> None:
     key = id(tensor)
-    _notes[key] = (ref(tensor, lambda _: _notes.pop(key, None)), note)
+    _notes[key] = (ref(tensor, partial(_notes.pop, key)), note)  # as in ``accumulate.note_ended``
 
 
 def observe(operator: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
