@@ -387,28 +387,49 @@ class _Tracer:
     def __init__(self, target: int | None):
         self.target = target
         self.count = 0
-        self.steps: list[tuple[FrameType, int]] = []
+        self.steps: list[tuple[CodeType, int]] = []
 
-    def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
+    def start(self) -> None:
+        if sys.version_info < (3, 12):
+            sys.settrace(self._trace)
+        else:
+            tool, events = sys.monitoring.DEBUGGER_ID, sys.monitoring.events
+            if sys.monitoring.get_tool(tool) is None:
+                sys.monitoring.use_tool_id(tool, "interrupts")
+            sys.monitoring.register_callback(tool, events.INSTRUCTION, self._step)
+            sys.monitoring.set_events(tool, events.INSTRUCTION)
+
+    def stop(self) -> None:
+        """Ends counting: a further step, a Python function, would deliver the interrupt."""
+        if sys.version_info < (3, 12):
+            sys.settrace(None)
+        else:
+            tool, events = sys.monitoring.DEBUGGER_ID, sys.monitoring.events
+            sys.monitoring.register_callback(tool, events.INSTRUCTION, None)
+            sys.monitoring.set_events(tool, 0)
+
+    def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         if event == "opcode":
-            self.count += 1
-            if self.target is None:
-                self.steps.append((frame.f_code, frame.f_lasti))
-            elif self.count == self.target:
-                sys.settrace(None)  # the next call of a tracer would deliver it
-                PENDING.interrupt  # noqa: B018 - see there
-                return None
-        return self
+            self._step(frame.f_code, frame.f_lasti)
+        return self._trace
+
+    def _step(self, code: CodeType, offset: int) -> None:
+        self.count += 1
+        if self.target is None:
+            self.steps.append((code, offset))
+        elif self.count == self.target:
+            self.stop()
+            PENDING.interrupt  # noqa: B018 - see there
 
 
 def positions(program: Callable[[], Any]) -> list[int]:
     """The instructions of a run after which there is another place to deliver an interrupt."""
     tracer = _Tracer(None)
-    sys.settrace(tracer)
+    tracer.start()
     program()
-    sys.settrace(None)
+    tracer.stop()
     found = [1]
     for place in range(1, len(tracer.steps)):
         code, offset = tracer.steps[place - 1]
@@ -441,14 +462,14 @@ def _attempt(name: str, target: int, before: dict[str, Any], expected: list[floa
     tracer = _Tracer(target)
     where = ""
     try:
-        sys.settrace(tracer)
+        tracer.start()
         program()
-        sys.settrace(None)
+        tracer.stop()
         time.sleep(0)  # one that is still pending is delivered here
     except KeyboardInterrupt as error:
         where = _where(error)
     finally:
-        sys.settrace(None)
+        tracer.stop()
     return (_report(name, where, before, expected) or "") if where else None
 
 
