@@ -12,6 +12,7 @@ from pullback.library import opcheck
 from tests.unit.library.planted import (
     correct,
     cotangents,
+    derived,
     dtypes,
     general,
     inplace,
@@ -21,7 +22,18 @@ from tests.unit.library.planted import (
     transforms,
 )
 
-FAMILIES = (scale, cotangents, memory, state, dtypes, inplace, transforms, general, correct)
+FAMILIES = (
+    scale,
+    cotangents,
+    memory,
+    state,
+    dtypes,
+    inplace,
+    transforms,
+    general,
+    correct,
+    derived,
+)
 ENTRIES = [
     pytest.param(entry, id=f"{family.__name__.rpartition('.')[2]}-{entry.name}")
     for family in FAMILIES
@@ -34,7 +46,9 @@ def report(entry, ns, lib):
     op = entry.build(ns, lib)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        yield opcheck(op, entry.args(), entry.kwargs, raise_exception=False)
+        yield opcheck(
+            op, entry.args(), entry.kwargs, raise_exception=False, derive=entry.needs_derived_calls
+        )
     forget_operators(ns)
 
 
@@ -48,3 +62,8 @@ def test_the_planted_mistake_is_found_and_explained(entry, report):
 @pytest.mark.parametrize("entry", [p for p in ENTRIES if not p.values[0].is_mistake])
 def test_the_correct_operator_passes(entry, report):
     assert not report.failures, str(report)
+
+
+def test_the_corpus_has_three_variants_of_every_family():
+    assert sum(p.values[0].is_mistake for p in ENTRIES) >= 160
+    assert sum(not p.values[0].is_mistake for p in ENTRIES) >= 50

@@ -13,6 +13,7 @@ from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import PullbackError
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
 from pullback.library.checks.outcome import (
+    Outcome,
     describe_difference,
     run_both_ways,
     same_values,
@@ -126,8 +127,18 @@ def check_precision(case: Case, wide: Case) -> str:
                 continue
             if found.dtype.kind not in "fc" or not found.size:
                 continue
-            _compare_precisions(what, found, expected, noise[0][what] + noise[1][what])
+            floor = _cancellation(case, theirs) if what.startswith("the gradient") else 0.0
+            _compare_precisions(what, found, expected, noise[0][what] + noise[1][what] + floor)
     return "float32 like float64"
+
+
+def _cancellation(case: Case, outcome: Outcome) -> float:
+    """What a gradient that cancels is rounded to, by the sizes of outputs and inputs."""
+    outputs = [np.abs(o[np.isfinite(o)]) for o in outcome.outputs if o.dtype.kind in "fc"]
+    inputs = [np.abs(p.tensor._array) for p in case.places() if p.tensor.dtype.kind in "fc"]
+    reach = max((float(np.max(o, initial=0.0)) for o in outputs), default=0.0)
+    least = min((float(np.min(i[i > 0], initial=np.inf)) for i in inputs), default=1.0)
+    return float(np.finfo(np.float32).eps) * reach / max(least, 1e-30)
 
 
 def _noise(case: Case, base: Any) -> dict[str, _Array]:
@@ -163,6 +174,7 @@ def _compare_precisions(what: str, found: _Array, expected: _Array, noise: _Arra
     limit = 30 * noise + 1e3 * eps * np.abs(expected) + 30 * eps * scale
     gap = np.abs(found - expected)
     wrong = (gap > limit) & np.isfinite(expected) & (np.abs(expected) < 1e37)
+    wrong &= np.maximum(np.abs(expected), np.abs(found)) > 1e-30
     if not wrong.any():
         return
     index = np.unravel_index(int(np.argmax(np.where(wrong, gap, -1))), gap.shape)

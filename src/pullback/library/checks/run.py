@@ -8,6 +8,7 @@ from typing import Any
 from pullback.dispatch import OpOverload, OpOverloadPacket
 from pullback.errors import OpCheckError, OperatorDefinitionError
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
+from pullback.library.checks.derived_check import check_derived_calls
 from pullback.library.checks.fake_check import check_fake
 from pullback.library.checks.gradient_check import check_gradients
 from pullback.library.checks.layout_check import check_layouts, check_zero_size
@@ -33,9 +34,11 @@ CHECKS: dict[str, Callable[[Case], str]] = {
     "test_layouts": check_layouts,
     "test_zero_size": check_zero_size,
     "test_repeated_calls": check_repeated_calls,
+    "test_derived_calls": check_derived_calls,
 }
 ALL_TESTS = tuple(CHECKS)
 _REPEATED = "test_repeated_calls"
+_DERIVED = "test_derived_calls"
 
 
 def opcheck(
@@ -47,6 +50,7 @@ def opcheck(
     raise_exception: bool = True,
     rtol: float | None = None,
     atol: float | None = None,
+    derive: bool = True,
 ) -> Report:
     """Checks an operator on one call: its registrations, derivatives, batching and manners.
 
@@ -61,6 +65,7 @@ def opcheck(
         raise_exception: raise ``OpCheckError`` with the table if a check fails.
         rtol: relative tolerance of comparisons; with `atol`, or neither.
         atol: absolute tolerance.
+        derive: also check calls that are derived from the given one, as ``test_derived_calls``.
 
     Returns:
         A dict from each check to ``"SUCCESS"`` or its exception, whose text is the table.
@@ -82,7 +87,7 @@ def opcheck(
             f"opcheck(op, args, ...): expected args to be a tuple of the operator's arguments, "
             f"such as (x,), but got {type(args).__name__}"
         )
-    names = _names(tests)
+    names = [name for name in _names(tests) if derive or name != _DERIVED]
     case = Case(operator, tuple(args), kwargs or {}, rtol, atol)
     report = Report(operator.name(), _run_all(names, case))
     if raise_exception and report.failures:

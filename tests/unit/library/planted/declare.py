@@ -31,6 +31,11 @@ class Entry:
     def is_mistake(self) -> bool:
         return bool(self.test)
 
+    @property
+    def needs_derived_calls(self) -> bool:
+        """Whether derived calls are checked too."""
+        return not self.is_mistake or self.test == "test_derived_calls"
+
 
 def leaf(*values: Any, dtype: Any = None) -> Any:
     """A tensor that requires grad: of numbers, or of one nested list."""
