@@ -137,10 +137,8 @@ def _values(case: Case) -> Iterator[_Derived]:
     for how, change in (
         ("the opposite signs", lambda a: -a),
         ("every second sign changed", signs),
-        ("positive values", lambda a: np.abs(a) + 0.1 if a.dtype.kind == "f" else a),
         ("values 50 times as large", lambda a: a * 50),
         ("values 100 times smaller", lambda a: a / 100),
-        ("values in reverse order", lambda a: a.ravel()[::-1].reshape(a.shape)),
     ):
         yield _Derived(how, _changed(case, change))
 
@@ -229,7 +227,7 @@ def _check(derived: _Derived, shapes: list[tuple[int, ...]]) -> bool:
 
 
 def _has_free_phases(case: Case, outcome: Outcome) -> bool:
-    """Whether complex numbers come from real ones, as eigenvectors do, whose phases are a choice."""
+    """Whether complex numbers come from real ones, as eigenvectors do, with phases of choice."""
     given = {p.tensor.dtype.kind for p in case.places()}
     return "c" not in given and any(out.dtype.kind == "c" for out in outcome.outputs)
 
@@ -269,7 +267,7 @@ def _check_gradient(problem: Problem, name: str, gradients: dict[str, _Array], s
     if wrong is not None and not _is_noise(problem, name, direction, abs(found - wrong[1])):
         raise CheckFailedError(
             f"{start}the gradient of {name!r} in a random direction is {found:.8g}, where finite "
-            f"differences give {wrong[1]:.8g}; in the given call it is right.",
+            f"differences give {wrong[1]:.8g}; the given call shows no mistake.",
             "kernel or formula hold for special sizes or values only; make them general, or have "
             "the kernel raise a ValueError for the others.",
         )

@@ -24,7 +24,7 @@ from pullback.library.checks.pass_check import first_gap
 from pullback.library.checks.problem import Problem
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["check_forward"]
+__all__ = ["check_forward", "push"]
 
 _Array = NDArray[Any]
 _FIX = "compare jvp with the derivative of the kernel, argument by argument."
@@ -46,12 +46,13 @@ def check_forward(problem: Problem) -> str:
             return "no forward rule"
         separate[name] = found
         _check_linear(problem, name, direction, found)
+        _check_layout(problem, name, direction, found)
     _check_together(problem, directions, separate)
     _check_transpose(problem)
     return "forward, and its agreement with reverse"
 
 
-def _push(
+def push(
     problem: Problem, tangents: dict[str, Tensor], primals: dict[str, Tensor] | None = None
 ) -> list[_Array] | None:
     """The tangents of the outputs; None without a forward rule."""
@@ -73,15 +74,15 @@ def _push(
 
 
 def _push_watched(problem: Problem, name: str, direction: _Array) -> list[_Array] | None:
-    """`_push`, and whether the rule has written to the tangent or to a primal."""
+    """`push`, and whether the rule has written to the tangent or to a primal."""
     tangents = {name: wrap(np.array(direction))}
     others = {other: wrap(np.zeros_like(at)) for other, at in problem.at.items() if other != name}
     watched = {**tangents, **others}
-    found = _push(problem, tangents)
+    found = push(problem, tangents)
     if found is None:
         return None
     primals = {other: wrap(np.array(problem.at[other])) for other in watched}
-    second = _push(problem, watched, primals)
+    second = push(problem, watched, primals)
     assert second is not None
     for other, tangent in watched.items():
         expected = direction if other == name else np.zeros_like(problem.at[other])
@@ -127,8 +128,27 @@ def _floor(arrays: list[_Array]) -> float:
     )
 
 
+def _check_layout(problem: Problem, name: str, direction: _Array, found: list[_Array]) -> None:
+    """The same tangent with negative strides gives the same."""
+    if not direction.ndim:
+        return
+    flipped = tuple(slice(None, None, -1) for _ in direction.shape)
+    laid = np.array(direction[flipped])[flipped]
+    again = push(problem, {name: wrap(laid)})
+    assert again is not None
+    for number, (ours, theirs) in enumerate(zip(again, found, strict=True)):
+        scale = np.abs(theirs) + _floor(found) * 1e3
+        gap = first_gap(ours, theirs, scale, _tolerance(problem))
+        if gap is not None:
+            raise CheckFailedError(
+                f"the tangent of output {number} is {gap[0]}{gap[2]} where the same tangent of "
+                f"{name!r} is reversed in memory, and {gap[1]} where it is contiguous.",
+                "the forward rule reads memory in the order in which it lies; index by axes.",
+            )
+
+
 def _check_linear(problem: Problem, name: str, direction: _Array, found: list[_Array]) -> None:
-    scaled = _push(problem, {name: wrap(np.asarray(-2.5 * direction, direction.dtype))})
+    scaled = push(problem, {name: wrap(np.asarray(-2.5 * direction, direction.dtype))})
     assert scaled is not None
     for number, (ours, theirs) in enumerate(zip(scaled, found, strict=True)):
         scale = np.abs(theirs) + _floor(found) * 1e3
@@ -168,7 +188,7 @@ def _check_together(
     """Tangents of several inputs add up."""
     if len(directions) < 2:
         return
-    found = _push(problem, {name: wrap(np.array(d)) for name, d in directions.items()})
+    found = push(problem, {name: wrap(np.array(d)) for name, d in directions.items()})
     assert found is not None
     for number, ours in enumerate(found):
         parts = [tangents[number] for tangents in separate.values()]
@@ -204,7 +224,7 @@ def _check_transpose(problem: Problem) -> None:
         columns = columns_of(problem, name)
         if not columns:
             continue
-        pushed = [_push(problem, {name: wrap(np.array(c.direction))}) for c in columns]
+        pushed = [push(problem, {name: wrap(np.array(c.direction))}) for c in columns]
         forward = np.array([weights.inner(tangents) for tangents in pushed if tangents]).T
         gradients = Weights([[g[name]] for g in pulled])
         reverse = np.array([gradients.inner([c.direction]) for c in columns]).T

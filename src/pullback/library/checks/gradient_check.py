@@ -16,7 +16,7 @@ from pullback.errors import AutogradError, AutogradNotRegisteredError, Derivativ
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
 from pullback.library.checks.diagnose import diagnosis
 from pullback.library.checks.forward_check import check_forward
-from pullback.library.checks.history_check import check_history
+from pullback.library.checks.history_check import check_history, find_hidden_output
 from pullback.library.checks.jacobian import (
     Column,
     Row,
@@ -62,6 +62,9 @@ def check_gradients(case: Case) -> str:
         tried = [_check_reverse(problem)]
     except DerivativeMissingError as error:
         raise Skipped(f"the operator says that it has no derivative: {error}") from None
+    except CheckFailedError as error:
+        cause = find_hidden_output(problem)
+        raise CheckFailedError(f"{error.why}{cause}", error.fix) from error.__cause__
     tried += [check_forward(problem), check_second(problem), check_precision(case, wide)]
     tried.append(_check_special_points(problem))
     return "; ".join(filter(None, tried))

@@ -10,7 +10,7 @@ from pullback.library.checks.numeric import ladder_slope
 from pullback.library.checks.problem import Problem
 from pullback.library.rules import rules_of
 
-__all__ = ["check_history", "is_fallthrough"]
+__all__ = ["check_history", "find_hidden_output", "is_fallthrough"]
 
 _KEYS = (DispatchKey.AutogradCPU, DispatchKey.Autograd)
 
@@ -60,6 +60,20 @@ def check_history(problem: Problem) -> None:
         f"{start}: the kernel computes under no_grad(), or on detached values or arrays.",
         "compute with differentiable operators while grad mode is on; or register the kernel at "
         "a backend key (CPU), and its derivative with register_autograd.",
+    )
+
+
+def find_hidden_output(problem: Problem) -> str:
+    """A sentence about an output that is declared as not differentiable, and depends on inputs."""
+    if all(problem.is_differentiable):
+        return ""
+    found = _depends(problem, [not known for known in problem.is_differentiable])
+    if found is None:
+        return ""
+    return (
+        f" The likely cause: output_differentiability (or mark_non_differentiable) declares output "
+        f"{found[0]} as not differentiable, which depends on {found[1]!r}; check the order of the "
+        f"flags, one for each return."
     )
 
 

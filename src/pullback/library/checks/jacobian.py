@@ -23,6 +23,7 @@ __all__ = [
     "Weights",
     "columns_of",
     "compare_with_differences",
+    "gradient_grain",
     "magnitudes",
     "rows_of",
 ]
@@ -62,6 +63,15 @@ def magnitudes(array: _Array) -> _Array:
     usable = np.isfinite(sizes) & (sizes > 0)
     typical = float(np.median(sizes[usable])) if usable.any() else 1.0
     return np.where(usable, sizes, typical)
+
+
+def gradient_grain(problem: Problem, name: str) -> _Array:
+    """The size of the numbers that a gradient comes from, by those of cotangents and outputs."""
+    top = max((float(np.max(np.abs(w), initial=0)) for w in problem.weights), default=0.0)
+    sizes = [np.abs(out[np.isfinite(out)]) for out in problem.here]
+    reach = max((float(np.max(size, initial=0)) for size in sizes), default=0.0)
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(top * reach / magnitudes(problem.at[name]), posinf=0.0)
 
 
 def _units(dtype: Any) -> list[Any]:
@@ -159,11 +169,12 @@ def compare_with_differences(
     found: NDArray[np.float64],
     here: list[_Array],
     at: _Array | None = None,
+    grain: list[_Array] | None = None,
 ) -> tuple[int, float] | None:
     """The first row whose entry finite differences contradict, and what they give.
 
     `weights` are rows for the outputs of `fn`, and `found` the entries to be compared. `here` is
-    ``fn(at)``, at the input's value unless `at` is given.
+    ``fn(at)``, at the input's value unless `at` is given, and `grain` as for `slope`.
     """
     at = problem.at[column.name] if at is None else at
     size = float(np.max(np.abs(column.direction), initial=0.0))
@@ -174,7 +185,7 @@ def compare_with_differences(
     suspects = np.arange(len(found))
     with np.errstate(all="ignore"):
         try:
-            quick = slope(fn, at, column.direction, _width(problem.eps), here)
+            quick = slope(fn, at, column.direction, _width(problem.eps), here, grain)
         except Exception:  # a step may leave the domain in a way that the kernel refuses
             quick = None
         if quick is not None:
@@ -188,7 +199,7 @@ def compare_with_differences(
             suspects = np.flatnonzero(~near)
     if not suspects.size:
         return None
-    best = ladder_slope(fn, at, column.direction, {1.0, min(1.0 / size, 1e12)})
+    best = ladder_slope(fn, at, column.direction, {1.0, min(1.0 / size, 1e12)}, grain)
     values, errors = weights.inner(best.values), weights.bound(best.errors)
     is_smooth = all(bool(np.all(np.isfinite(e))) for e in best.errors)
     for number in suspects:

@@ -12,6 +12,7 @@ from pullback.dispatch import AutoDispatchBelowAutograd, DispatchKey
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import PullbackError
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
+from pullback.library.checks.forward_check import push
 from pullback.library.checks.outcome import (
     Outcome,
     describe_difference,
@@ -19,6 +20,7 @@ from pullback.library.checks.outcome import (
     same_values,
     written_names,
 )
+from pullback.library.checks.problem import Problem
 from pullback.library.running import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -129,7 +131,30 @@ def check_precision(case: Case, wide: Case) -> str:
                 continue
             floor = _cancellation(case, theirs) if what.startswith("the gradient") else 0.0
             _compare_precisions(what, found, expected, noise[0][what] + noise[1][what] + floor)
+        _check_tangents(case, wide)
     return "float32 like float64"
+
+
+def _check_tangents(case: Case, wide: Case) -> None:
+    """Tangents in single precision are those in double precision, but for rounding."""
+    if not case.needs_grad():
+        return
+    narrow, double = Problem(case), Problem(wide)
+    for name, at in narrow.at.items():
+        if not at.size:
+            continue
+        direction = np.asarray(narrow.noise(at), at.dtype)
+        ours = push(narrow, {name: wrap(np.array(direction))})
+        wide_direction = np.asarray(direction, double.at[name].dtype)
+        theirs = push(double, {name: wrap(wide_direction)})
+        if ours is None or theirs is None:
+            return
+        moved = np.asarray(double.at[name] * (1 + 2e-7), double.at[name].dtype)
+        near = push(double, {name: wrap(wide_direction)}, {name: wrap(moved)})
+        assert near is not None
+        for number, (found, expected, other) in enumerate(zip(ours, theirs, near, strict=True)):
+            noise = np.abs(other - expected) + 1e-5 * float(np.max(np.abs(expected), initial=0.0))
+            _compare_precisions(f"the tangent of output {number}", found, expected, noise)
 
 
 def _cancellation(case: Case, outcome: Outcome) -> float:

@@ -59,17 +59,21 @@ def slope(
     direction: _Array,
     width: float,
     here: _Arrays,
+    grain: _Arrays | None = None,
 ) -> Slope:
     """How `fn` changes along a direction: four calls, at steps of `width` and a half of it.
 
-    `here` is ``fn(at)``.
+    `here` is ``fn(at)``; `grain` is the size of the numbers that it comes from, which are rounded.
     """
     with np.errstate(all="ignore"):
         ahead, behind = fn(_move(at, direction, width)), fn(_move(at, direction, -width))
         near, nearer = fn(_move(at, direction, width / 2)), fn(_move(at, direction, -width / 2))
         values, errors, floors = [], [], []
         blur = _blur(at, direction, width)
-        for f, a, b, c, d in zip(here, ahead, behind, near, nearer, strict=True):
+        sizes = [np.abs(f) for f in here]
+        if grain is not None:
+            sizes = [np.maximum(size, g) for size, g in zip(sizes, grain, strict=True)]
+        for f, size, a, b, c, d in zip(here, sizes, ahead, behind, near, nearer, strict=True):
             if not (f.shape == a.shape == b.shape == c.shape == d.shape):
                 values.append(np.full(f.shape, np.nan))
                 errors.append(np.full(f.shape, np.inf))
@@ -79,7 +83,7 @@ def slope(
             best = (4 * fine - coarse) / 3
             # Differences to both sides: equal in the limit unless the point is a kink.
             bend = (2 * (c + d - 2 * f) - (a + b - 2 * f) / 2) / (width / 2)
-            rounding = _NOISE * np.finfo(f.dtype).eps * np.abs(f) / width
+            rounding = _NOISE * np.finfo(f.dtype).eps * size / width
             floor = rounding + blur * np.abs(best)
             error = np.abs(best - fine) + floor
             error = error + np.where(np.abs(bend) > 40 * floor, np.abs(bend), 0)
@@ -104,7 +108,11 @@ def _blur(at: _Array, direction: _Array, width: float) -> float:
 
 
 def ladder_slope(
-    fn: Callable[[_Array], _Arrays], at: _Array, direction: _Array, scales: set[float]
+    fn: Callable[[_Array], _Arrays],
+    at: _Array,
+    direction: _Array,
+    scales: set[float],
+    grain: _Arrays | None = None,
 ) -> Slope:
     """The best of many widths for every element of the outputs, by the error estimate.
 
@@ -119,7 +127,7 @@ def ladder_slope(
             if not (np.all(np.isfinite(moved)) and np.all(moved != at[direction != 0])):
                 continue
         try:
-            found.append(slope(fn, at, direction, width, here))
+            found.append(slope(fn, at, direction, width, here, grain))
         except Exception:  # a step may leave the domain in a way that the kernel refuses
             continue
     with np.errstate(all="ignore"):

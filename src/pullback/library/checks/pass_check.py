@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pullback.autograd.api import grad
 from pullback.errors import DerivativeMissingError
 from pullback.library.checks.case import CheckFailedError
-from pullback.library.checks.jacobian import magnitudes
+from pullback.library.checks.jacobian import gradient_grain
 from pullback.library.checks.problem import Problem
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -153,11 +153,7 @@ def _cotangent_noise(
     problem: Problem, outputs: list[Tensor], used: dict[str, Tensor], name: str, base: _Array
 ) -> _Array:
     """How much a gradient changes when its cotangents move in the last places."""
-    # What a number that cancels is rounded to: by the sizes of cotangents, outputs and inputs.
-    top = max((float(np.max(np.abs(w), initial=0)) for w in problem.weights), default=0.0)
-    sizes = [np.abs(out[np.isfinite(out)]) for out in problem.here]
-    reach = max((float(np.max(size, initial=0)) for size in sizes), default=0.0)
-    worst = problem.eps * top * reach / magnitudes(problem.at[name])
+    worst = problem.eps * gradient_grain(problem, name)
     for _ in range(3):
         moved = [
             np.asarray(w * (1 + 4 * problem.eps * problem.random.choice([-1.0, 1.0], w.shape)))

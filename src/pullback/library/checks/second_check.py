@@ -16,9 +16,11 @@ from pullback.library.checks.jacobian import (
     Weights,
     columns_of,
     compare_with_differences,
+    gradient_grain,
     magnitudes,
 )
 from pullback.library.checks.numeric import inner
+from pullback.library.checks.pass_check import first_gap
 from pullback.library.checks.problem import Problem, doubled
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -82,6 +84,7 @@ def _check_reverse_of_reverse(problem: Problem) -> None:
     kept = {n: g for n, g in zip(used, first, strict=True) if g is not None and g.size}
     if not kept:
         return
+    _check_same_first(problem, kept)
     directions = {
         name: problem.noise(g._array) / np.asarray(magnitudes(g._array), g.dtype)
         for name, g in kept.items()
@@ -108,6 +111,21 @@ def _check_reverse_of_reverse(problem: Problem) -> None:
         ]
     _check_by_cotangent(problem, roots, directions, by_cotangent)
     _check_by_inputs(problem, directions, found)
+
+
+def _check_same_first(problem: Problem, found: dict[str, Tensor]) -> None:
+    """The first derivative is the same with and without create_graph."""
+    plain = problem.gradients()
+    for name, gradient in found.items():
+        theirs = plain[name]
+        scale = np.abs(theirs) + problem.eps * 1e3 * gradient_grain(problem, name)
+        gap = first_gap(np.array(gradient._array), theirs, scale, 1e-9 if problem.is_wide else 1e-3)
+        if gap is not None:
+            raise CheckFailedError(
+                f"the gradient of {name!r} is {gap[0]}{gap[2]} with create_graph=True, and "
+                f"{gap[1]} without.",
+                "backward must not depend on the grad mode or on requires_grad of what it gets.",
+            )
 
 
 def _check_by_cotangent(
@@ -145,6 +163,7 @@ def _check_by_inputs(
     row = Weights([[directions[n] for n in names]])
     base = problem.gradients()
     here = [base[n] for n in names]
+    grain = [gradient_grain(problem, n) for n in names]
     for name in problem.names:
         at = problem.at[name]
         if not at.size:
@@ -158,7 +177,7 @@ def _check_by_inputs(
         for column in columns_of(problem, name, _COLUMNS, _BLOCKS):
             ours = 0.0 if mine is None else inner([mine], [column.direction])
             wrong = compare_with_differences(
-                problem, gradients, column, row, np.array([ours]), here
+                problem, gradients, column, row, np.array([ours]), here, None, grain
             )
             if wrong is None:
                 continue

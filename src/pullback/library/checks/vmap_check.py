@@ -113,7 +113,7 @@ class _Mapping:
                     f"give one by one.",
                     _FIX,
                 )
-        if self.needs:
+        if self.needs and self.axis == 0 and self.count > 1:
             self._check_gradients()
 
     def _sample(self, number: int) -> dict[str, Tensor]:

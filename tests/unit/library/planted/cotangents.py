@@ -212,6 +212,19 @@ ENTRIES = [
         "writes_cotangent", custom(square, writes_cotangent), three, G, "writes to the cotangent"
     ),
     Entry(
+        "swapped_differentiability",
+        named(
+            both,
+            lambda inputs, output: inputs.x,
+            lambda ctx, saved, a, b: {"x": 2 * saved * a},
+            BOTH,
+            [False, True],
+        ),
+        three,
+        G,
+        "output_differentiability",
+    ),
+    Entry(
         "zero_for_swapped_differentiability",
         named(
             lambda x: (tensor(array(x) ** 2), tensor(np.floor(array(x)))),

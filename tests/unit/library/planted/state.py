@@ -103,6 +103,16 @@ def looks_at_grad_mode(x):
     return out if pb.is_grad_enabled() else out + 1e-3
 
 
+def looks_at_create_graph(ctx, grad):
+    (x,) = ctx.saved_tensors
+    return 2 * x * grad * (1.001 if pb.is_grad_enabled() else 1)
+
+
+def looks_at_cotangent(ctx, grad):
+    (x,) = ctx.saved_tensors
+    return 2 * x * grad + (0.5 * x * grad if grad.requires_grad else 0)
+
+
 def needs_input_grad_wrong(ctx, grad):
     """Returns the gradients in the wrong places unless both are needed."""
     x, y = ctx.saved_tensors
@@ -212,6 +222,16 @@ ENTRIES = [
         three,
         G,
         "no_grad",
+    ),
+    Entry(
+        "backward_looks_at_grad_mode",
+        custom(square, looks_at_create_graph),
+        three,
+        G,
+        "create_graph",
+    ),
+    Entry(
+        "backward_looks_at_cotangent", custom(square, looks_at_cotangent), three, G, "create_graph"
     ),
     Entry("needs_input_grad_swaps", custom(times, needs_input_grad_wrong, TWO), pair, G, "alone"),
     Entry("needs_input_grad_loses", custom(times, needs_input_grad_lost, TWO), pair, G, "alone"),

@@ -11,6 +11,7 @@ from tests.unit.library.planted.declare import (
     array,
     custom,
     formulas,
+    leaf,
     pair,
     square,
     square_backward,
@@ -49,6 +50,29 @@ def writes_primal(ctx, t):
     result = 2 * x * t
     x.numpy()[...] = 0
     return result
+
+
+def jvp_in_memory_order(ctx, t):
+    (x,) = ctx.saved_tensors
+    values = t.numpy()
+    if values.ndim and values.strides[-1] < 0:
+        values = values[..., ::-1]
+    return 2 * x * tensor(values)
+
+
+def jvp_in_single(ctx, t):
+    (x,) = ctx.saved_tensors
+    return (2.01 if x.dtype == np.float32 else 2) * x * t
+
+
+def jvp_first_wrong(namespace, lib):
+    calls = []
+
+    def jvp(ctx, t):
+        calls.append(1)
+        return ctx.saved_tensors[0] * t * (1 if len(calls) == 1 else 2)
+
+    return custom(square, square_backward, jvp=jvp)(namespace, lib)
 
 
 def detached_jvp(ctx, t):
@@ -157,6 +181,21 @@ ENTRIES = [
         G,
         "writes to",
     ),
+    Entry(
+        "jvp_in_memory_order",
+        custom(square, square_backward, jvp=jvp_in_memory_order),
+        three,
+        G,
+        "reversed in memory",
+    ),
+    Entry(
+        "jvp_in_single",
+        custom(square, square_backward, jvp=jvp_in_single),
+        lambda: (leaf(0.5, 2.0, -1.5, dtype="float32"),),
+        G,
+        "float32",
+    ),
+    Entry("jvp_first_wrong", jvp_first_wrong, three, G, "changes with every call"),
     Entry(
         "jvp_detached", custom(square, square_backward, jvp=detached_jvp), three, G, "forward rule"
     ),
