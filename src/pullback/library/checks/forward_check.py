@@ -103,7 +103,8 @@ def _push_watched(problem: Problem, name: str, direction: _Array) -> list[_Array
                 "compute into new memory: the tangent belongs to the caller, who uses it again.",
             )
     for number, (ours, theirs) in enumerate(zip(second, found, strict=True)):
-        gap = first_gap(ours, theirs, np.abs(theirs), _tolerance(problem))
+        scale = np.abs(theirs) + _floor(problem, number)
+        gap = first_gap(ours, theirs, scale, _tolerance(problem))
         if gap is not None:
             raise CheckFailedError(
                 f"the tangent of output {number} is {gap[0]}{gap[2]} where the other inputs have "
@@ -118,14 +119,10 @@ def _tolerance(problem: Problem) -> float:
     return problem.case.rtol or (1e-9 if problem.is_wide else 1e-3)
 
 
-def _floor(arrays: list[_Array]) -> float:
-    return max(
-        (
-            float(np.max(np.abs(a[np.isfinite(a)]), initial=0.0)) * float(np.finfo(a.dtype).eps)
-            for a in arrays
-        ),
-        default=0.0,
-    )
+def _floor(problem: Problem, number: int) -> _Array:
+    """What counts as zero for a tangent: the rounding of the output that it comes from."""
+    size = np.abs(problem.here[number])
+    return 100 * problem.eps / _tolerance(problem) * np.where(np.isfinite(size), size, 0)
 
 
 def _check_layout(problem: Problem, name: str, direction: _Array, found: list[_Array]) -> None:
@@ -137,7 +134,7 @@ def _check_layout(problem: Problem, name: str, direction: _Array, found: list[_A
     again = push(problem, {name: wrap(laid)})
     assert again is not None
     for number, (ours, theirs) in enumerate(zip(again, found, strict=True)):
-        scale = np.abs(theirs) + _floor(found) * 1e3
+        scale = np.abs(theirs) + _floor(problem, number)
         gap = first_gap(ours, theirs, scale, _tolerance(problem))
         if gap is not None:
             raise CheckFailedError(
@@ -151,7 +148,7 @@ def _check_linear(problem: Problem, name: str, direction: _Array, found: list[_A
     scaled = push(problem, {name: wrap(np.asarray(-2.5 * direction, direction.dtype))})
     assert scaled is not None
     for number, (ours, theirs) in enumerate(zip(scaled, found, strict=True)):
-        scale = np.abs(theirs) + _floor(found) * 1e3
+        scale = np.abs(theirs) + _floor(problem, number)
         gap = first_gap(ours, -2.5 * theirs, scale, _tolerance(problem))
         if gap is None:
             continue
@@ -194,7 +191,7 @@ def _check_together(
         parts = [tangents[number] for tangents in separate.values()]
         with np.errstate(all="ignore"):
             expected = sum(parts[1:], parts[0])
-            scale = sum(map(np.abs, parts)) + _floor(parts) * 1e3
+            scale = sum(map(np.abs, parts)) + _floor(problem, number)
         gap = first_gap(ours, expected, np.asarray(scale), _tolerance(problem))
         if gap is not None:
             raise CheckFailedError(

@@ -111,7 +111,19 @@ def _run_all(names: list[str], case: Case) -> list[Row]:
             check_again(case)
         except CheckFailedError as error:
             rows[_REPEATED] = Row(_REPEATED, "FAILED", _shown_call(case), error)
+    if _REPEATED in rows and rows[_REPEATED].error is not None:
+        rows = {name: _with_note(row) for name, row in rows.items()}
     return [rows[name] for name in names]
+
+
+def _with_note(row: Row) -> Row:
+    """A failed comparison of values, with a word about calls that differ by themselves."""
+    if row.test == _REPEATED or not isinstance(row.error, CheckFailedError):
+        return row
+    note = f" Calls with the same arguments differ, which may be the cause: see {_REPEATED}."
+    return Row(
+        row.test, row.result, row.tried, CheckFailedError(row.error.why + note, row.error.fix)
+    )
 
 
 def _message(report: Report) -> str:
