@@ -220,7 +220,7 @@ def test_backward_names_inf_where_it_is_asked_to(x):
     with pb.autograd.set_detect_anomaly(True, check_finite=True):
         y = pb.sqrt(zero).sum()
         with (
-            pytest.warns(UserWarning, match="recorded by this call"),
+            pytest.warns(UserWarning, match="Traceback of forward call that caused the error"),
             pytest.raises(FloatingPointError, match="'SqrtBackward0' returned inf") as caught,
         ):
             y.backward()
