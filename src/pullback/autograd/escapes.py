@@ -31,11 +31,11 @@ from pullback.autograd.view import make_constant, view_of
 from pullback.tensor.levels import active_levels
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["end_inputs", "hold_inputs"]
+__all__ = ["end_inputs", "hold_inputs", "pending"]
 
 _FEW = 64  # inputs of ended transforms that may be alive before all tensors are looked through
 _limit = [_FEW]
-_pending: set[int] = set()  # keys of ``ended`` whose graphs nobody is to hold
+pending: set[int] = set()  # keys of ``ended`` whose graphs nobody is to hold
 
 
 def end_inputs(inputs: Iterable[Tensor]) -> None:
@@ -47,10 +47,10 @@ def end_inputs(inputs: Iterable[Tensor]) -> None:
         node = _accumulator(tensor)
         if node is not None:
             note_ended(node)
-            _pending.add(id(node))
+            pending.add(id(node))
     node = None  # nothing of the graph may be held by this frame
     # Inside another transform all of it is looked for at once, when the outermost one ends.
-    if _pending and not _is_inside():
+    if pending and not _is_inside():
         _look_for_tensors()
 
 
@@ -61,7 +61,7 @@ def hold_inputs(inputs: Iterable[Tensor]) -> None:
         if node is not None:
             note_ended(node)
     if len(ended) > _limit[0] and not _is_inside():
-        _pending.update(ended)
+        pending.update(ended)
         _look_for_tensors()
         _limit[0] = _FEW + 2 * len(ended)
 
@@ -79,10 +79,10 @@ def _accumulator(tensor: Tensor) -> AccumulateGrad | None:
 def _look_for_tensors() -> None:
     """Makes constants of tensors whose history has ended, until nothing holds it any more."""
     for generation in range(3):
-        if _pending.isdisjoint(ended):
+        if pending.isdisjoint(ended):
             break
         _settle(gc.get_objects(generation))
-    _pending.clear()
+    pending.clear()
 
 
 def _settle(objects: list[Any]) -> None:

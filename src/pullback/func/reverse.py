@@ -10,7 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.escapes import end_inputs, hold_inputs
+from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.escapes import end_inputs, hold_inputs, pending
 from pullback.autograd.level import TransformLevel
 from pullback.autograd.pull import Alias, Pull, Seeds, records_outside, released
 from pullback.autograd.seeds import checked_seed, implicit_seed
@@ -115,7 +116,13 @@ class Pulled:
         """Lets go of the graph; what has escaped from the function becomes constant."""
         aliases = self.pull.aliases
         del self.pull
-        end_inputs([alias.forget() for alias in aliases])
+        is_held = False
+        for alias in aliases:  # in line, because nearly always nothing has escaped
+            if type(alias.node) is AccumulateGrad:
+                del alias.node
+                is_held = is_held or alias.tensor._meta.accumulator() is not None  # type: ignore[union-attr, misc]
+        if is_held or pending:
+            end_inputs([alias.tensor for alias in aliases])
 
     def hold(self) -> None:
         """The same where the graph will be needed again."""

@@ -19,7 +19,7 @@ from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.buffers import Buffers
 from pullback.autograd.closed_level import ClosedLevel
 from pullback.autograd.closed_pass import run_for_tangents
-from pullback.autograd.escapes import end_inputs
+from pullback.autograd.escapes import end_inputs, pending
 from pullback.autograd.level import TransformLevel, process_levels
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import Edge, HookLists, Node, node_of
@@ -92,9 +92,12 @@ def _run(
     try:
         return _run_closed(call, leaves, vectors, level, inputs)
     finally:
+        is_held = False
         for tensor in inputs:  # from now on constants to everybody
             tensor._flags &= ~REQUIRES_GRAD
-        end_inputs(inputs)
+            is_held = is_held or tensor._meta.accumulator() is not None  # type: ignore[union-attr, misc]
+        if is_held or pending:
+            end_inputs(inputs)
 
 
 def _run_closed(
@@ -135,7 +138,8 @@ def _run_closed(
 def _constant(value: Tensor) -> Tensor:
     """The function's result without its history, which is closed."""
     made = wrap(value._array)
-    share_counter(made, value)
+    if value._counter is not None or value._meta is not None:  # else the memory is its own
+        share_counter(made, value)
     return made
 
 
