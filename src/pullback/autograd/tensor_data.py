@@ -151,7 +151,9 @@ def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:
         raise AutogradError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    if not force and any(isinstance(level, TransformLevel) for level in tangents_of(self)):
+    # Inside the kernel of a custom operator no tangent is followed: its forward rule does that.
+    follows = not force and get_state().keep & DUAL
+    if follows and any(isinstance(level, TransformLevel) for level in tangents_of(self)):
         raise AutogradError(
             "Can't call numpy() on a Tensor with a tangent, inside a function that jvp or jacfwd "
             "differentiates: the tangent would be lost. Use tensor.detach().numpy() instead."
