@@ -5,22 +5,33 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?= -n auto
 
+# A PYTHON that somebody asks for may be a name or a path.
+ifneq ($(origin PYTHON),file)
+override PYTHON := $(or $(shell sh scripts/find_python.sh '$(PYTHON)'),$(PYTHON))
+endif
+
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 BENCH_ARGS ?=
+LOWEST_VENV ?= $(VENV)-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types generate drift bench clean same-python
+.PHONY: help demo test test-lowest lint format types generate drift bench clean same-python
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.stamp-run  ## install Pullback and show what it does
 	$(BIN)/python -m pullback demo
 
 test: $(VENV)/.stamp-dev  ## install the test needs and run the whole suite
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-lowest:  ## run the suite with the lowest Python, NumPy and SciPy that pyproject.toml promises
+	@python=$$(sh scripts/find_python.sh lowest) && \
+	  $(MAKE) --no-print-directory $(LOWEST_VENV)/.stamp-lowest VENV=$(LOWEST_VENV) PYTHON="$$python"
+	$(LOWEST_VENV)/bin/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.stamp-dev  ## check rules and format with ruff
 	$(BIN)/ruff check .
@@ -44,7 +55,7 @@ bench: $(VENV)/.stamp-bench  ## compare with the peers that are installed
 	$(BIN)/python benchmarks/bench_dispatch.py
 
 clean:  ## remove the environment, caches and build results
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A PYTHON that somebody asks for is used: an environment of another version is not silently kept.
@@ -75,6 +86,12 @@ $(VENV)/.stamp-run: $(VENV)/.stamp-venv pyproject.toml
 $(VENV)/.stamp-dev: $(VENV)/.stamp-venv pyproject.toml
 	$(INSTALL) '.[dev]'
 	@touch $@ $(VENV)/.stamp-run
+
+# The pins come after the rest: pip chooses the newest versions for the tools first.
+$(VENV)/.stamp-lowest: $(VENV)/.stamp-dev scripts/lowest_versions.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  $$($(BIN)/python scripts/lowest_versions.py)
+	@touch $@
 
 $(VENV)/.stamp-bench: $(VENV)/.stamp-venv pyproject.toml
 	$(INSTALL) '.[bench]'

@@ -7,6 +7,7 @@ instead, after ``torch = pytest.importorskip("torch")``, if it needs torch to co
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -39,8 +40,19 @@ def torch() -> ModuleType:
     return pytest.importorskip("torch", reason="pip install torch==2.13.0 runs the oracle tests")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample", type=int, default=1, help="run one test of so many, always the same ones"
+    )
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by -m
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    every = config.getoption("--sample")
+    if every > 1:
+        left = [item for item in items if zlib.crc32(item.nodeid.encode()) % every]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not zlib.crc32(item.nodeid.encode()) % every]
     for item in items:
         if "torch" in getattr(item, "fixturenames", ()):
             item.add_marker("oracle")
