@@ -336,3 +336,35 @@ def test_constant_keeps_its_memory_order():
     w = np.asfortranarray(np.ones((3, 4)))
     x = pb.asarray(np.asfortranarray(np.ones((3, 4)))).requires_grad_()
     assert (x * w).detach().numpy().flags.f_contiguous
+
+
+SEQUENCES = {
+    "repeat": (lambda x, s: pb.repeat(x, s, axis=1), [1, 2, 3]),
+    "x.repeat": (lambda x, s: x.repeat(s, axis=1), [1, 2, 3]),
+    "numpy.repeat": (lambda x, s: np.repeat(x, s, axis=1), [1, 2, 3]),
+    "permute_dims": (pb.permute_dims, [1, 0]),
+    "reshape": (pb.reshape, [3, 2]),
+    "sum": (lambda x, s: pb.sum(x, axis=s), [0, 1]),
+    "max": (lambda x, s: pb.max(x, axis=s), [0, 1]),
+    "flip": (lambda x, s: pb.flip(x, axis=s), [0, 1]),
+    "roll": (lambda x, s: pb.roll(x, s, axis=(0, 1)), [1, 2]),
+    "tile": (pb.tile, [2, 1]),
+    "broadcast_to": (lambda x, s: pb.broadcast_to(x[:1], s), [2, 3]),
+}
+
+
+@pytest.mark.parametrize("kind", [list, np.array], ids=["list", "array"])
+@pytest.mark.parametrize(("use", "sequence"), SEQUENCES.values(), ids=SEQUENCES)
+def test_axes_shapes_and_counts_that_change_after_the_operation(use, sequence, kind):
+    x = pb.tensor([[1.0, 5.0, 2.0], [4.0, 3.0, 6.0]], requires_grad=True)
+    weights = pb.asarray(np.arange(1.0, 1 + use(x, tuple(sequence)).size))
+    expected = pb.autograd.grad((use(x, tuple(sequence)).reshape(-1) * weights).sum(), x)[0]
+    given = kind(sequence)
+    try:
+        y = use(x, given)
+    except (TypeError, ValueError):
+        assert kind is not list  # not every function takes an array of axes
+        return
+    given[0], given[-1] = given[-1], 0
+    found = pb.autograd.grad((y.reshape(-1) * weights).sum(), x)[0]
+    assert found.tolist() == expected.tolist()

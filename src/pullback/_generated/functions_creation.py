@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -52,6 +52,8 @@ def _arange(start, stop=None, step=1, dtype=None):
 def _empty(shape, dtype=None):
     """A tensor whose elements have whatever values its memory holds."""
     try:
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
         flags = CPU_FLAGS
         try:
             kernel = _empty_calls[get_state()][flags]
@@ -78,6 +80,8 @@ def _eye(n_rows, n_cols=None, k=0, dtype=None):
 def _full(shape, fill_value, dtype=None):
     """A tensor of one number."""
     try:
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
         flags = CPU_FLAGS
         try:
             kernel = _full_calls[get_state()][flags]
@@ -91,6 +95,8 @@ def _full(shape, fill_value, dtype=None):
 def _ones(shape, dtype=None):
     """A tensor of ones."""
     try:
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
         flags = CPU_FLAGS
         try:
             kernel = _ones_calls[get_state()][flags]
@@ -147,6 +153,8 @@ def vander(self, /, n=None, increasing=False):
 def _zeros(shape, dtype=None):
     """A tensor of zeros."""
     try:
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
         flags = CPU_FLAGS
         try:
             kernel = _zeros_calls[get_state()][flags]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -68,6 +68,10 @@ def fft_fft2(self, /, s=None, axes=(-2, -1), norm=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(s) in MUTABLE:
+            s = s.copy()
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _fft_fft2_calls[get_state()][flags]
@@ -83,6 +87,10 @@ def fft_fftn(self, /, s=None, axes=None, norm=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(s) in MUTABLE:
+            s = s.copy()
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _fft_fftn_calls[get_state()][flags]
@@ -98,6 +106,8 @@ def fft_fftshift(self, /, axes=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _fft_fftshift_calls[get_state()][flags]
@@ -143,6 +153,10 @@ def fft_ifft2(self, /, s=None, axes=(-2, -1), norm=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(s) in MUTABLE:
+            s = s.copy()
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _fft_ifft2_calls[get_state()][flags]
@@ -158,6 +172,10 @@ def fft_ifftn(self, /, s=None, axes=None, norm=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(s) in MUTABLE:
+            s = s.copy()
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _fft_ifftn_calls[get_state()][flags]
@@ -173,6 +191,8 @@ def fft_ifftshift(self, /, axes=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _fft_ifftshift_calls[get_state()][flags]
@@ -218,6 +238,10 @@ def fft_irfft2(self, /, s=None, axes=(-2, -1), norm=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(s) in MUTABLE:
+            s = s.copy()
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _fft_irfft2_calls[get_state()][flags]
@@ -233,6 +257,10 @@ def fft_irfftn(self, /, s=None, axes=None, norm=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(s) in MUTABLE:
+            s = s.copy()
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _fft_irfftn_calls[get_state()][flags]
@@ -263,6 +291,10 @@ def fft_rfft2(self, /, s=None, axes=(-2, -1), norm=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(s) in MUTABLE:
+            s = s.copy()
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _fft_rfft2_calls[get_state()][flags]
@@ -278,6 +310,10 @@ def fft_rfftn(self, /, s=None, axes=None, norm=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(s) in MUTABLE:
+            s = s.copy()
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _fft_rfftn_calls[get_state()][flags]

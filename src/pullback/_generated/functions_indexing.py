@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -237,6 +237,8 @@ def _getitem_backward(grad_output, shape, index):
     try:
         if type(grad_output) is not Tensor:
             grad_output = as_operand(grad_output)
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
         flags = grad_output._flags
         try:
             kernel = _getitem_backward_calls[get_state()][flags]

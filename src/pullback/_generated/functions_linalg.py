@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -356,6 +356,8 @@ def linalg_norm(self, /, ord=None, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _linalg_norm_calls[get_state()][flags]
@@ -497,6 +499,8 @@ def linalg_tensorsolve(self, other, /, axes=None):
             self = as_operand(self)
         if type(other) is not Tensor:
             other = as_operand(other)
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags | other._flags
         try:
             kernel = _linalg_tensorsolve_calls[get_state()][flags]
@@ -527,6 +531,8 @@ def linalg_vector_norm(self, /, *, axis=None, keepdims=False, ord=2):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _linalg_vector_norm_calls[get_state()][flags]

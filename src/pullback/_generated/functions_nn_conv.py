@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -47,6 +47,16 @@ def _col2im(self, /, output_size, kernel_size, dilation, padding, stride):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(output_size) in MUTABLE:
+            output_size = output_size.copy()
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
         flags = self._flags
         try:
             kernel = __col2im_calls[get_state()][flags]
@@ -66,6 +76,12 @@ def _conv(self, /, weight, bias, stride, padding, dilation, groups):
             weight = as_operand(weight)
         if bias is not None and type(bias) is not Tensor:
             bias = as_operand(bias)
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags | weight._flags
         if bias is not None:
             flags |= bias._flags
@@ -85,6 +101,14 @@ def _conv_input(grad_output, weight, space, stride, padding, dilation, groups):
             grad_output = as_operand(grad_output)
         if type(weight) is not Tensor:
             weight = as_operand(weight)
+        if type(space) in MUTABLE:
+            space = space.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = grad_output._flags | weight._flags
         try:
             kernel = __conv_input_calls[get_state()][flags]
@@ -102,6 +126,14 @@ def _conv_weight(self, /, grad_output, kernel_size, stride, padding, dilation, g
             self = as_operand(self)
         if type(grad_output) is not Tensor:
             grad_output = as_operand(grad_output)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags | grad_output._flags
         try:
             kernel = __conv_weight_calls[get_state()][flags]
@@ -117,6 +149,14 @@ def _im2col(self, /, kernel_size, dilation, padding, stride):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
         flags = self._flags
         try:
             kernel = __im2col_calls[get_state()][flags]
@@ -132,6 +172,16 @@ def fold(self, /, output_size, kernel_size, dilation=1, padding=0, stride=1):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(output_size) in MUTABLE:
+            output_size = output_size.copy()
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
         flags = self._flags
         try:
             kernel = _col2im_calls[get_state()][flags]
@@ -151,6 +201,12 @@ def conv1d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
             weight = as_operand(weight)
         if bias is not None and type(bias) is not Tensor:
             bias = as_operand(bias)
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags | weight._flags
         if bias is not None:
             flags |= bias._flags
@@ -172,6 +228,12 @@ def conv2d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
             weight = as_operand(weight)
         if bias is not None and type(bias) is not Tensor:
             bias = as_operand(bias)
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags | weight._flags
         if bias is not None:
             flags |= bias._flags
@@ -193,6 +255,12 @@ def conv3d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
             weight = as_operand(weight)
         if bias is not None and type(bias) is not Tensor:
             bias = as_operand(bias)
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags | weight._flags
         if bias is not None:
             flags |= bias._flags
@@ -216,6 +284,14 @@ def conv_transpose1d(
             weight = as_operand(weight)
         if bias is not None and type(bias) is not Tensor:
             bias = as_operand(bias)
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(output_padding) in MUTABLE:
+            output_padding = output_padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags | weight._flags
         if bias is not None:
             flags |= bias._flags
@@ -239,6 +315,14 @@ def conv_transpose2d(
             weight = as_operand(weight)
         if bias is not None and type(bias) is not Tensor:
             bias = as_operand(bias)
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(output_padding) in MUTABLE:
+            output_padding = output_padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags | weight._flags
         if bias is not None:
             flags |= bias._flags
@@ -262,6 +346,14 @@ def conv_transpose3d(
             weight = as_operand(weight)
         if bias is not None and type(bias) is not Tensor:
             bias = as_operand(bias)
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(output_padding) in MUTABLE:
+            output_padding = output_padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags | weight._flags
         if bias is not None:
             flags |= bias._flags
@@ -279,6 +371,14 @@ def unfold(self, /, kernel_size, dilation=1, padding=0, stride=1):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
         flags = self._flags
         try:
             kernel = _im2col_calls[get_state()][flags]

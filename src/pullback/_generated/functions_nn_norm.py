@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -39,6 +39,8 @@ def _norm(self, /, weight, bias, axis, eps):
             weight = as_operand(weight)
         if bias is not None and type(bias) is not Tensor:
             bias = as_operand(bias)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         if weight is not None:
             flags |= weight._flags
@@ -60,6 +62,8 @@ def _rms_norm(self, /, weight, axis, eps):
             self = as_operand(self)
         if weight is not None and type(weight) is not Tensor:
             weight = as_operand(weight)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         if weight is not None:
             flags |= weight._flags
@@ -190,6 +194,8 @@ def layer_norm(self, /, normalized_shape, weight=None, bias=None, eps=1e-05):
             weight = as_operand(weight)
         if bias is not None and type(bias) is not Tensor:
             bias = as_operand(bias)
+        if type(normalized_shape) in MUTABLE:
+            normalized_shape = normalized_shape.copy()
         flags = self._flags
         if weight is not None:
             flags |= weight._flags
@@ -211,6 +217,8 @@ def rms_norm(self, /, normalized_shape, weight=None, eps=None):
             self = as_operand(self)
         if weight is not None and type(weight) is not Tensor:
             weight = as_operand(weight)
+        if type(normalized_shape) in MUTABLE:
+            normalized_shape = normalized_shape.copy()
         flags = self._flags
         if weight is not None:
             flags |= weight._flags

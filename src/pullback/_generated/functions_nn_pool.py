@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -97,6 +97,8 @@ def _adaptive_max_pool(self, /, size):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(size) in MUTABLE:
+            size = size.copy()
         flags = self._flags
         try:
             kernel = __adaptive_max_pool_calls[get_state()][flags]
@@ -114,6 +116,12 @@ def _avg_pool(
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
         flags = self._flags
         try:
             kernel = __avg_pool_calls[get_state()][flags]
@@ -133,6 +141,14 @@ def _avg_pool_backward(
     try:
         if type(grad_output) is not Tensor:
             grad_output = as_operand(grad_output)
+        if type(space) in MUTABLE:
+            space = space.copy()
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
         flags = grad_output._flags
         try:
             kernel = __avg_pool_backward_calls[get_state()][flags]
@@ -157,6 +173,14 @@ def _max_pool(self, /, kernel_size, stride, padding, dilation, ceil_mode):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags
         try:
             kernel = __max_pool_calls[get_state()][flags]
@@ -191,6 +215,8 @@ def _plane_scatter(grad_output, indices, shape):
             grad_output = as_operand(grad_output)
         if type(indices) is not Tensor:
             indices = as_operand(indices)
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
         flags = grad_output._flags | indices._flags
         try:
             kernel = __plane_scatter_calls[get_state()][flags]
@@ -236,6 +262,8 @@ def adaptive_avg_pool1d(self, /, output_size):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(output_size) in MUTABLE:
+            output_size = output_size.copy()
         flags = self._flags
         try:
             kernel = _adaptive_avg_pool1d_calls[get_state()][flags]
@@ -251,6 +279,8 @@ def adaptive_avg_pool2d(self, /, output_size):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(output_size) in MUTABLE:
+            output_size = output_size.copy()
         flags = self._flags
         try:
             kernel = _adaptive_avg_pool2d_calls[get_state()][flags]
@@ -266,6 +296,8 @@ def adaptive_max_pool1d(self, /, output_size):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(output_size) in MUTABLE:
+            output_size = output_size.copy()
         flags = self._flags
         try:
             kernel = _adaptive_max_pool1d_calls[get_state()][flags]
@@ -281,6 +313,8 @@ def adaptive_max_pool1d_with_indices(self, /, output_size):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(output_size) in MUTABLE:
+            output_size = output_size.copy()
         flags = self._flags
         try:
             kernel = _adaptive_max_pool1d_with_indices_calls[get_state()][flags]
@@ -296,6 +330,8 @@ def adaptive_max_pool2d(self, /, output_size):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(output_size) in MUTABLE:
+            output_size = output_size.copy()
         flags = self._flags
         try:
             kernel = _adaptive_max_pool2d_calls[get_state()][flags]
@@ -311,6 +347,8 @@ def adaptive_max_pool2d_with_indices(self, /, output_size):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(output_size) in MUTABLE:
+            output_size = output_size.copy()
         flags = self._flags
         try:
             kernel = _adaptive_max_pool2d_with_indices_calls[get_state()][flags]
@@ -328,6 +366,12 @@ def avg_pool1d(
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
         flags = self._flags
         try:
             kernel = _avg_pool1d_calls[get_state()][flags]
@@ -352,6 +396,12 @@ def avg_pool2d(
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
         flags = self._flags
         try:
             kernel = _avg_pool2d_calls[get_state()][flags]
@@ -369,6 +419,10 @@ def interpolate(self, /, size=None, scale_factor=None, mode="nearest", align_cor
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(size) in MUTABLE:
+            size = size.copy()
+        if type(scale_factor) in MUTABLE:
+            scale_factor = scale_factor.copy()
         flags = self._flags
         try:
             kernel = _interpolate_calls[get_state()][flags]
@@ -384,6 +438,14 @@ def max_pool1d(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mo
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags
         try:
             kernel = _max_pool1d_calls[get_state()][flags]
@@ -401,6 +463,14 @@ def max_pool1d_with_indices(
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags
         try:
             kernel = _max_pool1d_with_indices_calls[get_state()][flags]
@@ -416,6 +486,14 @@ def max_pool2d(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mo
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags
         try:
             kernel = _max_pool2d_calls[get_state()][flags]
@@ -433,6 +511,14 @@ def max_pool2d_with_indices(
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kernel_size) in MUTABLE:
+            kernel_size = kernel_size.copy()
+        if type(stride) in MUTABLE:
+            stride = stride.copy()
+        if type(padding) in MUTABLE:
+            padding = padding.copy()
+        if type(dilation) in MUTABLE:
+            dilation = dilation.copy()
         flags = self._flags
         try:
             kernel = _max_pool2d_with_indices_calls[get_state()][flags]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -69,6 +69,10 @@ def _tensordot(self, other, /, axes_self, axes_other):
             self = as_operand(self)
         if type(other) is not Tensor:
             other = as_operand(other)
+        if type(axes_self) in MUTABLE:
+            axes_self = axes_self.copy()
+        if type(axes_other) in MUTABLE:
+            axes_other = axes_other.copy()
         flags = self._flags | other._flags
         try:
             kernel = __tensordot_calls[get_state()][flags]

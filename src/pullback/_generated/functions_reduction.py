@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -156,6 +156,8 @@ def _tie_weights(self, /, extreme, axis, keepdims):
             self = as_operand(self)
         if type(extreme) is not Tensor:
             extreme = as_operand(extreme)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags | extreme._flags
         try:
             kernel = __tie_weights_calls[get_state()][flags]
@@ -171,6 +173,8 @@ def all(self, /, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _all_calls[get_state()][flags]
@@ -186,6 +190,8 @@ def any(self, /, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _any_calls[get_state()][flags]
@@ -233,6 +239,8 @@ def average(self, /, axis=None, weights=None, *, keepdims=False):
             self = as_operand(self)
         if weights is not None and type(weights) is not Tensor:
             weights = as_operand(weights)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         if weights is not None:
             flags |= weights._flags
@@ -269,6 +277,8 @@ def count_nonzero(self, /, axis=None, *, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _count_nonzero_calls[get_state()][flags]
@@ -446,6 +456,8 @@ def _gradient(self, /, spacing=(), *, axis=None, edge_order=1):
         if type(self) is not Tensor:
             self = as_operand(self)
         spacing = [t if type(t) is Tensor else as_operand(t) for t in spacing]
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         for t in spacing:
             flags |= t._flags
@@ -478,6 +490,8 @@ def logsumexp(self, /, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _logsumexp_calls[get_state()][flags]
@@ -493,6 +507,8 @@ def max(self, /, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _max_calls[get_state()][flags]
@@ -508,6 +524,8 @@ def mean(self, /, axis=None, keepdims=False, *, dtype=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _mean_calls[get_state()][flags]
@@ -523,6 +541,8 @@ def min(self, /, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _min_calls[get_state()][flags]
@@ -598,6 +618,8 @@ def nanmax(self, /, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _nanmax_calls[get_state()][flags]
@@ -613,6 +635,8 @@ def nanmean(self, /, axis=None, keepdims=False, *, dtype=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _nanmean_calls[get_state()][flags]
@@ -628,6 +652,8 @@ def nanmin(self, /, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _nanmin_calls[get_state()][flags]
@@ -643,6 +669,8 @@ def nanprod(self, /, axis=None, keepdims=False, *, dtype=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _nanprod_calls[get_state()][flags]
@@ -658,6 +686,8 @@ def nanstd(self, /, axis=None, keepdims=False, *, ddof=0, correction=None, dtype
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _nanstd_calls[get_state()][flags]
@@ -673,6 +703,8 @@ def nansum(self, /, axis=None, keepdims=False, *, dtype=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _nansum_calls[get_state()][flags]
@@ -688,6 +720,8 @@ def nanvar(self, /, axis=None, keepdims=False, *, ddof=0, correction=None, dtype
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _nanvar_calls[get_state()][flags]
@@ -703,6 +737,8 @@ def prod(self, /, axis=None, keepdims=False, *, dtype=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _prod_calls[get_state()][flags]
@@ -718,6 +754,8 @@ def ptp(self, /, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _ptp_calls[get_state()][flags]
@@ -733,6 +771,8 @@ def std(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _std_calls[get_state()][flags]
@@ -748,6 +788,8 @@ def sum(self, /, axis=None, keepdims=False, *, dtype=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _sum_calls[get_state()][flags]
@@ -782,6 +824,8 @@ def var(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _var_calls[get_state()][flags]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -132,6 +132,8 @@ def array_split(self, /, indices_or_sections, axis=0):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(indices_or_sections) in MUTABLE:
+            indices_or_sections = indices_or_sections.copy()
         flags = self._flags
         try:
             kernel = _array_split_calls[get_state()][flags]
@@ -147,6 +149,10 @@ def as_strided(self, /, shape, strides, storage_offset=0):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
+        if type(strides) in MUTABLE:
+            strides = strides.copy()
         flags = self._flags
         try:
             kernel = _as_strided_calls[get_state()][flags]
@@ -177,6 +183,8 @@ def broadcast_to(self, /, shape):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
         flags = self._flags
         try:
             kernel = _broadcast_to_calls[get_state()][flags]
@@ -239,6 +247,10 @@ def _constant_pad(self, /, widths, values):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(widths) in MUTABLE:
+            widths = widths.copy()
+        if type(values) in MUTABLE:
+            values = values.copy()
         flags = self._flags
         try:
             kernel = _constant_pad_calls[get_state()][flags]
@@ -299,6 +311,8 @@ def _diagonal_backward(grad_output, shape, offset=0, axis1=0, axis2=1):
     try:
         if type(grad_output) is not Tensor:
             grad_output = as_operand(grad_output)
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
         flags = grad_output._flags
         try:
             kernel = _diagonal_backward_calls[get_state()][flags]
@@ -314,6 +328,8 @@ def dsplit(self, /, indices_or_sections):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(indices_or_sections) in MUTABLE:
+            indices_or_sections = indices_or_sections.copy()
         flags = self._flags
         try:
             kernel = _dsplit_calls[get_state()][flags]
@@ -345,6 +361,8 @@ def expand_dims(self, /, axis=0):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _expand_dims_calls[get_state()][flags]
@@ -375,6 +393,8 @@ def flip(self, /, axis=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _flip_calls[get_state()][flags]
@@ -420,6 +440,8 @@ def hsplit(self, /, indices_or_sections):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(indices_or_sections) in MUTABLE:
+            indices_or_sections = indices_or_sections.copy()
         flags = self._flags
         try:
             kernel = _hsplit_calls[get_state()][flags]
@@ -466,6 +488,10 @@ def moveaxis(self, /, source, destination):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(source) in MUTABLE:
+            source = source.copy()
+        if type(destination) in MUTABLE:
+            destination = destination.copy()
         flags = self._flags
         try:
             kernel = _moveaxis_calls[get_state()][flags]
@@ -496,6 +522,8 @@ def permute_dims(self, /, axes=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _permute_dims_calls[get_state()][flags]
@@ -526,6 +554,8 @@ def repeat(self, /, repeats, axis=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(repeats) in MUTABLE:
+            repeats = repeats.copy()
         flags = self._flags
         try:
             kernel = _repeat_calls[get_state()][flags]
@@ -541,6 +571,8 @@ def reshape(self, /, shape, order="C", *, copy=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
         flags = self._flags
         try:
             kernel = _reshape_calls[get_state()][flags]
@@ -556,6 +588,8 @@ def resize(self, /, shape):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
         flags = self._flags
         try:
             kernel = _resize_calls[get_state()][flags]
@@ -571,6 +605,10 @@ def roll(self, /, shift, axis=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(shift) in MUTABLE:
+            shift = shift.copy()
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _roll_calls[get_state()][flags]
@@ -601,6 +639,8 @@ def rot90(self, /, k=1, axes=(0, 1)):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axes) in MUTABLE:
+            axes = axes.copy()
         flags = self._flags
         try:
             kernel = _rot90_calls[get_state()][flags]
@@ -631,6 +671,10 @@ def sliding_window_view(self, /, window_shape, axis=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(window_shape) in MUTABLE:
+            window_shape = window_shape.copy()
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _sliding_window_view_calls[get_state()][flags]
@@ -646,6 +690,8 @@ def split(self, /, indices_or_sections, axis=0):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(indices_or_sections) in MUTABLE:
+            indices_or_sections = indices_or_sections.copy()
         flags = self._flags
         try:
             kernel = _split_calls[get_state()][flags]
@@ -661,6 +707,8 @@ def squeeze(self, /, axis=None):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _squeeze_calls[get_state()][flags]
@@ -707,6 +755,8 @@ def tile(self, /, reps):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(reps) in MUTABLE:
+            reps = reps.copy()
         flags = self._flags
         try:
             kernel = _tile_calls[get_state()][flags]
@@ -782,6 +832,8 @@ def vsplit(self, /, indices_or_sections):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(indices_or_sections) in MUTABLE:
+            indices_or_sections = indices_or_sections.copy()
         flags = self._flags
         try:
             kernel = _vsplit_calls[get_state()][flags]
@@ -813,6 +865,12 @@ def _window_backward(grad_output, shape, window_shape, axis=None):
     try:
         if type(grad_output) is not Tensor:
             grad_output = as_operand(grad_output)
+        if type(shape) in MUTABLE:
+            shape = shape.copy()
+        if type(window_shape) in MUTABLE:
+            window_shape = window_shape.copy()
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = grad_output._flags
         try:
             kernel = _window_backward_calls[get_state()][flags]

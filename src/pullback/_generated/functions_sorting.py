@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
+from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 
@@ -111,6 +111,8 @@ def argpartition(self, /, kth, axis=-1):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kth) in MUTABLE:
+            kth = kth.copy()
         flags = self._flags
         try:
             kernel = _argpartition_calls[get_state()][flags]
@@ -211,6 +213,8 @@ def histogram(self, /, bins=None, range=None, *, density=False, weights=None):
             bins = as_operand(bins)
         if weights is not None and type(weights) is not Tensor:
             weights = as_operand(weights)
+        if type(range) in MUTABLE:
+            range = range.copy()
         flags = self._flags
         if bins is not None:
             flags |= bins._flags
@@ -281,6 +285,8 @@ def median(self, /, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _median_calls[get_state()][flags]
@@ -311,6 +317,8 @@ def nanmedian(self, /, axis=None, keepdims=False):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags
         try:
             kernel = _nanmedian_calls[get_state()][flags]
@@ -328,6 +336,8 @@ def nanpercentile(self, /, q, axis=None, *, method="linear", keepdims=False):
             self = as_operand(self)
         if type(q) is not Tensor:
             q = as_operand(q)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags | q._flags
         try:
             kernel = _nanpercentile_calls[get_state()][flags]
@@ -345,6 +355,8 @@ def nanquantile(self, /, q, axis=None, *, method="linear", keepdims=False):
             self = as_operand(self)
         if type(q) is not Tensor:
             q = as_operand(q)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags | q._flags
         try:
             kernel = _nanquantile_calls[get_state()][flags]
@@ -375,6 +387,8 @@ def partition(self, /, kth, axis=-1):
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
+        if type(kth) in MUTABLE:
+            kth = kth.copy()
         flags = self._flags
         try:
             kernel = _partition_calls[get_state()][flags]
@@ -392,6 +406,8 @@ def percentile(self, /, q, axis=None, *, method="linear", keepdims=False):
             self = as_operand(self)
         if type(q) is not Tensor:
             q = as_operand(q)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags | q._flags
         try:
             kernel = _percentile_calls[get_state()][flags]
@@ -409,6 +425,8 @@ def quantile(self, /, q, axis=None, *, method="linear", keepdims=False):
             self = as_operand(self)
         if type(q) is not Tensor:
             q = as_operand(q)
+        if type(axis) in MUTABLE:
+            axis = axis.copy()
         flags = self._flags | q._flags
         try:
             kernel = _quantile_calls[get_state()][flags]

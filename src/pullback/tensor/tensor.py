@@ -33,6 +33,7 @@ from pullback.tensor.payload import Payload
 __all__ = [
     "COUNTING",
     "CPU_FLAGS",
+    "MUTABLE",
     "NO_COUNTER",
     "TRACKED",
     "ContentVersion",
@@ -119,6 +120,8 @@ _NUMERIC_KINDS = "biufc"  # booleans, integers, floating-point and complex numbe
 # which has some 220 bytes an operation.
 _SMALL_BYTES = 1024
 _SAMPLES = 36  # of a large array, along one axis or six by six along two
+
+MUTABLE = frozenset({list, _ndarray})  # sequences of numbers that a caller may change afterwards
 
 COUNTING = RLock()  # two threads may ask for the first counter of one memory
 

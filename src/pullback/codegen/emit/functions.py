@@ -11,7 +11,7 @@ from pullback.codegen.emit.model import (
     is_tensor_value,
 )
 from pullback.codegen.emit.source import docstring, indent
-from pullback.schema import Argument, OptionalType
+from pullback.schema import Argument, ListType, OptionalType
 
 __all__ = ["emit_function", "emit_operator", "positional_only", "public_name"]
 
@@ -34,6 +34,7 @@ def emit_operator(op: Emitted, namespace: str, source: str) -> str:
 def emit_function(op: Emitted, *, out: str | None = None) -> str:
     """The public function of an operator; `out` is the operator that takes ``out=`` as well."""
     body = [_operand(a) for a in op.tensors if _operand(a)]
+    body += [_own_sequence(a) for a in op.positional + op.keyword_only if _is_sequence(a)]
     if out:
         passed = ", ".join(filter(None, [op.passed(), "out=out"]))
         body.append(f"if out is not None:\n    return operators.{out}.operator({passed})")
@@ -95,6 +96,19 @@ def _operand(argument: Argument) -> str:
         condition = f"{name} is not None and type({name}) is not Tensor"
         return f"if {condition}:\n    {name} = as_operand({name})"
     return f"if type({name}) is not Tensor:\n    {name} = as_operand({name})"
+
+
+def _is_sequence(argument: Argument) -> bool:
+    """Whether an argument is a list of numbers: axes, a shape, counts."""
+    kind = argument.type
+    inner = kind.elem if isinstance(kind, OptionalType) else kind
+    return isinstance(inner, ListType) and not is_tensor_list(inner)
+
+
+def _own_sequence(argument: Argument) -> str:
+    """A copy of what the caller may change before the backward pass, which needs it again."""
+    name = argument.name
+    return f"if type({name}) in MUTABLE:\n    {name} = {name}.copy()"
 
 
 def _flags(op: Emitted) -> str:
