@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+import warnings
 
 import pytest
 
+from pullback._generated import kernels_pointwise
+from tests.property.campaign import Campaign, parse
 from tests.property.programs import engine
 from tests.property.programs.engine_steps import Statement
 from tests.property.programs.kinds import KINDS, examine, seed_of
@@ -91,9 +95,52 @@ def test_printed_program_runs_and_shows_both_results(torch, tmp_path):
     assert "\ntorch\n" in done.stdout
 
 
+def _wrong_by_a_tenth(original):
+    def wrong(*args):
+        return tuple(None if g is None else g * 1.1 for g in original(*args))
+
+    return wrong
+
+
+@pytest.mark.parametrize("kind", ["transforms", "numpy"])
+def test_a_wrong_formula_is_found(kind, monkeypatch):
+    """Without torch: forward mode and finite differences tell."""
+    for method in ("backward", "run"):
+        original = getattr(kernels_pointwise.TanhBackward0, method)
+        monkeypatch.setattr(kernels_pointwise.TanhBackward0, method, _wrong_by_a_tenth(original))
+    programs = (KINDS[kind].generate(seed_of(kind, SEED, index)) for index in range(1000))
+    with_tanh = [
+        p for p in itertools.islice(programs, 300) if any(step.label == "tanh" for step in p.steps)
+    ]
+    assert any(KINDS[kind].check(program, False) is not None for program in with_tanh)
+
+
+def test_some_programs_raise_and_most_do_not():
+    """Errors are part of what is compared, but programs that only raise would compare nothing."""
+    programs = [engine.generate(seed_of("engine", SEED, index)) for index in range(100)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logs = [engine.run(program, "pb") for program in programs]
+    raising = sum(any(isinstance(value, Exception) for _, value in log) for log in logs)
+    noted = sum(len(log) for log in logs)
+    assert 5 < raising < 80
+    assert noted > 600
+
+
 def campaign(*options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.property.campaign", "--without-torch", *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize(
+    ("text", "how"),
+    [("import time; time.sleep(1000)", "hangs"), ("import os; os.abort()", "ends the process")],
+)
+def test_a_hang_and_a_crash_are_told_apart(text, how):
+    arrays = engine.generate(seed_of("engine", SEED, 1)).arrays
+    program = engine.EngineProgram(arrays, (Statement("planted", text),))
+    options = parse(["--without-torch", "--timeout", "12"])
+    assert Campaign(options)._check_alone("engine", program) == how
 
 
 def test_campaign_runs_so_many_programs():
@@ -102,8 +149,8 @@ def test_campaign_runs_so_many_programs():
     assert "6 programs (3 engine, 3 transforms), 0 findings of 0 kinds" in done.stdout
 
 
-def test_a_hook_that_never_returns_would_be_a_step():
-    """Statements print themselves in every dialect; NumPy has their shadow."""
+def test_statements_print_themselves_in_every_dialect():
+    """In NumPy they are their shadow, which has the shape of the result."""
     step = Statement("grad", "{result} = lib.sin({0})", ("a",), 1, "v1", "{result} = {0}")
     assert step.lines("torch") == ["v1 = torch.sin(a)"]
     assert step.lines("np") == ["v1 = a"]

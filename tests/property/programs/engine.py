@@ -40,7 +40,7 @@ from tests.property.programs.outcomes import (
     process_state,
     where_raised,
 )
-from tests.property.programs.steps import PULLBACK, TORCH, Array, Step, indented
+from tests.property.programs.steps import PULLBACK, TORCH, Apply, Array, Step, indented
 
 IMPORTS = {PULLBACK: "import pullback as pb", TORCH: "import torch, torch.utils.checkpoint"}
 # Sizes around which kernels, formulas or the engine choose another path.
@@ -307,15 +307,39 @@ class _Generator:
     def made(self) -> list[str]:
         return [name for name in self.builder.names() if name[0] == "v"] or self.leaves
 
+    def recorded(self) -> list[str]:
+        """The names of results that require grad, as far as the steps tell."""
+        found = set(self.leaves)
+        for step in self.builder.steps:
+            inner = step.steps[0] if isinstance(step, Block) else step
+            is_cut = isinstance(inner, Apply) and inner.operation.stops
+            if isinstance(step, Block):
+                is_cut = is_cut or "no_grad" in step.header or "inference" in step.header
+            if is_cut or step.label == "PartlyConstant, constant":
+                continue
+            if any(name in found for name in step.reads):
+                found.add(step.binds or step.reads[0])
+        return [name for name in self.builder.names() if name in found and name[0] == "v"]
+
+    def root(self) -> str:
+        """A name to differentiate, mostly one that requires grad."""
+        recorded = self.recorded()
+        if not recorded or self.choose.random() < 0.06:
+            return self.choose.choice(self.made()[-3:])
+        return self.choose.choice(recorded[-3:])
+
     def hook(self) -> None:
         name = self.choose.choice(list(HOOKS))
-        inputs = tuple(self.choose.choice(self.made() + self.leaves) for _ in range(2))
+        names = self.recorded() * 4 + self.leaves * 2 + self.made()
+        inputs = tuple(self.choose.choice(names) for _ in range(2))
         k = self.number()
         if self.accept(Statement(name, HOOKS[name], inputs, k)) and "h{k}" in HOOKS[name]:
             self.hooks.append(k)
 
     def node_hook(self) -> None:
-        simple = {s.binds for s in self.builder.steps if s.label in SIMPLE_NODES and s.binds}
+        recorded = self.recorded()
+        steps = [step for step in self.builder.steps if step.label in SIMPLE_NODES]
+        simple = {step.binds for step in steps if step.binds in recorded}
         if simple:
             name = self.choose.choice(list(NODE_HOOKS))
             k = self.number()
@@ -379,7 +403,7 @@ class _Generator:
             if step.label in ("changing hook", "reentrant hook")
             for name in step.reads
         }
-        plain = [name for name in self.made() if name not in changed]
+        plain = [name for name in self.recorded() if name not in changed]
         names = self.choose.sample(plain, min(2, len(plain)))
         return self.leaves + (names if self.choose.random() < 0.3 else [])
 
@@ -392,7 +416,7 @@ class _Generator:
         if self.choose.random() < 0.2:
             options.append("inputs=[{0}]" if self.choose.random() < 0.5 else "inputs=[{0}, {1}]")
         names = self.sources()
-        inputs = (*self.choose.choices(names, k=2), self.choose.choice(self.made()[-3:]))
+        inputs = (*self.choose.choices(names, k=2), self.root())
         k = self.number()
         grads = ", ".join(f"{leaf}.grad" for leaf in self.leaves)
         text = f"total({{2}}, {k}).backward({', '.join(options)})\n" + (
@@ -404,7 +428,7 @@ class _Generator:
         sources = self.sources()
         create = self.choose.random() < 0.5
         option = "create_graph=True" if create else f"retain_graph={self.choose.random() < 0.7}"
-        inputs = (self.choose.choice(self.made()[-3:]), *sources)
+        inputs = (self.root(), *sources)
         k = self.number()
         listed = ", ".join(f"{{{place}}}" for place in range(1, len(inputs)))
         text = (
@@ -420,7 +444,7 @@ class _Generator:
             self.accept(Statement("grad", text, inputs, k))
 
     def paths(self) -> None:
-        inputs = (self.choose.choice(self.made()[-3:]), *self.leaves)
+        inputs = (self.root(), *self.leaves)
         listed = ", ".join(f"{{{place}}}" for place in range(1, len(inputs)))
         text = f'note("every path", *by_every_path(total({{0}}, 1), [{listed}]))'
         self.accept(Statement("every path", text, inputs))
@@ -431,7 +455,7 @@ class _Generator:
             "hook" in step.label or step.label == "retain_grad" for step in self.builder.steps
         ):
             return  # hooks of a batched pass get batched tensors, which cannot be noted
-        inputs = (self.choose.choice(self.made()[-4:]), self.choose.choice(self.made()))
+        inputs = (self.root(), self.root())
         self.accept(Statement(name, PASSES[name], inputs, self.number()))
 
     def threads(self) -> None:
@@ -442,7 +466,7 @@ class _Generator:
         )
         if self.choose.random() < 0.4:
             text = "in_threads(2, lambda: total({0}, 2).backward(retain_graph=True))"
-        self.accept(Statement("threads", text, (self.made()[-1],), self.number()))
+        self.accept(Statement("threads", text, (self.root(),), self.number()))
 
     def forget(self) -> None:
         self.accept(Statement("forget grad", "{0}.grad = None", (self.choose.choice(self.leaves),)))
@@ -488,7 +512,9 @@ def generate(seed: str) -> EngineProgram:
     )
     drawn = _Generator(choose, arrays, largest)
     drawn.operation()
-    drawn.operation()
+    for _ in range(6):
+        if not drawn.recorded():
+            drawn.operation()
     for _ in range(choose.randrange(3, 14)):
         drawn.step()
     choose.choice([drawn.backward, drawn.paths, drawn.grad])()

@@ -411,7 +411,7 @@ PASSES = {
     "tangents of gradients": (
         "fwd = lib.autograd.forward_ad\nwith fwd.dual_level():\n"
         "    d = fwd.make_dual({0}.detach().requires_grad_(), weights(tuple({0}.shape), 1))\n"
-        "    w1 = d * 1.0\n    w1[...] = lib.cos(d) * w1\n"
+        "    w1 = d * 1.0\n    w1[...] = lib.cos(d) * d\n"
         "    (g,) = lib.autograd.grad(total(w1 * w1 * d, 2), d)\n"
         '    note("tangent of gradient {k}", *fwd.unpack_dual(g))'
     ),
