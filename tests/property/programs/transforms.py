@@ -38,7 +38,7 @@ DOCUMENTED = {
     "refers to a single memory location": "docs/guarantees.md",
     "modified by an inplace operation": "docs/guarantees.md",
     "vmap: indexing with a mask depends on the values": "docs/vmap.md",
-    "transformed by pullback.func is not supported": "docs/transforms.md",
+    "inside of a function being transformed by pullback.func": "docs/transforms.md",
 }
 
 HELPERS = textwrap.dedent(
