@@ -37,7 +37,7 @@ DOCUMENTED = {
     "refer to a single memory location": "docs/guarantees.md",
     "refers to a single memory location": "docs/guarantees.md",
     "modified by an inplace operation": "docs/guarantees.md",
-    "vmap: indexing with a mask depends on the values": "docs/vmap.md",
+    "indexing with a mask depends on the values": "docs/vmap.md",
     "inside of a function being transformed by pullback.func": "docs/transforms.md",
 }
 
