@@ -20,20 +20,20 @@ this module.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from opcode import opmap
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from pullback._cpython import IS_TESTED
+
 __all__ = ["VariableGuard", "run_to_end", "uninterrupted_entry"]
 
 _Value = TypeVar("_Value")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# Interpreters whose RESUME instruction looks for signals if its argument is 0 and not if it is 2.
-_IS_KNOWN = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info < (3, 14)
+# On interpreters that are tested, RESUME looks for signals if its argument is 0 and not if it is 2.
 _RESUME = opmap.get("RESUME", -1)
 _BEFORE_RESUME = {opmap.get("MAKE_CELL", -1), opmap.get("COPY_FREE_VARS", -1)}
 _WITHOUT_CHECK = 2  # what the compiler writes after ``yield from``
@@ -52,7 +52,7 @@ def uninterrupted_entry(function: _Function) -> _Function:
     >>> double(3)
     6
     """
-    if _IS_KNOWN:
+    if IS_TESTED:
         code = function.__code__
         instructions = bytearray(code.co_code)
         place = 0

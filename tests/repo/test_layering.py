@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 LEVELS = {
+    "_cpython": 0,
     "errors": 0,
     "interrupts": 0,
     "lazy": 0,
@@ -72,6 +73,7 @@ LEVELS = {
     "testing": 8,
 }
 FLOOR = {
+    "_cpython",
     "errors",
     "interrupts",
     "lazy",
@@ -82,7 +84,13 @@ ONLY = {  # units that may use less than their level allows
     "kernels": {"dtypes", "promotion", "errors"},
     "codegen": {"schema", "errors"},
 }
-THIRD_PARTY = {"errors": set(), "config": set(), "schema": set(), "dispatch": set()}
+THIRD_PARTY = {
+    "_cpython": set(),
+    "errors": set(),
+    "config": set(),
+    "schema": set(),
+    "dispatch": set(),
+}
 THIRD_PARTY |= {"codegen": {"numpy", "yaml"}}
 OF_SCIPY = ("kernels", "interop", "_generated.scipy_special")
 THIRD_PARTY |= {unit: {"numpy", "scipy"} for unit in OF_SCIPY}

@@ -9,12 +9,12 @@ use it pay nothing.
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from pullback._cpython import get_frame
 from pullback.autograd.node import Node
 from pullback.autograd.running import current_graph_task
 from pullback.dispatch.table import LOCK, observe_calls
@@ -180,7 +180,7 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
 
 def user_frame() -> FrameType:
     """The innermost frame that is not this package's own."""
-    frame = sys._getframe(1)
+    frame = get_frame(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     return frame

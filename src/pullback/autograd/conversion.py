@@ -7,18 +7,17 @@ the same way, and leaves no frame of its own: what an ndarray would swallow is t
 
 from __future__ import annotations
 
-import dis
 import os
 import sys
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pullback._cpython import CAN_READ_BYTECODE, called_name, get_frame, is_item_assignment
 from pullback.autograd.tangents import tangents_of
 from pullback.autograd.view import requires_grad
 from pullback.dispatch.modes import is_grad_enabled
@@ -35,7 +34,11 @@ _INSTEAD = (
     "or run the function under @pb.differentiable or with pb.numpy_mode(), where NumPy's creation "
     "functions give tensors. If no gradient is wanted, use x.detach().numpy()."
 )
-_ASSIGNMENT = dis.opmap["STORE_SUBSCR"]
+_UNTESTED = (
+    f"(On this interpreter, {sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}, "
+    "it cannot be told whether NumPy or your program asks for the number; say x.item() if it is "
+    "your program.) "
+)
 _NUMPY = os.path.dirname(np.__file__) + os.sep
 _PRINTING = "arrayprint.py"
 # Compiled functions that put a number into an array, or make a NumPy number of it.
@@ -73,10 +76,10 @@ def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
     is_dual = bool(tangents_of(self))  # of a level that has not ended
     if requires_grad(self) or is_dual:
         lost = is_grad_enabled() or is_dual
-        if lost and _is_for_array(sys._getframe(2), kind):
+        if lost and _is_for_array(get_frame(2), kind):
             raise AutogradError(
                 "a tensor that requires grad cannot be an element of an ndarray, which keeps no "
-                "gradients. " + _INSTEAD
+                "gradients. " + ("" if CAN_READ_BYTECODE else _UNTESTED) + _INSTEAD
             )
         if kind is not int:
             warnings.warn(
@@ -89,37 +92,14 @@ def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
 
 def _is_for_array(frame: FrameType, kind: Callable[[Any], Any]) -> bool:
     """Whether what asks for a number is NumPy, to keep it: in ``array[i] = x`` and its kin."""
-    code, place = frame.f_code, frame.f_lasti
-    if place >= 0 and code.co_code[place] == _ASSIGNMENT:
+    file = frame.f_code.co_filename
+    if CAN_READ_BYTECODE and is_item_assignment(frame):
         return True
-    if code.co_filename.startswith(_NUMPY):
-        return kind is not int and not code.co_filename.endswith(_PRINTING)
-    return _called_name(code, place) in _INTO_ARRAYS
-
-
-@lru_cache(maxsize=512)
-def _called_name(code: CodeType, place: int) -> str | None:
-    """The name of the function that an instruction calls: ``fill`` in ``a.b.fill(x)``.
-
-    It ends a call's text before the parenthesis, so of all names that begin where the call does it
-    reaches farthest. None if the code has no positions, or something else than a name is called.
-    """
-    instructions = [i for i in dis.get_instructions(code) if i.offset <= place]
-    call = instructions[-1] if instructions else None
-    if call is None or call.positions is None or "CALL" not in call.opname:
-        return None
-    start = call.positions[0], call.positions[2]
-    end = call.positions[1], call.positions[3]
-    reach: dict[tuple[Any, Any], str] = {}
-    for i in instructions[:-1]:
-        if i.positions is None or None in i.positions or "CALL" in i.opname:
-            continue
-        if (i.positions[0], i.positions[2]) == start and (i.positions[1], i.positions[3]) < end:
-            if i.opname.startswith("LOAD_") and isinstance(i.argval, str):
-                reach[i.positions[1], i.positions[3]] = i.argval
-            else:
-                reach.setdefault((i.positions[1], i.positions[3]), "")
-    return reach[max(reach)] if reach else None
+    if file.startswith(_NUMPY):
+        return kind is not int and not file.endswith(_PRINTING)
+    # Without bytecode, array[i] = x looks like float(x), and raises too: no gradient may get lost.
+    # What becomes an integer has none.
+    return called_name(frame) in _INTO_ARRAYS if CAN_READ_BYTECODE else kind is not int
 
 
 def __float__(self: Tensor) -> float:  # noqa: N807 - Python's name

@@ -8,13 +8,10 @@ differentiated backwards too.
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from pullback._cpython import ONE_HOLDER, count_references, find_views
 from pullback.autograd.inplace import CopySlices
 from pullback.autograd.level import Level
 from pullback.autograd.namespaces import tensors
@@ -37,7 +34,7 @@ from pullback.dispatch.modes import TRANSFORM, StateGuard
 from pullback.errors import DerivativeMissingError
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.meta import View
-from pullback.tensor.tensor import Tensor, fresh, version_of
+from pullback.tensor.tensor import Tensor, version_of
 
 __all__ = ["Function", "dual_kernel", "finish", "remember_tangents", "write_tangent"]
 
@@ -47,25 +44,20 @@ _new = object.__new__
 _NONE: Any = object()  # stands for the level of a tensor without tangents
 
 
-def _holders(tensor: Tensor) -> int:
-    return sys.getrefcount(tensor._counter)
-
-
-_alone = fresh(np.zeros(()))
-_alone._counter = [0]
-_ALONE = _holders(_alone)  # what is counted for a tensor without views differs between Pythons
-
-
 def _tell_views(base: Tensor, but: int) -> None:
     """Gives the first tangent of a base to the views that it has already; `but` need not know.
 
     A view of a tensor that does not require grad looks for itself, by its flag PLAIN_VIEW. Others
     do not, and nobody keeps a list of them. What they share with their base is the version counter.
     """
-    if base._counter is None or _holders(base) <= _ALONE + but:
+    if base._counter is None or count_references(base._counter) <= ONE_HOLDER + but:
         return
-    for tensor in gc.get_referrers(base._counter):
-        if type(tensor) is Tensor and tensor._flags & REQUIRES_GRAD:
+    for tensor in find_views(base._counter):
+        if (
+            type(tensor) is Tensor
+            and tensor._counter is base._counter
+            and tensor._flags & REQUIRES_GRAD
+        ):
             follow_base(tensor)
 
 

@@ -12,12 +12,12 @@ Compiled backwards do without as long as nobody can hold what they show and get.
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any
 from weakref import ReferenceType, ref
 
 import numpy as np
 
+from pullback._cpython import ONE_HOLDER, count_references
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.running import current_graph_task
 from pullback.tensor.memory import owner_of
@@ -26,13 +26,6 @@ from pullback.tensor.tensor import TRACKED, Tensor, fresh, note_tensor, version_
 __all__ = ["Handed", "Memory", "current_handed", "shown", "taken"]
 
 Memory = tuple[ReferenceType[Any], list[Any]]  # an array that owns memory, and its counter
-
-
-def _holders(memory: Memory) -> int:
-    return getrefcount(memory[1])
-
-
-_ALONE = _holders((ref(np.zeros(())), [0]))  # what is counted without tensors; differs by Python
 
 
 class Handed:
@@ -55,7 +48,7 @@ class Handed:
         """Whether somebody holds a tensor in the memory of an array."""
         owner = array if array.base is None else owner_of(array)
         memory = self.counters.get(id(owner))
-        if memory is not None and memory[0]() is owner and _holders(memory) > _ALONE:
+        if memory is not None and memory[0]() is owner and count_references(memory[1]) > ONE_HOLDER:
             return True
         held = self.tensors.get(id(array))
         known = None if held is None else held()

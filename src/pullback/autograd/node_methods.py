@@ -7,12 +7,12 @@ handle that takes hooks.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback._cpython import find_referrers
 from pullback.autograd.function import FunctionCtx
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.namespaces import tensors
@@ -175,7 +175,7 @@ def _held(node: Node, name: str) -> tuple[Any, Any]:
 
 def _living(array: Any, edge: Any) -> Tensor | None:
     """The tensor of a saved array, if there still is one; the collector alone can find it."""
-    for tensor in gc.get_referrers(array):
+    for tensor in find_referrers(array):
         if type(tensor) is Tensor and getattr(tensor, "_edge", None) == edge:
             return tensor
     return None

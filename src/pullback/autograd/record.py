@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback._cpython import notes_views
 from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import rebase_history, write
 from pullback.autograd.namespaces import tensors
@@ -122,6 +123,7 @@ def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) ->
     return tensor
 
 
+@notes_views
 def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Tensor:
     """The tensor of a result that shares the parent's memory; a copy is an ordinary result."""
     whole, counter = parent._array, parent._counter

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback._cpython import notes_views
 from pullback.autograd.accumulate import ended, leads_on, leaf_edge
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Edge, Node, Output, edge_to, ends_of, node_of
@@ -69,6 +70,7 @@ def view_of(tensor: Tensor) -> View | None:
     return meta if type(meta) is View else None
 
 
+@notes_views
 def make_view(parent: Tensor, array: Any, step: Step, node: Node | None, number: int = 0) -> Tensor:
     """The tensor of an array that shares `parent`'s memory; `step` makes it from the parent."""
     tensor = wrap(array)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import warnings
 from types import FrameType
+
+from pullback._cpython import get_frame
 
 __all__ = ["caller_location", "log_warning", "note_replaced", "same_place", "warn_caller"]
 
@@ -28,7 +29,7 @@ _WHOLE = (os.path.join(_PACKAGE, ""), "<operator ")
 
 
 def _caller(ours: tuple[str, ...]) -> FrameType:
-    frame = sys._getframe(1)
+    frame = get_frame(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
         frame = frame.f_back
     return frame

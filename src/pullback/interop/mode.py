@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from pullback import errors
+from pullback._cpython import get_frame
 from pullback.autograd.mutation import keep_saved_values
 from pullback.interop import joining, table
 from pullback.interop.arguments import tensors_in
@@ -87,7 +87,7 @@ def _replaced(original: Callable[..., Any], ours: Callable[..., Any]) -> Any:
     eager = original in _TAKE_AN_ITERATOR
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not _concerns(sys._getframe(1)):
+        if not _concerns(get_frame(1)):
             return original(*args, **kwargs)
         if eager or _has_tensor(args, kwargs):
             kwargs.pop("like", None)
@@ -101,7 +101,7 @@ def _replaced_getitem(original: Callable[..., Any], ours: Callable[..., Any] | N
     """The same for ``np.r_[...]``, ``np.mgrid[...]`` and their kin."""
 
     def getitem(self: Any, key: Any) -> Any:
-        if not _concerns(sys._getframe(1)):
+        if not _concerns(get_frame(1)):
             return original(self, key)
         bounds = [(k.start, k.stop, k.step) if isinstance(k, slice) else k for k in _listed(key)]
         if ours is not None and _has_tensor(bounds):
@@ -117,7 +117,7 @@ def _listed(key: Any) -> list[Any]:
 
 def _vectorize_call(original: Callable[..., Any]) -> Any:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _concerns(sys._getframe(1)):
+        if not _concerns(get_frame(1)):
             return original(self, *args, **kwargs)
         if _has_tensor(args, kwargs):
             return joining.vectorized(self, args, kwargs)

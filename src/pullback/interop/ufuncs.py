@@ -91,8 +91,18 @@ _BY_NAME |= {
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
     getattr(np, name): function for name, function in _BY_NAME.items() if hasattr(np, name)
 }
+
+
+class _Probe:
+    """Takes the call of a universal function, and returns the function."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, *_: Any, **__: Any) -> np.ufunc:
+        return ufunc
+
+
 # What array.clip(low, high) calls; it has no public name.
-UFUNCS |= {vars(np._core.umath)["clip"]: pointwise.clip}
+_CLIP: Any = np.zeros(()).clip(_Probe(), 1.0)  # type: ignore[call-overload]
+UFUNCS |= {_CLIP: pointwise.clip}
 
 # Functions of one argument with the operator's table of kernels: what the function itself would
 # look into, so that a call from NumPy comes to the kernel without a step between.

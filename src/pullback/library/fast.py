@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import keyword
 import linecache
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from pullback._cpython import ONE_HOLDER, count_references
 from pullback.autograd.form import UNDESCRIBED
 from pullback.autograd.handed import current_handed
 from pullback.autograd.node import FREED, Node, get_following
@@ -34,14 +34,6 @@ __all__ = ["compile_backward", "compile_plain", "compile_recording", "is_simple"
 
 _Function = Callable[..., Any]
 
-
-def _count_alone() -> int:
-    """What ``sys.getrefcount`` says of something that one local holds; differs by Python."""
-    alone = object()
-    return sys.getrefcount(alone)
-
-
-_ALONE = _count_alone()
 
 _PLAIN = """\
 def run({arguments}):
@@ -283,8 +275,8 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         ),
     )
     namespace: dict[str, Any] = {
-        "ALONE": _ALONE,
-        "HELD": _ALONE + 1,  # by one tensor, too: then no other can lie in its memory
+        "ALONE": ONE_HOLDER,
+        "HELD": ONE_HOLDER + 1,  # by one tensor, too: then no other can lie in its memory
         "CPU_FLAGS": CPU_FLAGS,
         "FREED": FREED,
         "RECORDED": CPU_FLAGS | REQUIRES_GRAD,
@@ -293,7 +285,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         "UNDESCRIBED": UNDESCRIBED,
         "View": View,
         "asarray": np.asarray,
-        "count": sys.getrefcount,
+        "count": count_references,
         "current": current_graph_task,
         "current_handed": current_handed,
         "edge_of": edge_of,

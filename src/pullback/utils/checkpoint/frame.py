@@ -16,7 +16,6 @@ them are noticed, and the hooks of an outer checkpoint forget them too.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
+from pullback._cpython import get_frame
 from pullback.autograd.engine import GraphTask
 from pullback.autograd.form import UNDESCRIBED
 from pullback.autograd.modes import enable_grad
@@ -277,7 +277,7 @@ def run_in_frame(
 
 def _user_line() -> str:
     """Where in the user's program we are: the innermost line that is not of this library."""
-    frame = sys._getframe(1)
+    frame = get_frame(1)
     while frame.f_globals.get("__name__", "").startswith("pullback") and frame.f_back is not None:
         frame = frame.f_back
     code = frame.f_code

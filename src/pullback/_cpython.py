@@ -1,0 +1,181 @@
+"""What relies on CPython's internals: reference counts, frames, bytecode, referrers.
+
+Each means has a fallback that uses documented Python only. The means are used on interpreters on
+which the test suite runs (`TESTED_VERSIONS`); every other interpreter uses the fallbacks, because a
+reference count that is too low would be a silently wrong gradient. ``PULLBACK_PLAIN_PYTHON=1`` in
+the environment, read at import, chooses the fallbacks everywhere; ``tests/unit/test_cpython.py``
+runs a part of the suite so.
+
+| means | used for | fallback |
+|---|---|---|
+| `count_references` | a gradient or counter that nobody else holds needs no alias check | a count that equals no expected one, so that the general path runs |
+| `get_frame` | the user's line in messages; callers inside NumPy, in `numpy_mode` | the frame of a traceback: slower, same result |
+| `is_item_assignment`, `called_name` | ``array[i] = x`` converts by ``float(x)``, and must raise | none: `CAN_READ_BYTECODE` is False, and every ``float(x)`` that loses a gradient raises |
+| `find_referrers` | the living tensor of a saved array | none is found, and a new tensor of the same memory and version counter is made |
+| `find_views` | the views of a tensor that becomes dual | `notes_views` keeps weak references to all views |
+
+Imports nothing of the package, so that every module may import it.
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+from weakref import ref
+
+__all__ = [
+    "CAN_READ_BYTECODE",
+    "IS_TESTED",
+    "ONE_HOLDER",
+    "TESTED_VERSIONS",
+    "called_name",
+    "count_references",
+    "find_referrers",
+    "find_views",
+    "get_frame",
+    "is_item_assignment",
+    "is_tested",
+    "notes_views",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+TESTED_VERSIONS = ((3, 11), (3, 12), (3, 13))
+
+
+def is_tested(name: str, version: tuple[int, ...], abiflags: str, variable: str) -> bool:
+    """Whether the means are used on an interpreter.
+
+    A build without the global lock (``t`` among the flags) counts references in another way.
+    """
+    if variable not in ("", "0"):
+        return False
+    return name == "cpython" and version[:2] in TESTED_VERSIONS and "t" not in abiflags
+
+
+IS_TESTED = is_tested(
+    sys.implementation.name,
+    sys.version_info[:2],
+    getattr(sys, "abiflags", ""),  # not on Windows
+    os.environ.get("PULLBACK_PLAIN_PYTHON", ""),
+)
+
+# --- reference counts ----------------------------------------------------------------------------
+
+# What ``count_references(x)`` gives if one local variable, slot or tuple holds `x`: the argument of
+# the call counts, too. A constant and not measured at import, because a debugger holds references,
+# and a constant that is too large would hide a holder.
+ONE_HOLDER = 2
+
+
+def _count_unknown(_: object, /) -> int:
+    return sys.maxsize
+
+
+count_references: Callable[[Any], int] = sys.getrefcount if IS_TESTED else _count_unknown
+
+# --- frames --------------------------------------------------------------------------------------
+
+
+def _get_frame_of_traceback(depth: int = 0, /) -> FrameType:
+    try:
+        raise RuntimeError
+    except RuntimeError as error:
+        assert error.__traceback__ is not None
+        frame = error.__traceback__.tb_frame.f_back
+    for _ in range(depth):
+        frame = None if frame is None else frame.f_back
+    if frame is None:
+        raise ValueError("call stack is not deep enough")
+    return frame
+
+
+get_frame: Callable[[int], FrameType] = sys._getframe if IS_TESTED else _get_frame_of_traceback
+
+# --- bytecode ------------------------------------------------------------------------------------
+
+CAN_READ_BYTECODE = IS_TESTED
+_STORE_SUBSCR = dis.opmap.get("STORE_SUBSCR", -1)
+
+
+def is_item_assignment(frame: FrameType) -> bool:
+    """Whether a frame is at an instruction ``a[i] = x``; only if `CAN_READ_BYTECODE`."""
+    place = frame.f_lasti
+    return place >= 0 and frame.f_code.co_code[place] == _STORE_SUBSCR
+
+
+def called_name(frame: FrameType) -> str | None:
+    """The name of the function that a frame calls: ``fill`` in ``a.b.fill(x)``.
+
+    None if the code has no positions, or something else than a name is called. Only if
+    `CAN_READ_BYTECODE`.
+    """
+    return _called_name(frame.f_code, frame.f_lasti)
+
+
+@lru_cache(maxsize=512)
+def _called_name(code: CodeType, place: int) -> str | None:
+    """The name ends a call's text before the parenthesis, so of all names that begin where the call
+    does it reaches farthest."""
+    instructions = [i for i in dis.get_instructions(code) if i.offset <= place]
+    call = instructions[-1] if instructions else None
+    if call is None or call.positions is None or "CALL" not in call.opname:
+        return None
+    start = call.positions[0], call.positions[2]
+    end = call.positions[1], call.positions[3]
+    reach: dict[tuple[Any, Any], str] = {}
+    for i in instructions[:-1]:
+        if i.positions is None or None in i.positions or "CALL" in i.opname:
+            continue
+        if (i.positions[0], i.positions[2]) == start and (i.positions[1], i.positions[3]) < end:
+            if i.opname.startswith("LOAD_") and isinstance(i.argval, str):
+                reach[i.positions[1], i.positions[3]] = i.argval
+            else:
+                reach.setdefault((i.positions[1], i.positions[3]), "")
+    return reach[max(reach)] if reach else None
+
+
+# --- referrers -----------------------------------------------------------------------------------
+
+_views: dict[int, ref[Any]] = {}  # of all views that live, by identity; only without `IS_TESTED`
+
+
+def _ask_collector(value: Any) -> list[Any]:
+    import gc  # few programs come here
+
+    return gc.get_referrers(value)
+
+
+def find_referrers(value: Any) -> list[Any]:
+    """The objects that refer to a value; without `IS_TESTED`, none."""
+    return _ask_collector(value) if IS_TESTED else []
+
+
+def find_views(counter: list[Any]) -> list[Any]:
+    """Objects among which are all views with a version counter; others may be among them, too."""
+    if IS_TESTED:
+        return _ask_collector(counter)
+    return [view for held in list(_views.values()) if (view := held()) is not None]
+
+
+def notes_views(make: _F) -> _F:
+    """Has a function that makes views note them, where `find_views` cannot ask the collector.
+
+    Elsewhere it is the function itself: making a view takes no further call.
+    """
+    if IS_TESTED:
+        return make
+
+    @wraps(make)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        view = make(*args, **kwargs)
+        place = id(view)
+        _views[place] = ref(view, lambda _: _views.pop(place, None))
+        return view
+
+    return call  # type: ignore[return-value]
