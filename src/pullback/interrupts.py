@@ -1,4 +1,4 @@
-"""Interrupts: how blocks that change a setting put it back whenever Ctrl-C arrives.
+"""Interrupts: how blocks that change a setting restore it whenever Ctrl-C arrives.
 
 CPython runs signal handlers, and so raises ``KeyboardInterrupt``, only at certain places: at the
 entry of a Python function, after a call of a C function, and at a jump backwards. There is no such
@@ -6,16 +6,17 @@ place between a ``return`` and the caller's next instruction, nor at the beginni
 or ``except`` block, nor between ``__enter__`` and the body of a ``with`` statement. Hence the rules
 for everything that changes the state of a thread or of the process:
 
-- Read the value to go back to first. Change it inside ``try``, and put it back in ``finally`` (in
+- Read the old value first. Change it inside ``try``, and restore it in ``finally`` (in
   ``__enter__``: in ``except BaseException``) by one call of a C function such as
   ``ContextVar.set``. Several values need nested ``finally`` blocks. ``value = change()`` before
-  ``try`` is wrong: the interrupt may come after the change and before the assignment.
-- What takes more than that is short, may be called twice, and goes through `run_to_end`.
-- A Python function that puts something back, ``__exit__`` above all, could be interrupted at its
-  entry, before it does anything. `uninterrupted_entry` takes that place away.
+  ``try`` is wrong: the interrupt may arrive after the change and before the assignment.
+- Restoring that takes more than one such call is a short function that may be called twice, and is
+  run by `run_to_end`.
+- A Python function that restores something, ``__exit__`` above all, could be interrupted at its
+  entry, before its first line. `uninterrupted_entry` removes that place.
 
-``tests/semantics/test_interrupts.py`` interrupts programs at every such place. Everybody may import
-this module.
+``tests/semantics/test_interrupts.py`` interrupts programs at every such place. Every layer may
+import this module.
 """
 
 from __future__ import annotations
@@ -33,18 +34,19 @@ __all__ = ["VariableGuard", "run_to_end", "uninterrupted_entry"]
 _Value = TypeVar("_Value")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# On interpreters that are tested, RESUME looks for signals if its argument is 0 and not if it is 2.
+# RESUME, the first instruction of a function, checks for signals if its argument is 0, and does not
+# if it is 2, on interpreters that are tested.
 _RESUME = opmap.get("RESUME", -1)
 _BEFORE_RESUME = {opmap.get("MAKE_CELL", -1), opmap.get("COPY_FREE_VARS", -1)}
-_WITHOUT_CHECK = 2  # what the compiler writes after ``yield from``
+_WITHOUT_CHECK = 2  # the argument that the compiler emits after ``yield from``
 
 
 def uninterrupted_entry(function: _Function) -> _Function:
     """A decorator: signal handlers do not run at the entry of a function, before its first line.
 
-    They run after the first call of a C function in it, as always. The function's first instruction
-    is replaced by one that the compiler itself uses elsewhere. On interpreters where that has not
-    been tested, the function stays as it is.
+    They run after the first call of a C function in it, as always. The argument of the function's
+    RESUME instruction is replaced by one that the compiler itself uses elsewhere. On interpreters
+    where that has not been tested, the function stays as it is.
 
     >>> @uninterrupted_entry
     ... def double(x):
@@ -66,10 +68,10 @@ def uninterrupted_entry(function: _Function) -> _Function:
 
 @uninterrupted_entry
 def run_to_end(function: Callable[..., Any], *args: Any) -> None:
-    """Calls a function again if it is interrupted, and raises the interrupt when it has ended.
+    """Calls a function, once more if it is interrupted, and then raises the interrupt.
 
-    For short functions that may be called twice, which put back what one call of a C function
-    cannot.
+    For short functions that may be called twice, and restore what one call of a C function cannot.
+    A second interrupt is raised at once.
 
     >>> run_to_end(print, "done")
     done
@@ -79,7 +81,7 @@ def run_to_end(function: Callable[..., Any], *args: Any) -> None:
         try:
             function(*args)
         except KeyboardInterrupt as error:
-            if interrupt is not None:  # once more would be stubborn
+            if interrupt is not None:
                 raise
             interrupt = error
         else:

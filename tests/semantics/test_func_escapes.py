@@ -283,11 +283,11 @@ def test_an_escaped_gradient_is_a_constant(pb):
     assert pb.func.grad(lambda y: (y * found[0]).sum())(row(pb)).tolist() == [3.0, 12.0, 27.0]
 
 
-def test_nothing_is_looked_for_where_nothing_escapes(pb, monkeypatch):
-    def look():
-        raise AssertionError("looked through all objects")
+def test_no_object_is_searched_where_nothing_escapes(pb, monkeypatch):
+    def search():
+        raise AssertionError("searched all objects")
 
-    monkeypatch.setattr(pullback.autograd.escapes, "_look_for_tensors", look)
+    monkeypatch.setattr(pullback.autograd.escapes, "_search_escaped", search)
 
     def f(x):
         h = x[1:] * x[:2]

@@ -1,10 +1,10 @@
-"""Where gradients end: ``AccumulateGrad``, one for each leaf, and the edges that lead to it.
+"""Where gradients end: ``AccumulateGrad``, one node for each leaf, and the edges that lead to it.
 
-And leaves where they end no longer: inputs of transforms that have ended while something still
-holds their graph. What a transformed function has left behind, in a list that it captured, is a
-constant from then on: history that leads to nothing but such inputs is no history any more. The
-graph lives on where a pullback needs it again. ``escapes.py`` notes these inputs, ``view.py`` asks
-whether a tensor is such a constant, and backward passes leave out the nodes that lead nowhere else.
+Also the inputs of transforms that have ended (`ended`) while something still holds their graph: a
+pullback (``func.vjp``), which needs the graph again, or a tensor that the function stored in a list
+it captured. Such a tensor is a constant from then on, since its history leads to no other leaf.
+``escapes.py`` registers these inputs, ``view.settle`` makes constants of tensors that lead only to
+them, and backward passes leave out the nodes that lead only to them.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class AccumulateGrad(Node):
         return self.accumulate(xp, grad, False)
 
     def accumulate(self, xp: Any, grad: Any, is_owned: bool) -> tuple[Any, ...]:
-        """Adds a gradient; one that nobody else holds may become ``variable.grad`` itself."""
+        """Adds a gradient; with `is_owned`, it may become ``variable.grad`` without a copy."""
         variable = self.variable
         if grad is None or not variable._flags & REQUIRES_GRAD:
             return ()
@@ -152,18 +152,23 @@ def forget_form(leaf: Tensor, array: Any) -> None:
 # --- inputs of transforms that have ended --------------------------------------------------------
 
 ended: dict[int, ref[AccumulateGrad]] = {}
-"""By identity. Empty in nearly all programs, which is all that the frequent callers ask."""
+"""The nodes of such inputs, by ``id``; a node that is freed removes itself. Empty in nearly all
+programs, so that hot paths test only whether it is."""
 
 
 def note_ended(node: AccumulateGrad) -> None:
-    """Notes that the transform of an input has ended."""
+    """Registers in `ended` that the transform of an input has ended."""
     key = id(node)
-    # ``pop(key, the reference)``, in C: an interrupt in a callback of Python's would be lost.
+    # Called as ``ended.pop(key, reference)``: a callback in C, since an interrupt that arrives in
+    # a callback written in Python would be lost.
     ended[key] = ref(node, partial(ended.pop, key))
 
 
 def leads_on(node: Node) -> bool:
-    """Whether a node leads anywhere else than to inputs of transforms that have ended."""
+    """Whether a node leads to anything else than inputs of transforms that have ended.
+
+    As `judge`, but for one node, and stops at the first that leads elsewhere.
+    """
     stack, seen, has_ended = [node], {node}, False
     while stack:
         node = stack.pop()
@@ -181,7 +186,7 @@ def leads_on(node: Node) -> bool:
 
 
 def judge(root: Node, verdicts: dict[Node, bool]) -> None:
-    """Finds out of a node, and of all behind it, whether they lead anywhere else."""
+    """Writes to `verdicts`, for a node and all nodes behind it, what `leads_on` returns of them."""
     stack = [root]
     while stack:
         node = stack[-1]
@@ -200,7 +205,10 @@ def judge(root: Node, verdicts: dict[Node, bool]) -> None:
 
 
 def living_nodes(roots: Iterable[Node], needed: set[Node] | None) -> set[Node] | None:
-    """Those of the needed nodes that lead anywhere else; None says that all are needed."""
+    """The needed nodes without those that lead only to inputs of ended transforms.
+
+    None, given or returned, means that all nodes are needed.
+    """
     verdicts: dict[Node, bool] = {}
     for root in roots:
         judge(root, verdicts)

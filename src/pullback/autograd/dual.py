@@ -268,14 +268,14 @@ def _only_level(values: list[Any], places: tuple[int, ...]) -> Level | None:
 def _bare(tensor: Tensor) -> Tensor:
     """The same value in the same place of the graph, without any tangent.
 
-    A result is given to its formula in this form, too: the history of its tangent may save it, and
-    the result itself, which holds the tangent, would close a reference cycle.
+    JVP rules are called with such a tensor in place of the result, too: nodes of the tangent may
+    save it, and the result itself, which holds the tangent, would close a reference cycle.
     """
     bare = _new(Tensor)
     bare._array = tensor._array
     bare._flags = flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
     bare._edge, bare._counter, bare._meta = tensor._edge, tensor._counter, None
-    if tensor._edge is None:  # else the node knows the counter of the memory
+    if tensor._edge is None:  # else the counter is found through the node
         bare._counter = version_of(tensor)
         if flags & REQUIRES_GRAD:
             bare._edge = edge_of(tensor)
@@ -290,7 +290,7 @@ def _before_write(values: list[Any]) -> list[Any]:
 
 
 def _unwritten(value: Any, target: Tensor, copy: Tensor) -> Any:
-    """An argument as it is before a write to `target`, of which there is a copy."""
+    """An argument as it is before a write to `target`: a copy of what shares its memory."""
     if value is target:
         return copy
     if isinstance(value, list):
@@ -308,7 +308,7 @@ def _below(value: Any, level: Level) -> Any:
 
 
 def _result_below(output: Any, level: Level) -> Any:
-    """The same of a result, always in a new tensor: see ``_bare``."""
+    """As `_below`, of a result: always a new tensor, for the reason given at `_bare`."""
     if isinstance(output, list):
         return [_result_below(item, level) for item in output]
     if not isinstance(output, Tensor):

@@ -116,7 +116,8 @@ class GraphTask:
     search = staticmethod(needed_nodes)  # finds what is needed for what was asked for
     leaves_out_ended = True  # the history of transforms that have ended, see accumulate.py
     payloads = False  # whether gradients may hold something else than arrays
-    runs_inputs = False  # whether captured nodes run even if nothing behind them is needed
+    # Whether captured nodes run their hooks, and user functions, even if no node behind is needed.
+    runs_inputs = False
     before: State | None = None  # the thread's, if the pass has been announced
     roots: list[Node]
 
@@ -352,7 +353,10 @@ class GraphTask:
         return results
 
     def _grad_inputs(self, node: Node, results: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What post-hooks get: gradients of the inputs' shapes, None for those not asked for."""
+        """The arguments of post-hooks: gradients unbroadcast to the inputs' shapes.
+
+        None where no gradient is needed; what a user's Function returned is passed on even there.
+        """
         needed = self.needed
         made = []
         for edge, grad in itertools.zip_longest(node._edges, results):

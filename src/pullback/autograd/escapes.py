@@ -1,4 +1,4 @@
-"""The end of a transform: values that have escaped from its function become constants.
+"""The end of a transform: tensors that have escaped from its function become constants.
 
     mean = [pb.tensor(0.0)]
 
@@ -7,15 +7,16 @@
         mean[0] = 0.9 * mean[0] + 0.1 * h.mean()      # alive after the transform, with its history
         return h.sum()
 
-Nobody keeps a list of a graph's tensors. But an input's node dies with the last node that leads to
-it, so where it is dead after the graph has been let go, nothing has escaped; this is all that is
-asked after an ordinary call. Otherwise the tensors are looked for among the objects that Python's
-garbage collector knows, youngest first, until the node is dead. An interpreter that frees objects
-later only looks more often.
+A graph has no list of its tensors. But the ``AccumulateGrad`` node of an input is freed with the
+last node that has an edge leading to it. If all these nodes are freed when the transform releases
+its graph, no tensor has escaped; an ordinary call ends with this test. Otherwise the objects that
+Python's garbage collector tracks are searched for the escaped tensors, youngest generation first,
+until the nodes are freed. Interpreters without reference counting free nodes later, and search
+more often.
 
-A function that was left by an exception has the same end. Where a pullback keeps the graph, escaped
-tensors are made constants when somebody asks (``view.settle``); if many such graphs are alive, all
-of them at once.
+A function that raised ends in the same way. Where a pullback (``func.vjp``) keeps the graph, an
+escaped tensor becomes a constant when its ``requires_grad`` or ``grad_fn`` is next read
+(``view.settle``); if the inputs of many such graphs are alive, all tensors are searched once.
 """
 
 from __future__ import annotations
@@ -33,40 +34,40 @@ from pullback.tensor.tensor import Tensor
 
 __all__ = ["end_inputs", "hold_inputs", "pending"]
 
-_FEW = 64  # inputs of ended transforms that may be alive before all tensors are looked through
-_limit = [_FEW]
-pending: set[int] = set()  # keys of ``ended`` whose graphs nobody is to hold
+_MIN_LIMIT = 64
+_limit = [_MIN_LIMIT]  # inputs of ended transforms that may be alive before a search
+pending: set[int] = set()  # keys of ``ended`` whose graphs only escaped tensors can hold
 
 
 def end_inputs(inputs: Iterable[Tensor]) -> None:
-    """Called when a transform has let go of its graph: what is left of it becomes constant.
+    """Makes constants of escaped tensors; called when a transform has released its graph.
 
-    `inputs` are the leaves that the function got.
+    `inputs` are the leaves that the function was called with.
     """
     for tensor in inputs:
         node = _accumulator(tensor)
         if node is not None:
             note_ended(node)
             pending.add(id(node))
-    node = None  # nothing of the graph may be held by this frame
-    # Inside another transform all of it is looked for at once, when the outermost one ends.
-    if pending and not _is_inside():
-        _look_for_tensors()
+    node = None  # this frame must not hold the graph
+    # Inside another transform the search waits for the end of the outermost one.
+    if pending and not _is_in_transform():
+        _search_escaped()
 
 
 def hold_inputs(inputs: Iterable[Tensor]) -> None:
-    """Called when a transform ends whose graph will be needed again."""
+    """Registers the inputs of a transform that has ended, but whose graph a pullback keeps."""
     for tensor in inputs:
         node = _accumulator(tensor)
         if node is not None:
             note_ended(node)
-    if len(ended) > _limit[0] and not _is_inside():
+    if len(ended) > _limit[0] and not _is_in_transform():
         pending.update(ended)
-        _look_for_tensors()
-        _limit[0] = _FEW + 2 * len(ended)
+        _search_escaped()
+        _limit[0] = _MIN_LIMIT + 2 * len(ended)
 
 
-def _is_inside() -> bool:
+def _is_in_transform() -> bool:
     return current_level() is not None or bool(active_levels())
 
 
@@ -76,17 +77,20 @@ def _accumulator(tensor: Tensor) -> AccumulateGrad | None:
     return node if type(node) is AccumulateGrad else None
 
 
-def _look_for_tensors() -> None:
-    """Makes constants of tensors whose history has ended, until nothing holds it any more."""
+def _search_escaped() -> None:
+    """Makes constants of tensors whose history has ended, until the pending nodes are freed."""
     for generation in range(3):
         if pending.isdisjoint(ended):
             break
-        _settle(gc.get_objects(generation))
+        _make_constants(gc.get_objects(generation))
     pending.clear()
 
 
-def _settle(objects: list[Any]) -> None:
-    """Makes constants of those objects that are tensors with a history that has ended."""
+def _make_constants(objects: list[Any]) -> None:
+    """Makes constants of those objects that are tensors with a history that has ended.
+
+    `objects` is emptied, because it would keep the graph alive.
+    """
     verdicts: dict[Node, bool] = {}
     found = [each for each in objects if type(each) is Tensor]
     objects.clear()

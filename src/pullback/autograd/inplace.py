@@ -154,9 +154,10 @@ def _operation_name(node: Node) -> str:
 
 @uninterrupted_entry
 def write(tensor: Tensor, array: Any, name: str) -> None:
-    """Puts a result into a tensor's own memory, and counts it.
+    """Writes a result to a tensor's own memory, and increments its version.
 
-    No interrupt comes between the two, so that whoever has saved the tensor learns of the write.
+    No interrupt comes between the two: the version check of nodes that have saved the tensor always
+    finds the write.
     """
     target = tensor._array
     counter = tensor._counter
@@ -190,7 +191,7 @@ def write_by(ufunc: np.ufunc, tensor: Tensor, name: str, *operands: Any) -> Any:
     try:
         return ufunc(*operands, out=target)
     except (FloatingPointError, KeyboardInterrupt):
-        version_of(tensor)[0] += 1  # halfway: whoever has saved the tensor must learn of it
+        version_of(tensor)[0] += 1  # some elements may be written: saved values are out of date
         raise
     except (TypeError, ValueError):
         return ufunc(*operands)  # of another shape or kind, which `write` words an error for

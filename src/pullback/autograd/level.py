@@ -79,8 +79,8 @@ class Level:
 
     @uninterrupted_entry
     def end(self) -> None:
-        """Takes the tangents of saved values, which may lie on a cycle; others see for themselves
-        that the level is no longer alive."""
+        """Removes the tangents of saved values, which may be part of a reference cycle; other
+        tangents are dropped by ``tangents_of``, which tests `alive`."""
         self.alive = False
         for value in self.saved:
             value.tangents.pop(self, None)
@@ -144,7 +144,7 @@ class TransformLevel(Level):
         self.has_tangents: bool = self.forward or (outer is not None and outer.has_tangents)
         self.recorded = outer is not None and outer.recorded
         self.inputs: list[list[int]] = []
-        self.arguments: Any = ()  # which are not differentiated by, and may be written to
+        self.arguments: Any = ()  # those not differentiated by, which may be written to
         self.start = get_following()()
         self._before = before = get_state()
         self._birthplace = birthplace.get()
@@ -200,7 +200,8 @@ _inside: dict[tuple[State, bool, int], State] = {}  # by what ``_state_inside`` 
 def _state_inside(before: State, records: bool, modes: int) -> State:
     """The state of a thread inside a transform."""
     keep = before.keep | AUTOGRAD_BITS
-    keep |= REQUIRES_GRAD if records else DUAL  # whatever is recorded or propagates outside
+    # Recording, or propagation of tangents, is on inside even where it is off outside.
+    keep |= REQUIRES_GRAD if records else DUAL
     inside = before.modes & ~INFERENCE | modes
     found = _inside[before, records, modes] = state_of(before.include | TRACKED, keep, inside)
     return found
@@ -252,7 +253,7 @@ def leave_notes() -> None:
 
 
 def forbid_in_transform(what: str, advice: str) -> None:
-    """Refuses what would break a transform's promise to be a function of its arguments."""
+    """Raises inside a transform, whose result must depend on nothing but its arguments."""
     if get_state().modes & (TRANSFORM | MAPPING):
         raise AutogradError(
             f"You are attempting to call {what} inside of a function being transformed by "
@@ -292,7 +293,8 @@ def check_capture(tensor: Tensor) -> None:
 def _is_argument(tensor: Tensor, level: TransformLevel) -> bool:
     """Whether memory belongs to an argument that the outermost transform does not differentiate by.
 
-    Its owner sees the write. The history of what was written ends with the transform.
+    Such memory may be written to. The caller finds the new elements in it, as constants: their
+    history ends with the transform.
     """
     if level._outer is not None or active_levels():
         return False

@@ -1,6 +1,7 @@
 """How tensors print inside transforms, and dual tensors: with their levels and tangents.
 
-A tensor that transforms follow prints as PyTorch's do, the innermost transform outside::
+A tensor that depends on inputs of transforms prints as in PyTorch, the innermost transform
+outermost::
 
     GradTrackingTensor(lvl=2, value=
         BatchedTensor(lvl=1, bdim=0, value=
@@ -33,15 +34,15 @@ __all__ = ["render_with_levels"]
 
 
 def render_with_levels(tensor: Tensor, notes: list[str]) -> str:
-    """A tensor with the levels that follow it, or the tangent that it has.
+    """A tensor as text, with the levels of the transforms that it depends on, or its tangent.
 
-    `notes` say what stands in the graph of ``backward``; a transform of reverse mode that follows
-    the tensor takes their place.
+    `notes` are the remarks about the graph of ``backward`` (``requires_grad=True``); they are left
+    out of a tensor that depends on an input of a reverse-mode transform.
     """
     transforms = list(_transforms())
     serials = sorted([level.serial for level in transforms] + list(active_numbers()))
     depth = {serial: place for place, serial in enumerate(serials, 1)}
-    followed = _following(tensor, transforms)
+    followed = _levels_of(tensor, transforms)
     wrappers = {
         level.serial: f"GradTrackingTensor(lvl={depth[level.serial]}, value=" for level in followed
     }
@@ -72,7 +73,7 @@ def _transforms() -> Iterator[TransformLevel]:
         level = level._outer
 
 
-def _following(tensor: Tensor, transforms: list[TransformLevel]) -> list[TransformLevel]:
+def _levels_of(tensor: Tensor, transforms: list[TransformLevel]) -> list[TransformLevel]:
     """Those transforms whose inputs the tensor depends on."""
     tangents = tangents_of(tensor)
     counters = _input_counters(tensor) if any(not at.forward for at in transforms) else []

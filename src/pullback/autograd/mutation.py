@@ -1,7 +1,8 @@
 """``allow_mutation_on_saved_tensors``: a saved value is copied just before it is written over.
 
-Built on saved-tensor hooks. What is packed is a ``_Held``, which knows the memory's version
-counter; the check before every in-place write asks here whether a value on that counter is held.
+Built on saved-tensor hooks. The pack hook returns a ``_Held``, which has the version counter of the
+saved tensor's memory. The check before every in-place write calls ``announce_write``, which copies
+the values that are saved from the memory with that counter.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _active: ContextVar[allow_mutation_on_saved_tensors | None] = ContextVar(
 
 
 class _Held:
-    """A saved tensor: itself until somebody writes to its memory, a copy from then on."""
+    """A saved tensor: itself until its memory is written to, a copy from then on."""
 
     __slots__ = ("counter", "tensor", "version", "__weakref__")
 
@@ -88,7 +89,7 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
 
     @uninterrupted_entry
     def _begin(self, hooks: saved_tensors_hooks) -> None:
-        """What comes after the hooks; ends them if it is interrupted."""
+        """Begins the block after its hooks were entered; ends them if it is interrupted."""
         self._hooks = hooks
         try:
             self._guard.__enter__()
@@ -124,10 +125,10 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
 
 
 class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a block, as its parent
-    """The same for code that writes without a thought for saved values; backward may come later.
+    """The same for code that writes to saved values; backward may run after the block.
 
-    Writes after the block are noticed as everywhere: by their version. Inside another such block it
-    does nothing, because that one looks after the values already.
+    A write after the block raises in backward, as elsewhere, by the version check. Inside another
+    such block this one does nothing, because the outer one copies the values.
 
     >>> import pullback as pb
     >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
@@ -174,7 +175,7 @@ class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a bloc
 
 
 def announce_write(tensor: Any) -> None:
-    """Tells the block in force, if any, that a tensor's memory is about to be written to."""
+    """Has the active block, if any, copy what is saved of memory before a write to it."""
     block = _active.get()
     if block is not None:
         block.before_write(tensor)

@@ -56,7 +56,11 @@ def is_dual(tensor: Tensor) -> bool:
 
 
 def follow_base(tensor: Tensor) -> None:
-    """Gives a view the tangents of its base, which may have become dual after the view was made."""
+    """Gives a view the tangents of its base, which may have become dual after the view was made.
+
+    Called where tangents of a tensor with the flag PLAIN_VIEW are read: in-place writes do not
+    update the views of a base.
+    """
     view = view_of(tensor)
     if view is None or not view.base._flags & DUAL:
         return
@@ -65,7 +69,7 @@ def follow_base(tensor: Tensor) -> None:
         if level not in own:
             if is_left_behind(view):
                 raise left_behind_error()
-            with NormalModeGuard(without_hooks=True):  # the view's first reader may be in no_grad
+            with NormalModeGuard(without_hooks=True):  # the first read may happen in no_grad
                 part = view.replay(tensors, tangent)
             set_tangent(tensor, level, part)
 
@@ -78,7 +82,7 @@ def tangents_of(tensor: Tensor) -> dict[Level, Tensor]:
 
 
 def _own_tangents(tensor: Tensor) -> dict[Level, Tensor]:
-    """The same without a look at the base of a view."""
+    """As `tangents_of`, without those that a view has yet to get from its base."""
     if not tensor._flags & DUAL:
         return {}
     meta = meta_of(tensor)
@@ -213,7 +217,7 @@ def keep_tangents(value: Any, tensor: Tensor) -> None:
     """
     value.tangents = kept = dict(tangents_of(tensor))
     if value.outlasts_writes and kept:
-        with StateGuard(end=TRANSFORM):  # the copy is no business of the transforms around it
+        with StateGuard(end=TRANSFORM):  # an internal copy, without the checks of transforms
             for level, tangent in kept.items():
                 kept[level] = tensors.clone(tangent)
     for level in value.tangents:

@@ -1,13 +1,13 @@
 """Passes over one graph that several threads start at once: one after the other.
 
-A pass that frees what it has used must not meet another halfway: of threads that run one graph
-without ``retain_graph``, the first succeeds and the others find it freed. So a pass takes its root
-for itself while it runs, and whoever finds it taken waits. Passes that keep the graph take nothing,
-nor do passes inside another one, which would wait for their own end.
+A pass that frees saved values must not run beside another over the same graph: of threads that run
+one graph without ``retain_graph``, the first succeeds and the others find it freed. So a pass
+acquires a lock on its root while it runs, and other passes wait for it. Passes that keep the graph
+acquire nothing, nor do passes inside another one, which would wait for their own end.
 
-Neither function calls anything between looking at the table and changing it: so no other thread
-runs in between, and no interrupt comes (``pullback.interrupts``). Waiting threads look again and
-again, because a thread that was interrupted could not be relied on to wake them.
+Neither function calls anything between reading the table and changing it, so that CPython switches
+to no other thread and raises no interrupt in between (``pullback.interrupts``). Waiting threads
+poll, because a thread that was interrupted might not wake them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pullback.interrupts import uninterrupted_entry
 
 __all__ = ["OWNERS", "PAUSE", "give_back", "take"]
 
-OWNERS: dict[Node, Any] = {}  # by root
-PAUSE = 0.0005  # seconds between two looks at a root that is taken
+OWNERS: dict[Node, Any] = {}  # root -> the pass that holds its lock: any object that is its own
+PAUSE = 0.0005  # seconds between two polls of a root that is locked
 
 
 def take(root: Node, owner: Any) -> None:
-    """Waits until a root is free, and makes it the owner's."""
+    """Acquires the lock of a root for a pass, once no other pass has it."""
     while root in OWNERS:
         sleep(PAUSE)
     OWNERS[root] = owner
@@ -33,6 +33,6 @@ def take(root: Node, owner: Any) -> None:
 
 @uninterrupted_entry
 def give_back(root: Node, owner: Any) -> None:
-    """Ends a turn, if the owner has it."""
+    """Releases the lock of a root, if this pass has it."""
     if root in OWNERS and OWNERS[root] is owner:
         del OWNERS[root]

@@ -109,7 +109,7 @@ def _version(view: Tensor) -> int:
 def in_two_steps(xp: Any, base: Any, first: Step, second: Step) -> Any:
     """Makes a view of a view, from the base of both.
 
-    Each of the two may be of two steps itself, thousands deep, so nothing recurses.
+    Each step may itself be made of two, thousands deep, hence the loop instead of recursion.
     """
     if first[0] is not in_two_steps is not second[0]:
         return second[0](xp, first[0](xp, base, *first[1:]), *second[1:])
@@ -124,7 +124,7 @@ def in_two_steps(xp: Any, base: Any, first: Step, second: Step) -> Any:
 
 
 def requires_grad(tensor: Tensor) -> bool:
-    """Whether a tensor counts as requiring grad; a view without an edge is asked for its base."""
+    """Whether a tensor counts as requiring grad; a view without an edge does if its base does."""
     if ended:
         settle(tensor)
     if tensor._flags & REQUIRES_GRAD:
@@ -138,7 +138,10 @@ def requires_grad(tensor: Tensor) -> bool:
 
 
 def settle(tensor: Tensor) -> None:
-    """Makes a constant of a tensor whose history leads only to transforms that have ended."""
+    """Makes a constant of a tensor whose history leads only to inputs of ended transforms.
+
+    See ``escapes.py``. Called only while ``accumulate.ended`` has entries.
+    """
     view = view_of(tensor)
     node = node_of(tensor._edge if view is None else view.edge)
     if node is not None and not leads_on(node):
@@ -146,16 +149,16 @@ def settle(tensor: Tensor) -> None:
 
 
 def make_constant(tensor: Tensor) -> None:
-    """Takes a tensor's history, which leads nowhere any more."""
+    """Removes a tensor's history; a view of a base that requires grad keeps it."""
     view = view_of(tensor)
-    version = version_of(tensor)[0] if tensor._flags & TRACKED else 0  # a node may know its counter
+    version = _version(tensor)  # first: the counter may have to be read from the node
     if view is None:
         tensor._flags &= ~REQUIRES_GRAD
         tensor._edge = None
         return
     settle(view.base)
-    if view.base._flags & REQUIRES_GRAD:
-        return  # it has been written to since, and the view follows
+    if view.base._flags & REQUIRES_GRAD:  # by a later write to it: `refresh` updates the view
+        return
     tensor._flags = tensor._flags & ~REQUIRES_GRAD | PLAIN_VIEW
     view.edge = view.base_edge = None
     view.version = version
@@ -210,12 +213,12 @@ def refresh(tensor: Tensor) -> None:
     if view.edge is not None and again.edge is not None:
         move_retained(view.edge, again.edge)
     view.edge = again.edge
-    if again.edge is not None and not _is_alike(made, tensor):  # which has other data by now
+    if again.edge is not None and not _is_alike(made, tensor):  # ``tensor.data`` was assigned since
         view.edge = Output(*ends_of(again.edge))
     view.base_edge = base._edge
     view.version = now
     tensor._flags |= REQUIRES_GRAD
-    if not base._flags & DUAL:  # else the flag has readers look for the base's tangents, too
+    if not base._flags & DUAL:  # else ``tangents_of`` reads the flag, to add the base's tangents
         tensor._flags &= ~PLAIN_VIEW
 
 
