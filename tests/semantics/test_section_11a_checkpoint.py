@@ -224,3 +224,20 @@ def test_rule_11_6_tensors_in_containers(pb):
     z = checkpoint(pb, lambda d: pb.exp(d["x"] * d["more"][0]), {"x": x, "more": [y]})
     z.backward()
     assert float(y.grad) == pytest.approx(np.exp(2.0))
+
+
+def test_an_argument_that_was_detached_in_place_is_a_constant(lib):
+    a = lib.leaf(0.5)
+    b = a * 2
+    b.detach_()
+    y = checkpoint(lib, lambda p, q: p * q * q, a, b)
+    assert lib.grad(y, a)[0].item() == 1.0
+
+
+def test_an_argument_that_is_detached_in_place_later_is_refused(lib):
+    a = lib.leaf(0.5)
+    b = a * 2
+    y = checkpoint(lib, lambda q: q * q, b)
+    b.detach_()
+    with pytest.raises(RuntimeError, match="detached in-place"):
+        y.backward()

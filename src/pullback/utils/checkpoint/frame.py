@@ -27,7 +27,7 @@ from pullback._cpython import get_frame
 from pullback.autograd.engine import GraphTask
 from pullback.autograd.form import UNDESCRIBED
 from pullback.autograd.modes import enable_grad
-from pullback.autograd.node import Node
+from pullback.autograd.node import Node, next_sequence_number
 from pullback.autograd.record import save_list
 from pullback.autograd.running import current_graph_task
 from pullback.autograd.saved import load_tensor
@@ -86,6 +86,7 @@ class _Arguments(Node):
     def __init__(self, tensors: list[Tensor]):
         self._edges = ()
         self._form = UNDESCRIBED
+        self._seq = next_sequence_number()  # tells whether `detach_` came before or after
         save_list(self, "tensors", list(tensors))
         pack_inputs(self)
 
