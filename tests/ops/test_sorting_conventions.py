@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.kernels.platform import NUMPY
 
 nan, inf = np.nan, np.inf
 
@@ -162,6 +163,8 @@ def test_all_nan_has_no_median():
     "method", ["lower", "higher", "nearest", "inverted_cdf", "closest_observation", "linear"]
 )
 def test_quantile_methods_on_their_steps(method, n):
+    if method == "closest_observation" and NUMPY < (2, 1):
+        pytest.skip("NumPy 2.0 counts from the other end at ties, a mistake that 2.1 corrected")
     x = np.arange(n) * 10
     for q in np.linspace(0, 1, 2 * n * (n - 1) + 1):
         got, want = pb.quantile(x, q, method=method), np.quantile(x, q, method=method)

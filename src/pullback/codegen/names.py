@@ -35,7 +35,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 IN_FUNCTIONS = _words(
-    "CPU_FLAGS ERRORS KeyError Tensor as_operand error flags get_state kernel named_error "
+    "CPU_FLAGS ERRORS KeyError MUTABLE Tensor as_operand error flags get_state kernel named_error "
     "operators t type"
 )
 """What the public function of an operator reads beside its arguments."""

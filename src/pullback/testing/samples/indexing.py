@@ -53,6 +53,11 @@ def _take(make: Make) -> Iterator[Sample]:
     yield call(make(3), np.zeros(0, int))
 
 
+def _taken_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
+    """``np.take_along_axis``, whose axis has a default since NumPy 2.3."""
+    return np.take_along_axis(x, indices, axis)
+
+
 def _take_along_axis(make: Make) -> Iterator[Sample]:
     yield call(make(3, 4), make.ints(3, 2, high=4))
     yield call(make(3, 4), make.ints(5, 4, high=3), 0)
@@ -212,7 +217,7 @@ def _piecewise(make: Make) -> Iterator[Sample]:
 BY_NUMBER = [
     OpInfo("index_put", _index_put, _put_at, _torch_put, inplace="index_put_"),
     OpInfo("take", _take, np.take),
-    OpInfo("take_along_axis", _take_along_axis, np.take_along_axis),
+    OpInfo("take_along_axis", _take_along_axis, _taken_along_axis),
     OpInfo(
         "_generated.functions_indexing._put_along_axis",  # the public one writes in place
         _put_along_axis,

@@ -113,6 +113,11 @@ def _where(make: Make) -> Iterator[Sample]:
     yield call(make.bools(0), make(0), make(1))
 
 
+def _clipped(x: Any, min: Any = None, max: Any = None) -> Any:
+    """``np.clip``, which knows the names `min` and `max`, or no limit at all, since NumPy 2.1."""
+    return np.array(x) if min is None and max is None else np.clip(x, min, max)
+
+
 def _clip(make: Make) -> Iterator[Sample]:
     yield call(make(2, 3), -0.5, 1)
     yield call(make(2, 3), min=0.0)
@@ -290,7 +295,7 @@ ORDER = [
     paired("minimum", binary(), np.minimum),
     paired("fmax", binary(), np.fmax),
     paired("fmin", binary(), np.fmin),
-    OpInfo("clip", _clip, np.clip, has_complex=False, inplace="clamp_"),
+    OpInfo("clip", _clip, _clipped, has_complex=False, inplace="clamp_"),
     OpInfo("where", _where, np.where, lambda t, c, x, y: t.where(t.as_tensor(c), x, y)),
     OpInfo(
         "nan_to_num",
