@@ -95,6 +95,10 @@ class Case:
         other.first_outcome = None
         return other
 
+    def detached(self) -> Case:
+        """The same call with tensors that do not require grad."""
+        return self.changed(lambda _, tensor: wrap(tensor._array))
+
     def needs_grad(self) -> list[str]:
         """The names of the tensors that require grad."""
         return [place.name for place in self.places() if requires_grad(place.tensor)]

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.errors import AutogradError, DataDependentError, DerivativeMissingError
+from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
-from pullback.library.checks.fake_check import meta_arguments
+from pullback.library.checks.fake_check import fake_outputs
 from pullback.library.checks.jacobian import (
     Column,
     Weights,
@@ -54,7 +54,7 @@ def check_derived_calls(case: Case) -> str:
     if case.schema.is_mutable or case.schema.is_view:
         raise Skipped("the operator writes to its arguments or makes views of them")
     ran = refused = 0
-    shapes = [out.shape for out in run_both_ways(_detached(case)).outputs]
+    shapes = [out.shape for out in run_both_ways(case.detached()).outputs]
     for derived in _derive(case):
         if _check(derived, shapes):
             ran += 1
@@ -76,15 +76,17 @@ def _derive(case: Case) -> Iterator[_Derived]:
 
 
 def _changed(case: Case, change: Callable[[_Array], _Array], to: str = "") -> Case:
-    """The call with other values of its floating-point tensors."""
+    """The call with other values of its floating-point tensors.
+
+    `to` is the kind of their new dtype, in double precision: ``"f"`` or ``"c"``.
+    """
 
     def changed(_: str, tensor: Tensor) -> Tensor:
         if tensor.dtype.kind not in "fc":
             return tensor
         dtype = tensor.dtype
         if to:
-            wide = np.dtype(np.complex128 if to == "c" else np.float64)
-            dtype = wide
+            dtype = np.dtype(np.complex128 if to == "c" else np.float64)
         with np.errstate(all="ignore"):
             made = wrap(np.asarray(change(np.array(tensor._array)), dtype))
         made._flags |= tensor._flags & REQUIRES_GRAD
@@ -186,16 +188,12 @@ def _conjugates(case: Case) -> bool:
     return code is not None and bool({"conj", "conjugate"} & {*code.co_names})
 
 
-def _detached(case: Case) -> Case:
-    return case.changed(lambda _, t: wrap(t._array))
-
-
 def _check(derived: _Derived, shapes: list[tuple[int, ...]]) -> bool:
     """Whether the call ran; raises for a wrong derivative or shape."""
     start = f"in a derived call, with {derived.how}: "
     try:
         with np.errstate(all="ignore"):
-            outcome = run_both_ways(_detached(derived.case))
+            outcome = run_both_ways(derived.case.detached())
     except Exception:  # refused
         return False
     if not all(np.isfinite(out).all() for out in outcome.outputs if out.dtype.kind in "fc"):
@@ -235,13 +233,7 @@ def _has_free_phases(case: Case, outcome: Outcome) -> bool:
 
 
 def _check_shapes(derived: _Derived, outcome: Outcome, start: str) -> None:
-    try:
-        args, kwargs = meta_arguments(_detached(derived.case))
-        fakes = list(tensors_in([derived.case.operator(*args, **kwargs)]))
-    except DataDependentError:
-        return
-    except Exception:  # for test_faketensor to say
-        return
+    fakes = fake_outputs(derived.case.detached())
     for number, (fake, real) in enumerate(zip(fakes, outcome.outputs, strict=False)):
         if tuple(fake.shape) != real.shape:
             raise CheckFailedError(

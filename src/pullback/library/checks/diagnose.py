@@ -1,4 +1,4 @@
-"""From a gradient that is wrong to the mistake that makes it so."""
+"""Explains a wrong gradient: the mistake in the formula that it probably comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``test_faketensor``: does the fake kernel say what the real one does, but for the values?"""
+"""``test_faketensor``: does the fake kernel return what the real one does, but for the values?"""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from pullback.meta import MetaArray
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.utils import pytree
 
-__all__ = ["check_fake", "meta_arguments"]
+__all__ = ["check_fake", "fake_outputs", "meta_arguments"]
 
 _FIX = "have the fake kernel return an empty tensor with the {what} of the real result."
 
 
 def meta_arguments(case: Case) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments without their data; what shared memory still does."""
+    """The arguments without their data; tensors that share memory still do."""
     storages: dict[int, object] = {}
 
     def change(_: str, tensor: Tensor) -> Tensor:
@@ -41,6 +41,15 @@ def meta_arguments(case: Case) -> tuple[list[Any], dict[str, Any]]:
 
     changed = case.changed(change)
     return changed.args, changed.kwargs
+
+
+def fake_outputs(case: Case) -> list[Tensor]:
+    """The outputs of a call without data; none where there is no fake kernel, or it raises."""
+    args, kwargs = meta_arguments(case)
+    try:
+        return list(tensors_in([case.operator(*args, **kwargs)]))
+    except Exception:  # reported by test_faketensor
+        return []
 
 
 def check_fake(case: Case) -> str:
@@ -93,7 +102,7 @@ def check_fake(case: Case) -> str:
 
 
 def _check_count(case: Case, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """The fake kernel, asked by itself, returns as many values as the schema."""
+    """The fake kernel, called directly, returns as many values as the schema."""
     stack = case.operator.entry.kernels.get(DispatchKey.Meta)
     if not stack or stack[-1].linker is not None:
         return
@@ -101,7 +110,7 @@ def _check_count(case: Case, args: list[Any], kwargs: dict[str, Any]) -> None:
         with AutoDispatchBelowAutograd():
             result = stack[-1].fn(*args, **kwargs)
     except Exception:
-        return  # which the call itself raises again
+        return  # `check_fake` calls the operator, which raises it again
     expected = len(case.schema.returns)
     several = isinstance(result, list | tuple)
     count = len(result) if several and (expected != 1 or isinstance(result, tuple)) else 1

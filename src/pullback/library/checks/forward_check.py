@@ -16,6 +16,7 @@ from pullback.library.checks.jacobian import (
     Row,
     Weights,
     columns_of,
+    entry_noise,
     magnitudes,
     rows_of,
 )
@@ -74,7 +75,7 @@ def push(
 
 
 def _push_watched(problem: Problem, name: str, direction: _Array) -> list[_Array] | None:
-    """`push`, and whether the rule has written to the tangent or to a primal."""
+    """The result of `push`; raises if the rule has written to the tangent or to a primal."""
     tangents = {name: wrap(np.array(direction))}
     others = {other: wrap(np.zeros_like(at)) for other, at in problem.at.items() if other != name}
     watched = {**tangents, **others}
@@ -100,11 +101,11 @@ def _push_watched(problem: Problem, name: str, direction: _Array) -> list[_Array
             raise CheckFailedError(
                 f"the forward rule writes to the tangent of {other!r}: it is {gap[0]}{gap[2]} "
                 f"after the call, and was {gap[1]}.",
-                "compute into new memory: the tangent belongs to the caller, who uses it again.",
+                "compute into new memory: the caller uses the tangent again.",
             )
     for number, (ours, theirs) in enumerate(zip(second, found, strict=True)):
         scale = np.abs(theirs) + _floor(problem, number)
-        gap = first_gap(ours, theirs, scale, _tolerance(problem))
+        gap = first_gap(ours, theirs, scale, problem.tolerance)
         if gap is not None:
             raise CheckFailedError(
                 f"the tangent of output {number} is {gap[0]}{gap[2]} where the other inputs have "
@@ -115,14 +116,10 @@ def _push_watched(problem: Problem, name: str, direction: _Array) -> list[_Array
     return found
 
 
-def _tolerance(problem: Problem) -> float:
-    return problem.case.rtol or (1e-9 if problem.is_wide else 1e-3)
-
-
 def _floor(problem: Problem, number: int) -> _Array:
-    """What counts as zero for a tangent: the rounding of the output that it comes from."""
+    """The size below which a tangent counts as zero: the rounding of its output."""
     size = np.abs(problem.here[number])
-    return 100 * problem.eps / _tolerance(problem) * np.where(np.isfinite(size), size, 0)
+    return 100 * problem.eps / problem.tolerance * np.where(np.isfinite(size), size, 0)
 
 
 def _check_layout(problem: Problem, name: str, direction: _Array, found: list[_Array]) -> None:
@@ -135,7 +132,7 @@ def _check_layout(problem: Problem, name: str, direction: _Array, found: list[_A
     assert again is not None
     for number, (ours, theirs) in enumerate(zip(again, found, strict=True)):
         scale = np.abs(theirs) + _floor(problem, number)
-        gap = first_gap(ours, theirs, scale, _tolerance(problem))
+        gap = first_gap(ours, theirs, scale, problem.tolerance)
         if gap is not None:
             raise CheckFailedError(
                 f"the tangent of output {number} is {gap[0]}{gap[2]} where the same tangent of "
@@ -149,7 +146,7 @@ def _check_linear(problem: Problem, name: str, direction: _Array, found: list[_A
     assert scaled is not None
     for number, (ours, theirs) in enumerate(zip(scaled, found, strict=True)):
         scale = np.abs(theirs) + _floor(problem, number)
-        gap = first_gap(ours, -2.5 * theirs, scale, _tolerance(problem))
+        gap = first_gap(ours, -2.5 * theirs, scale, problem.tolerance)
         if gap is None:
             continue
         if _calls_kernel(problem, name, direction, found):
@@ -192,7 +189,7 @@ def _check_together(
         with np.errstate(all="ignore"):
             expected = sum(parts[1:], parts[0])
             scale = sum(map(np.abs, parts)) + _floor(problem, number)
-        gap = first_gap(ours, expected, np.asarray(scale), _tolerance(problem))
+        gap = first_gap(ours, expected, np.asarray(scale), problem.tolerance)
         if gap is not None:
             raise CheckFailedError(
                 f"the tangent of output {number} is {gap[0]}{gap[2]} where all inputs have "
@@ -208,15 +205,7 @@ def _check_transpose(problem: Problem) -> None:
     if not rows:
         return
     pulled = [problem.pull(outputs, used, row.weights(len(outputs))) for row in rows]
-    weights = Weights(
-        [
-            [
-                row.cotangent if n == row.output else np.zeros_like(o)
-                for n, o in enumerate(problem.here)
-            ]
-            for row in rows
-        ]
-    )
+    weights = Weights([row.dense(problem.here) for row in rows])
     for name in problem.names:
         columns = columns_of(problem, name)
         if not columns:
@@ -255,7 +244,7 @@ def _compare(
         relative = np.where(wrong, np.nan_to_num(gap / np.maximum(sizes, 1e-300), nan=np.inf), -1)
     r, c = np.unravel_index(int(np.argmax(relative)), wrong.shape)
     row, column = rows[r], columns[c]
-    if np.isfinite(gap[r, c]) and _is_noise(problem, row, column, float(gap[r, c])):
+    if np.isfinite(gap[r, c]) and entry_noise(problem, row, column) > 0.1 * float(gap[r, c]):
         return
     _raise(problem, row, column, float(forward[r, c]), float(reverse[r, c]))
 
@@ -264,18 +253,6 @@ def _size(problem: Problem, row: Row) -> float:
     out = problem.here[row.output]
     chosen = np.abs(out[row.cotangent != 0] * row.cotangent[row.cotangent != 0])
     return float(np.max(chosen[np.isfinite(chosen)], initial=0.0))
-
-
-def _is_noise(problem: Problem, row: Row, column: Column, gap: float) -> bool:
-    """Whether the reverse rule changes as much when its input moves in the last places only."""
-    name, at = column.name, problem.at[column.name]
-    found = []
-    for units in (-4, 4):
-        moved = (at * (1 + units * np.finfo(at.dtype).eps)).astype(at.dtype)
-        outputs, used = problem.call({name: moved}, leaves=True)
-        gradient = problem.pull(outputs, used, row.weights(len(outputs)))[name]
-        found.append(inner([gradient], [column.direction]))
-    return abs(found[0] - found[1]) > 0.1 * gap
 
 
 def _raise(problem: Problem, row: Row, column: Column, forward: float, reverse: float) -> None:

@@ -1,7 +1,7 @@
 """``test_gradients``: are all derivatives right, and do the rules do nothing but compute them?
 
-In double precision: the reverse rule against finite differences, entry by entry; its linearity, its
-manners towards cotangents and saved values; the forward rule against the reverse rule, which is
+In double precision: the reverse rule against finite differences, entry by entry; its linearity;
+that it writes to no cotangent or saved value; the forward rule against the reverse rule, which is
 exact but for rounding; second derivatives. Then the given precision against double precision.
 """
 
@@ -23,6 +23,7 @@ from pullback.library.checks.jacobian import (
     Weights,
     columns_of,
     compare_with_differences,
+    entry_noise,
     magnitudes,
     rows_of,
 )
@@ -74,7 +75,7 @@ def _check_reverse(problem: Problem) -> str:
     outputs, used = problem.call({}, leaves=True)
     rows = rows_of(problem)
     pulled = [problem.pull(outputs, used, row.weights(len(outputs))) for row in rows]
-    weights = Weights([_dense(problem, row) for row in rows])
+    weights = Weights([row.dense(problem.here) for row in rows])
     for name in problem.names:
         if not problem.at[name].size:
             continue
@@ -93,7 +94,7 @@ def _check_reverse(problem: Problem) -> str:
 
 
 def _check_elsewhere(problem: Problem) -> None:
-    """The same in one direction at other values nearby, which nothing kept from here serves."""
+    """The same in one direction at other values nearby: finds values cached from the given call."""
     moved = {name: (at * (1 - 1 / 64)).astype(at.dtype) for name, at in problem.at.items()}
     try:
         with np.errstate(all="ignore"):
@@ -127,13 +128,6 @@ def _check_elsewhere(problem: Problem) -> None:
             )
 
 
-def _dense(problem: Problem, row: Row) -> list[_Array]:
-    return [
-        np.zeros_like(out) if cotangent is None else cotangent
-        for out, cotangent in zip(problem.here, row.weights(len(problem.here)), strict=True)
-    ]
-
-
 def _check_shapes(problem: Problem, name: str, pulled: list[dict[str, _Array]]) -> None:
     shape = problem.at[name].shape
     for gradients in pulled:
@@ -145,22 +139,10 @@ def _check_shapes(problem: Problem, name: str, pulled: list[dict[str, _Array]]) 
             )
 
 
-def _is_noise(problem: Problem, column: Column, row: Row, gap: float) -> bool:
-    """Whether the rule itself changes as much when its input moves in the last places only."""
-    name, at = column.name, problem.at[column.name]
-    found = []
-    for units in (-4, 4):
-        moved = (at * (1 + units * np.finfo(at.dtype).eps)).astype(at.dtype)
-        outputs, used = problem.call({name: moved}, leaves=True)
-        gradient = problem.pull(outputs, used, row.weights(len(outputs)))[name]
-        found.append(inner([gradient], [column.direction]))
-    return abs(found[0] - found[1]) > 0.2 * gap
-
-
 def _explain(problem: Problem, column: Column, row: Row, found: float, expected: float) -> None:
     """Raises with the likely cause of a wrong entry, from the whole gradient of one output."""
     gap = abs(found - expected)
-    if np.isfinite(gap) and _is_noise(problem, column, row, gap):
+    if np.isfinite(gap) and entry_noise(problem, row, column) > 0.2 * gap:
         return
     name = column.name
     several = len(problem.here) > 1
@@ -192,7 +174,7 @@ def _explain(problem: Problem, column: Column, row: Row, found: float, expected:
 
 
 def _expected(problem: Problem, name: str, weights: list[_Array | None], found: _Array) -> _Array:
-    """The gradient by finite differences; that of the rule where they say nothing."""
+    """The gradient by finite differences; that of the rule where their error is too large."""
     at = problem.at[name]
     sizes = magnitudes(at)
     made = found.copy()

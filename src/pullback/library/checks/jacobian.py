@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.library.checks.numeric import ladder_slope, slope
+from pullback.library.checks.numeric import inner, ladder_slope, slope
 from pullback.library.checks.problem import Problem
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Weights",
     "columns_of",
     "compare_with_differences",
+    "entry_noise",
     "gradient_grain",
     "magnitudes",
     "rows_of",
@@ -56,6 +57,13 @@ class Row:
         """A cotangent for this output, and none for the others."""
         return [self.cotangent if n == self.output else None for n in range(count)]
 
+    def dense(self, outputs: list[_Array]) -> list[_Array]:
+        """A cotangent for this output, and zeros for the others."""
+        return [
+            self.cotangent if n == self.output else np.zeros_like(out)
+            for n, out in enumerate(outputs)
+        ]
+
 
 def magnitudes(array: _Array) -> _Array:
     """The magnitude of every element; a typical one where it is zero or not finite."""
@@ -66,12 +74,27 @@ def magnitudes(array: _Array) -> _Array:
 
 
 def gradient_grain(problem: Problem, name: str) -> _Array:
-    """The size of the numbers that a gradient comes from, by those of cotangents and outputs."""
+    """The size of the numbers that a gradient is the difference of, and so of their rounding.
+
+    Estimated from the sizes of cotangents, outputs and inputs.
+    """
     top = max((float(np.max(np.abs(w), initial=0)) for w in problem.weights), default=0.0)
     sizes = [np.abs(out[np.isfinite(out)]) for out in problem.here]
     reach = max((float(np.max(size, initial=0)) for size in sizes), default=0.0)
     with np.errstate(all="ignore"):
         return np.nan_to_num(top * reach / magnitudes(problem.at[name]), posinf=0.0)
+
+
+def entry_noise(problem: Problem, row: Row, column: Column) -> float:
+    """How much an entry by the reverse rule changes when its input moves in the last places."""
+    name, at = column.name, problem.at[column.name]
+    found = []
+    for units in (-4, 4):
+        moved = (at * (1 + units * np.finfo(at.dtype).eps)).astype(at.dtype)
+        outputs, used = problem.call({name: moved}, leaves=True)
+        gradient = problem.pull(outputs, used, row.weights(len(outputs)))[name]
+        found.append(inner([gradient], [column.direction]))
+    return abs(found[0] - found[1])
 
 
 def _units(dtype: Any) -> list[Any]:
@@ -206,7 +229,7 @@ def compare_with_differences(
         value, error, entry = float(values[number]), float(errors[number]), float(found[number])
         if not np.isfinite([value, error]).all() or max(abs(value), abs(entry)) < _TINY:
             continue
-        # A cotangent of zero times an infinite derivative is NaN, by everybody's convention.
+        # A cotangent of zero times an infinite derivative is NaN, in every library.
         if not np.isfinite(entry) and not is_smooth:
             continue
         gap = abs(entry - value)

@@ -1,4 +1,4 @@
-"""Manners of a backward pass: it is linear, leaves memory alone, and copes with unused outputs."""
+"""A backward pass is linear, writes to no memory but its own, and accepts unused outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.api import grad
 from pullback.errors import DerivativeMissingError
 from pullback.library.checks.case import CheckFailedError
 from pullback.library.checks.jacobian import gradient_grain
@@ -22,7 +21,7 @@ _Gradients = dict[str, _Array]
 
 
 def check_passes(problem: Problem) -> None:
-    """Compares backward passes over one graph with each other; all comparisons are exact."""
+    """Compares backward passes over one graph with each other; they differ by rounding only."""
     outputs, used = problem.call({}, leaves=True)
     first = _check_memory(problem, outputs, used)
     _check_linear(problem, outputs, used, first)
@@ -33,7 +32,10 @@ def check_passes(problem: Problem) -> None:
 def first_gap(
     found: _Array, expected: _Array, scale: _Array, tolerance: float
 ) -> tuple[Any, Any, str] | None:
-    """The worst element that differs by more than rounding: the two numbers, and its place."""
+    """The worst element that differs by more than `tolerance` times `scale`, None if none does.
+
+    The two numbers as text, and the place of the element.
+    """
     if found.shape != expected.shape:
         return f"of shape {found.shape}", f"of shape {expected.shape}", ""
     if not found.size:
@@ -54,27 +56,6 @@ def first_gap(
     return f"{found[index]:.10g}", f"{expected[index]:.10g}", place
 
 
-def _tolerance(problem: Problem) -> float:
-    return problem.case.rtol or (1e-9 if problem.is_wide else 1e-3)
-
-
-def _pull(
-    problem: Problem, outputs: list[Tensor], used: dict[str, Tensor], weights: list[Tensor]
-) -> _Gradients:
-    kept = [(o, w) for o, w in zip(outputs, weights, strict=True) if o.requires_grad]
-    found = grad(
-        [o for o, _ in kept],
-        list(used.values()),
-        [w for _, w in kept],
-        allow_unused=True,
-        retain_graph=True,
-    )
-    return {
-        name: np.zeros_like(problem.at[name]) if g is None else np.array(g._array)
-        for name, g in zip(used, found, strict=True)
-    }
-
-
 def _check_memory(problem: Problem, outputs: list[Tensor], used: dict[str, Tensor]) -> _Gradients:
     """A pass writes to nothing, so that a second one gives the same."""
     weights = [wrap(np.array(weight)) for weight in problem.weights]
@@ -84,18 +65,18 @@ def _check_memory(problem: Problem, outputs: list[Tensor], used: dict[str, Tenso
         **{f"output {n}": t for n, t in enumerate(outputs)},
     }
     before = {what: t._array.tobytes() for what, t in watched.items()}
-    first = _pull(problem, outputs, used, weights)
+    first = problem.pull(outputs, used, weights)
     for what, tensor in watched.items():
         if tensor._array.tobytes() != before[what]:
             start = "the cotangent" if what.startswith("the cotangent") else what
             raise CheckFailedError(
                 f"backward writes to {start}: {what} has other bytes after the backward pass.",
-                "compute into new memory: cotangents, saved tensors, inputs and outputs belong to "
-                "others, who read them later.",
+                "compute into new memory: cotangents, saved tensors, inputs and outputs are read "
+                "again later.",
             )
-    second = _pull(problem, outputs, used, weights)
+    second = problem.pull(outputs, used, weights)
     for name in problem.names:
-        gap = first_gap(second[name], first[name], np.abs(first[name]), _tolerance(problem))
+        gap = first_gap(second[name], first[name], np.abs(first[name]), problem.tolerance)
         if gap is not None:
             raise CheckFailedError(
                 f"a second backward pass over the same graph gives another gradient of {name!r}: "
@@ -131,12 +112,12 @@ def _check_linear(
                 * 1e3
                 * float(np.max(scale[np.isfinite(scale)], initial=0.0))
             )
-            gap = first_gap(found, expected, scale + floor, _tolerance(problem))
+            gap = first_gap(found, expected, scale + floor, problem.tolerance)
             if gap is None:
                 continue
             noise = _cotangent_noise(problem, outputs, used, name, first[name])
-            limit = scale + 100 * noise / _tolerance(problem)
-            gap = first_gap(found, expected, limit, _tolerance(problem))
+            limit = scale + 100 * noise / problem.tolerance
+            gap = first_gap(found, expected, limit, problem.tolerance)
             if gap is None:
                 continue
             ignored = np.array_equal(found, one) and np.array_equal(total[name], one)
@@ -197,7 +178,7 @@ def _check_unused_outputs(problem: Problem, outputs: list[Tensor], used: dict[st
         expected = problem.pull(outputs, used, [*zeros])
         for name in problem.names:
             scale = np.abs(expected[name])
-            gap = first_gap(found[name], expected[name], scale, _tolerance(problem))
+            gap = first_gap(found[name], expected[name], scale, problem.tolerance)
             if gap is not None:
                 raise CheckFailedError(
                     f"with {words} in the loss, the gradient of {name!r} is {gap[0]}{gap[2]}; with "
@@ -217,7 +198,7 @@ def _check_each_alone(problem: Problem, together: _Gradients) -> None:
         theirs = together[name]
         scale = np.abs(theirs)
         floor = problem.eps * 1e3 * float(np.max(scale[np.isfinite(scale)], initial=0.0))
-        gap = first_gap(found[name], theirs, scale + floor, _tolerance(problem))
+        gap = first_gap(found[name], theirs, scale + floor, problem.tolerance)
         if gap is not None:
             raise CheckFailedError(
                 f"the gradient of {name!r} is {gap[0]}{gap[2]} where {name!r} alone requires "

@@ -1,12 +1,12 @@
 """An operator as a function of the arrays that it is differentiated by.
 
-Operators that write to their arguments become functions too: they get copies that are no leaves,
-and what they have written to counts as an output.
+Operators that write to their arguments become functions too: they are called with copies that are
+no leaves, and the arguments that they write to count as outputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ __all__ = ["Problem", "converted", "doubled"]
 _Array = NDArray[Any]
 _SEED = 20240607
 _WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
-_NARROW = {"f": np.dtype(np.float32), "c": np.dtype(np.complex64)}
 
 
 def converted(case: Case, dtypes: dict[str, np.dtype[Any]]) -> Case:
@@ -77,6 +76,11 @@ class Problem:
     def is_wide(self) -> bool:
         """Whether all outputs are in double precision."""
         return self.eps < 1e-12
+
+    @property
+    def tolerance(self) -> float:
+        """The relative difference of two results that differ by rounding only."""
+        return self.case.rtol or (1e-9 if self.is_wide else 1e-3)
 
     def noise(self, like: _Array) -> _Array:
         """A random array of the same shape and dtype."""
@@ -131,12 +135,15 @@ class Problem:
         self,
         outputs: list[Tensor],
         used: dict[str, Tensor],
-        cotangents: list[_Array | None],
+        cotangents: Sequence[_Array | Tensor | None],
         retain: bool = True,
     ) -> dict[str, _Array]:
-        """The gradients of the inputs; outputs whose cotangent is None are left out."""
+        """The gradients of the inputs; outputs whose cotangent is None are left out.
+
+        A cotangent that is a tensor is passed on itself, an array as a copy.
+        """
         kept = [
-            (out, wrap(np.array(weight)))
+            (out, weight if isinstance(weight, Tensor) else wrap(np.array(weight)))
             for out, weight in zip(outputs, cotangents, strict=True)
             if weight is not None and out.requires_grad
         ]
@@ -159,4 +166,4 @@ class Problem:
     ) -> dict[str, _Array]:
         """The gradients for the random cotangents, from a fresh call."""
         outputs, used = self.call(values or {}, leaves=True)
-        return self.pull(outputs, used, [*(cotangents or self.weights)], retain=False)
+        return self.pull(outputs, used, cotangents or self.weights, retain=False)

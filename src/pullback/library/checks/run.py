@@ -54,7 +54,7 @@ def opcheck(
     atol: float | None = None,
     derive: bool = True,
 ) -> Report:
-    """Checks an operator on one call: its registrations, derivatives, batching and manners.
+    """Checks an operator on one call: registrations, derivatives, batching rules, side effects.
 
     All checks run, each on copies of the arguments. Inputs that should be differentiated have to
     require grad.
@@ -98,7 +98,7 @@ def opcheck(
 
 
 def _run_all(names: list[str], case: Case) -> list[Row]:
-    """The rows in the order asked for; repeated calls come first, to see the first call."""
+    """The rows in the order of `names`; repeated calls run first, to see the first call."""
     order = sorted(names, key=lambda name: (name != _REPEATED) + (name == _DERIVED))
     rows: dict[str, Row] = {}
     for name in order:
@@ -117,7 +117,7 @@ def _run_all(names: list[str], case: Case) -> list[Row]:
 
 
 def _with_note(row: Row) -> Row:
-    """A failed comparison of values, with a word about calls that differ by themselves."""
+    """A failed comparison of values, with a note that calls with equal arguments differ."""
     if row.test == _REPEATED or not isinstance(row.error, CheckFailedError):
         return row
     note = f" Calls with the same arguments differ, which may be the cause: see {_REPEATED}."
@@ -175,7 +175,7 @@ def _run(name: str, case: Case) -> Row:
     except Skipped as reason:
         return Row(name, "skipped", str(reason))
     except CheckFailedError as error:
-        # What it says is all there is to know; its frames would keep the caller's variables alive.
+        # The message is enough; frames of a traceback would keep the caller's variables alive.
         return Row(name, "FAILED", _shown_call(case), error.with_traceback(None))
     except Exception as error:
         return Row(name, "FAILED", _shown_call(case), error)

@@ -25,7 +25,7 @@ __all__ = ["check_vmap"]
 
 _Array = NDArray[Any]
 _SAMPLES = 3
-_FEW = 4  # tensor arguments; of more, not all combinations are mapped
+_MOST_COMBINED = 4  # tensor arguments; of more, not all combinations are mapped
 _FIX = (
     "correct the rule of register_vmap: in_dims says which axis counts the samples (None: an "
     "argument that all samples share), and out_dims which axis of the output does."
@@ -52,7 +52,7 @@ def check_vmap(case: Case) -> str:
 def _combinations(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield names
     count = len(names)
-    sizes = range(1, count) if count <= _FEW else (1, 2, count - 1)
+    sizes = range(1, count) if count <= _MOST_COMBINED else (1, 2, count - 1)
     for size in sizes:
         yield from combinations(names, size)
 
@@ -90,7 +90,7 @@ class _Mapping:
     def check(self) -> None:
         """Compares values, and then gradients."""
         with no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a slow road is right too
+            warnings.simplefilter("ignore")  # that an operator without a rule is slow
             one_by_one = [
                 [out._array for out in self._call(self._sample(i))] for i in range(self.count)
             ]
