@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?= -n auto
 
-# A PYTHON that somebody asks for may be a name or a path.
+# A PYTHON from the command line or the environment may be a name or a path.
 ifneq ($(origin PYTHON),file)
 override PYTHON := $(or $(shell sh scripts/find_python.sh '$(PYTHON)'),$(PYTHON))
 endif

@@ -1,4 +1,4 @@
-"""Other revisions of Pullback as peers: ``pullback@8ff328b`` is the tree of that commit.
+"""Other revisions of Pullback as peers: ``pullback@HEAD~1`` is the tree of that commit.
 
 The workloads, the harness and the installed libraries are the present ones; only the package is
 imported from a worktree of the revision. Both trees are measured in one run, in turn, so that a
@@ -35,7 +35,7 @@ def without_revision(peer: str) -> str:
 
 
 def source_path(source: Path | None) -> dict[str, str]:
-    """The variables by which a process imports Pullback from a tree; of None, from this one."""
+    """Environment variables that make a process import Pullback from a tree; None is this one."""
     folder, before = str((source or ROOT) / "src"), os.environ.get("PYTHONPATH")
     paths = [folder, *([before] if before else [])]
     return {"PYTHONPATH": os.pathsep.join(paths), _SOURCE: folder}
@@ -50,7 +50,7 @@ def check_source(module: ModuleType) -> None:
 
 @contextmanager
 def checked_out(revision: str | None) -> Iterator[dict[str, Path]]:
-    """The peer of a revision with its tree, which is removed at the end; nothing for None."""
+    """A block with a worktree of a revision: its peer and folder; nothing for None."""
     if revision is None:
         yield {}
         return

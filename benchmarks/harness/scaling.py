@@ -1,4 +1,4 @@
-"""Tables of time by size, and the size from which another library is quicker."""
+"""The size from which another library is quicker, from times of one workload at many sizes."""
 
 from __future__ import annotations
 
