@@ -8,11 +8,11 @@ runs a part of the suite so.
 
 | means | used for | fallback |
 |---|---|---|
-| `count_references` | a gradient or counter that nobody else holds needs no alias check | a count that equals no expected one, so that the general path runs |
+| `count_references` | a gradient or counter that no other object holds needs no alias check | a count that equals no expected one, so that the general path runs |
 | `get_frame` | the user's line in messages; callers inside NumPy, in `numpy_mode` | the frame of a traceback: slower, same result |
 | `is_item_assignment`, `called_name` | ``array[i] = x`` converts by ``float(x)``, and must raise | none: `CAN_READ_BYTECODE` is False, and every ``float(x)`` that loses a gradient raises |
 | `find_referrers` | the living tensor of a saved array | none is found, and a new tensor of the same memory and version counter is made |
-| `find_views` | the views of a tensor that becomes dual | `notes_views` keeps weak references to all views |
+| `find_views` | the views of a tensor that becomes dual | `notes_views` keeps a weak reference to every view |
 
 Imports nothing of the package, so that every module may import it.
 """  # noqa: E501 - a table
@@ -145,28 +145,28 @@ def _called_name(code: CodeType, place: int) -> str | None:
 _views: dict[int, ref[Any]] = {}  # of all views that live, by identity; only without `IS_TESTED`
 
 
-def _ask_collector(value: Any) -> list[Any]:
-    import gc  # few programs come here
+def _get_referrers(value: Any) -> list[Any]:
+    import gc  # used by few programs
 
     return gc.get_referrers(value)
 
 
 def find_referrers(value: Any) -> list[Any]:
     """The objects that refer to a value; without `IS_TESTED`, none."""
-    return _ask_collector(value) if IS_TESTED else []
+    return _get_referrers(value) if IS_TESTED else []
 
 
 def find_views(counter: list[Any]) -> list[Any]:
     """Objects among which are all views with a version counter; others may be among them, too."""
     if IS_TESTED:
-        return _ask_collector(counter)
+        return _get_referrers(counter)
     return [view for held in list(_views.values()) if (view := held()) is not None]
 
 
 def notes_views(make: _F) -> _F:
-    """Has a function that makes views note them, where `find_views` cannot ask the collector.
+    """A decorator for a function that makes views: registers them for `find_views`.
 
-    Elsewhere it is the function itself: making a view takes no further call.
+    With `IS_TESTED` it returns the function itself, so that making a view takes no further call.
     """
     if IS_TESTED:
         return make

@@ -99,8 +99,8 @@ _COMPARISONS: dict[tuple[str, ...], Callable[..., Any]] = {
 def _change(self: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
     """Makes a tensor what `step` makes of it: a view of itself.
 
-    In no_grad mode a leaf stays one, and its gradients have the new shape. For any other tensor
-    that requires grad the change is recorded all the same: its history has to know of it.
+    In no_grad mode a leaf stays a leaf, and its gradients have the new shape. For any other tensor
+    that requires grad the change is recorded even there, because its nodes expect the old shape.
     """
     records = requires_grad(self)
     is_recorded = records and is_grad_enabled()
@@ -115,7 +115,7 @@ def _change(self: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
         assert made is not None
         own.take_place_of(made)
     elif is_recorded:
-        version_of(self)  # while its node is known, which has to learn of the change
+        version_of(self)  # before the edge changes: the counter may be read from the old node
         old, self._edge = self._edge, edge_of(new)
         if old is not None:
             move_retained(old, self._edge)
@@ -222,7 +222,7 @@ def set_(self: Tensor, source: Tensor) -> Tensor:
 
 
 def _source(self: Tensor) -> Tensor:
-    """What the function reads: a copy, if it may save what is about to be overwritten."""
+    """The input of the function: a copy, if the function may save it for backward."""
     return pointwise.clone(self) if requires_grad(self) else self
 
 

@@ -125,12 +125,12 @@ class Alias:
             self.node = leaf_edge(tensor)  # type: ignore[assignment]
 
     def end(self) -> None:
-        """After the function has run, a plain alias is a constant to everybody else."""
+        """Makes a plain alias a constant, after the function has run."""
         if type(self.node) is AccumulateGrad:
             self.tensor._flags &= ~REQUIRES_GRAD
 
     def forget(self) -> Tensor:
-        """Lets go of the graph, which will not be needed again; returns the input."""
+        """Releases the graph, which will not be needed again; returns the input."""
         if type(self.node) is AccumulateGrad:
             del self.node
         return self.tensor
@@ -260,9 +260,9 @@ def _repeats(array: NDArray[Any]) -> bool:
 
 
 def _explored(edges: Sequence[Edge], targets: set[Node]) -> tuple[set[Node], bool, bool]:
-    """The nodes from some edges up to the targets, whether the graph goes on elsewhere, and whether
-    every path ends at a target. It need not where it goes on nowhere: what a function has captured
-    may have come from a transform that has ended.
+    """The nodes from some edges up to the targets; whether the graph leads to other leaves that
+    require grad; and whether every path ends at a target. Without other such leaves a path may
+    still end elsewhere: at an input of a transform that has ended, through a captured tensor.
     """
     stack = [node for node in map(node_of, edges) if node is not None]
     nodes = set(stack)

@@ -166,7 +166,7 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
         return self
 
     def begin(self) -> None:
-        """Enters the block without asking whether hooks are allowed: these have no side effects."""
+        """Enters the block without the check that hooks are allowed: these have no side effects."""
         guard = StateGuard(begin=SAVED_HOOKS)
         hooks = VariableGuard(_active, (*_active.get(), (self.pack_hook, self.unpack_hook)))
         hooks.__enter__()

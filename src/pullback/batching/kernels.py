@@ -55,9 +55,10 @@ def batched_kernel(operator: Any, flags: int) -> Function:
 
 
 def _marking(kernel: Function) -> Function:
-    """The kernel of an operator that autograd does not look at: ``zeros_like`` and its kin.
+    """The kernel of an operator whose kernel at Autograd is a fallthrough, such as ``zeros_like``.
 
-    For all others, autograd marks new tensors as made in the transform that runs.
+    It marks new tensors as made in the transform that runs; for all other operators, the kernel at
+    Autograd does.
     """
 
     @functools.wraps(kernel)

@@ -27,13 +27,13 @@ from pullback.func.arguments import (
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 
-__all__ = ["Pulled", "end_all", "grad", "grad_and_value", "pulled", "vjp"]
+__all__ = ["Pulled", "grad", "grad_and_value", "pulled", "vjp"]
 
 _Function = Callable[..., Any]
 
 
-def end_all(aliases: list[Alias]) -> None:
-    """Ends a transform whose function was left by an exception."""
+def _end_all(aliases: list[Alias]) -> None:
+    """Ends a transform whose function raised."""
     for alias in aliases:
         alias.end()
     inputs = [alias.forget() for alias in aliases]
@@ -63,7 +63,7 @@ class Pulled:
         is_held: bool = False,
         runs_once: bool = True,
     ):
-        """`is_held` says that the graph may be pulled back where more is recorded than here.
+        """`is_held` says that a pullback keeps the graph, and may run where more is recorded.
 
         A function that `runs_once` may write to arguments that it is not differentiated by.
         """
@@ -79,7 +79,7 @@ class Pulled:
                 inner, self.spec = result_leaves(name, returned)
                 self.pull = Pull(inner, aliases)
         except BaseException:
-            end_all(aliases)
+            _end_all(aliases)
             raise
         self.results = [self.pull.released(result, outside) for result in inner]
         if has_aux:
@@ -99,7 +99,7 @@ class Pulled:
         outside: bool,
         aliases: list[Alias],
     ) -> list[Any]:
-        """The arguments as the function gets them; adds what it is differentiated by."""
+        """The arguments for the function; `aliases` gets those that it is differentiated by."""
         given = list(args)
         for place in places:
             leaves, spec = differentiable_leaves(name, f"argument {place}", args[place])
@@ -113,7 +113,7 @@ class Pulled:
         return given
 
     def end(self) -> None:
-        """Lets go of the graph; what has escaped from the function becomes constant."""
+        """Releases the graph; tensors that have escaped from the function become constants."""
         aliases = self.pull.aliases
         del self.pull
         is_held = False
@@ -125,7 +125,7 @@ class Pulled:
             end_inputs([alias.tensor for alias in aliases])
 
     def hold(self) -> None:
-        """The same where the graph will be needed again."""
+        """Called instead of `end` where a pullback keeps the graph."""
         hold_inputs([alias.tensor for alias in self.pull.aliases])
 
     def gradients(
@@ -176,7 +176,7 @@ def _differentiated(
 
 
 def _scalar(name: str, run: Pulled) -> Tensor:
-    """The only result of a function whose gradient is wanted."""
+    """The only result of a function to be differentiated; raises unless it is a real scalar."""
     if run.spec.kind is not None:
         raise AutogradError(
             f"{name}: Expected f(*args) to return a Tensor, got a {run.spec.kind.__name__}; use "

@@ -84,16 +84,16 @@ def _are_plain(leaves: Sequence[Tensor], vectors: Sequence[Tensor]) -> bool:
 def _run(
     call: _Call, leaves: Sequence[Tensor], vectors: Sequence[Tensor], level: ClosedLevel
 ) -> _Found | None:
-    """The value and the tangents of the gradients; None where the general way has to be taken.
+    """The value and the tangents of the gradients; None where the general path has to be taken.
 
-    When the graph is gone, what has escaped from the function becomes constant.
+    When the graph is released, tensors that have escaped from the function become constants.
     """
     inputs: list[Tensor] = []
     try:
         return _run_closed(call, leaves, vectors, level, inputs)
     finally:
         is_held = False
-        for tensor in inputs:  # from now on constants to everybody
+        for tensor in inputs:  # constants from now on
             tensor._flags &= ~REQUIRES_GRAD
             is_held = is_held or tensor._meta.accumulator() is not None  # type: ignore[union-attr, misc]
         if is_held or pending:
@@ -107,10 +107,10 @@ def _run_closed(
     level: ClosedLevel,
     inputs: list[Tensor],
 ) -> _Found | None:
-    """The value and the tangents of the gradients; if these cannot be had, the same by two passes.
+    """The value and the tangents of the gradients; by two passes, if one for tangents fails.
 
-    None where these would not do either. Whether the level was left is to be seen there. `inputs`
-    gets what the function was called with.
+    None where neither works, with ``level.is_left`` as the reason or not. The leaves that the
+    function is called with are appended to `inputs`.
     """
     nodes: list[Node] = []
     given: list[Any] = []

@@ -1,4 +1,4 @@
-"""Functions that pick elements by number or by truth, and write to them.
+"""Kernels that read or write elements at integer indices or boolean masks.
 
 Functions whose name ends in an underscore write to their first argument and return it; they check
 everything before they write.
@@ -53,7 +53,7 @@ _F = TypeVar("_F", bound=Callable[..., Array])
 
 _FLOAT64 = np.dtype(np.float64)
 _INTP = np.dtype(np.intp)
-_ndarray = np.ndarray  # NumPy's module is slow to be asked for a name
+_ndarray = np.ndarray  # a global: looking up a name in NumPy's module is slow
 
 
 def getitem(x: Array, index: Any) -> Array:
@@ -87,10 +87,11 @@ def _in_order(indices: Indices) -> tuple[Any, ...]:
 
 
 def last_writes(shape: Sequence[int], indices: Indices) -> Array | None:
-    """Which values of an assignment remain: those that no later value overwrites; None if all do.
+    """A mask of the values of an assignment that no later value overwrites; None if all remain.
 
-    The result broadcasts to the shape of the elements at the index. Truth values and single
-    integers name no element twice, so nothing is computed for them.
+    The mask broadcasts to the shape of the elements at the index. Masks and single integers name no
+    element twice, so nothing is computed for them. For the others, each value is numbered, and the
+    numbers are assigned to the same index and read back.
 
     >>> last_writes((3,), [np.array([0, -3, 1])])
     array([False,  True,  True])
@@ -99,13 +100,13 @@ def last_writes(shape: Sequence[int], indices: Indices) -> Array | None:
     integers = [i for i in given if i.dtype.kind != "b"]
     if all(i.size <= 1 for i in integers) or (len(integers) == 1 and _is_rising(integers[0])):
         return None
-    lengths: list[int] = []  # of the indexed axes; the others play no part
+    lengths: list[int] = []  # of the indexed axes; 1 for the others, which do not matter
     for i in indices:
         axes = 1 if i is None or i.dtype.kind != "b" else i.ndim
         lengths += [1] if i is None else shape[len(lengths) : len(lengths) + axes]
     lengths += [1] * (len(shape) - len(lengths))
     where = _in_order(indices)
-    if len(integers) == len(given):  # if all are different, this takes a third of the time
+    if len(integers) == len(given):  # no duplicates: found by counting, in a third of the time
         named = np.zeros(lengths, bool)
         named[where] = True
         if np.count_nonzero(named) == prod(np.broadcast_shapes(*(i.shape for i in given))):
@@ -118,16 +119,16 @@ def last_writes(shape: Sequence[int], indices: Indices) -> Array | None:
 
 
 def _is_rising(places: Array) -> bool:
-    """Whether each place of a list comes after the one before, none counted from another end."""
+    """Whether indices rise strictly, and all count from the same end of the axis."""
     if places.ndim != 1 or not (places[0] >= 0 or places[-1] < 0):
         return False
     return bool((places[1:] > places[:-1]).all())
 
 
 def _check_empty(function: _F) -> _F:
-    """Has a function of an array and indices check those of an array without elements.
+    """A decorator: the indices of an array without elements are checked, too.
 
-    NumPy does so itself since version 2.3; before that it warns, and returns an empty result.
+    NumPy checks them itself since version 2.3; before that it warns, and returns an empty result.
     """
     if NUMPY >= (2, 3):
         return function
@@ -149,7 +150,7 @@ def _check_bounds(shape: tuple[int, ...], indices: Indices) -> None:
         elif places.dtype == bool:
             axis += places.ndim
         else:
-            if axis < len(shape):  # else there are too many indices, which NumPy says
+            if axis < len(shape):  # else there are too many indices, for which NumPy raises
                 size = shape[axis]
                 wrong = places[(places < -size) | (places >= size)]
                 if wrong.size:
@@ -164,9 +165,9 @@ def index(x: Array, indices: Indices) -> Array:
     """The elements at arrays of integers or truth values."""
     if len(indices) > 1 and type(last := indices[-1]) is np.ndarray and last.dtype is _INTP:
         axis = len(indices) - 1
-        # What is empty, or has too few axes, is left to NumPy's indexing, which says what is wrong.
+        # Empty arrays and too many indices are left to NumPy's indexing, which raises the error.
         if x.size and axis < x.ndim and all(i is None for i in indices[:axis]):
-            # In less time, and with the picked axes in their place in memory, too.
+            # `take` is faster, and lays the result out in memory in the order of its axes.
             return x.take(last, axis)
     return np.asarray(x[_whole(indices)])
 
@@ -218,7 +219,7 @@ def _add_at(x: Array, indices: Indices, where: tuple[Any, ...], values: Array) -
     lengths = x.shape[lead:end]
     picked = _picked(given, lengths)
     if picked is None:
-        np.add.at(x, where, values)  # which says what is wrong
+        np.add.at(x, where, values)  # raises the error
         return
     before, after = x.shape[:lead], x.shape[end:]
     flat = picked.reshape(-1)
@@ -250,7 +251,7 @@ def _picked(given: list[Array], lengths: tuple[int, ...]) -> Array | None:
 def picked_sums(values: Array, shape: tuple[int, ...], indices: Indices) -> Array | None:
     """Zeros of a shape, with values added at an index that is one array of integers; else None.
 
-    ``np.bincount`` is two to four times as fast as ``np.add.at``, but knows double precision only.
+    ``np.bincount`` is two to four times as fast as ``np.add.at``, but only for double precision.
 
     >>> picked_sums(np.array([1.0, 2.0, 4.0]), (3,), [np.array([0, 2, 0])])
     array([5., 0., 2.])
@@ -293,7 +294,7 @@ def _overlaps(x: Array, src: Array) -> bool:
         return False
     try:
         return np.shares_memory(x, src, max_work=10_000)  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:  # NumPy copies right in any case; this is a courtesy
+    except np.exceptions.TooHardError:  # then no error: NumPy copies correctly in any case
         return False
 
 

@@ -4,14 +4,14 @@
 comment beside each comparison names the difference, so that it can be removed when the lowest
 supported version is raised.
 
-`keep_freed_memory` has glibc keep the memory of freed arrays, instead of asking the system for it
-again. glibc returns blocks above a threshold to the system as soon as they are freed. The threshold
-is 128 kB in a new process, so that every array of a megabyte costs 250 page faults, which is
-several times what multiplying it costs. It rises when a larger block is freed, up to 32 MB, and
-memory that is free at the end of the heap is then kept up to twice as much. One such block is
-allocated and freed here, when the kernels are imported; nothing is written to it, so it costs no
-memory. With other C libraries nothing is done, and thresholds that the user has set
-(``MALLOC_TRIM_THRESHOLD_`` and its like) stay as they are.
+`keep_freed_memory` makes glibc reuse the memory of freed arrays, instead of returning it to the
+system. glibc returns blocks above a threshold as soon as they are freed. The threshold is 128 kB in
+a new process, so that every array of a megabyte costs 250 page faults, which is several times what
+multiplying it costs. It rises when a larger block is freed, up to 32 MB, and memory that is free at
+the end of the heap is then kept up to twice as much. One such block is allocated and freed here,
+when the kernels are imported; nothing is written to it, so it costs no memory. With other C
+libraries nothing is done, and thresholds that the user has set (``MALLOC_TRIM_THRESHOLD_`` and its
+like) stay as they are.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def keep_freed_memory() -> None:
         return
     try:
         np.empty(KEPT, np.uint8)
-    except MemoryError:  # a process that may not have so much needs no thresholds
+    except MemoryError:  # a process with a lower limit of memory never reaches the thresholds
         return
 
 

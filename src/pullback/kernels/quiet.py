@@ -1,9 +1,9 @@
-"""NumPy's settings changed for a moment, where ``np.errstate`` would cost too much: no warnings.
+"""NumPy's error state and buffer size, changed faster than by ``np.errstate``.
 
 Entering and leaving ``np.errstate`` takes three times as long as a function of a short vector.
 NumPy reads its settings from a context variable, so the settings of ``errstate(all="ignore")`` are
-made once and put there. Backward passes do so, since anomaly mode finds bad numbers, and kernels
-that overflow on their way to a right result. Short buffers are set in the same way:
+made once, as `QUIET`, and assigned to it. Backward passes do so (anomaly mode finds bad numbers),
+and kernels in which an intermediate value may overflow. Buffer sizes are set in the same way:
 
     before = get_settings()
     try:
@@ -53,13 +53,13 @@ def _make(*, bufsize: int | None = None, **changes: Any) -> Any:
     return errors | changes, np.getbufsize() if bufsize is None else bufsize
 
 
-# The present settings; the present ones with some changes; and what puts settings in force.
+# The current settings; the current ones with some changes; and a function that assigns settings.
 get_settings: Callable[[], Any] = _read
 make_settings: Callable[..., Any] = _make
 set_settings: Callable[[Any], Any] = _write
 
 _variable: Any = getattr(umath, "_extobj_contextvar", None)
-if _variable is not None:  # else a NumPy that keeps them elsewhere
+if _variable is not None:  # else NumPy stores them elsewhere, and its public functions serve
     get_settings = _variable.get
     make_settings = umath._make_extobj
     set_settings = _variable.set
@@ -68,7 +68,7 @@ QUIET = make_settings(all="ignore")
 
 
 def without_warnings(function: Callable[..., Any], *args: Any) -> Any:
-    """Calls a function of arrays that may overflow, divide by zero and the like in silence.
+    """Calls a function of arrays without warnings about overflow, division by zero and the like.
 
     >>> without_warnings(np.exp, np.array([1000.0]))
     array([inf])

@@ -28,7 +28,7 @@ _threads = min(os.cpu_count() or 1, 8)
 
 
 class _Call:
-    """A call that another thread makes; the lock is free when it has ended."""
+    """A call that another thread makes; the lock `done` is released when it has ended."""
 
     __slots__ = ("_function", "done", "error")
 
@@ -55,9 +55,9 @@ class _Call:
 
 
 class _Worker:
-    """A thread that waits for one call after another; two locks are the quickest way to it.
+    """A thread that makes one call after another; two locks are the fastest way to wake it.
 
-    It puts itself among the idle ones, so that none is lost where the caller is interrupted.
+    It adds itself to `_idle`, so that no worker is lost where the caller is interrupted.
     """
 
     _call: _Call
@@ -151,10 +151,10 @@ def in_blocks(function: Callable[..., Any], size: int, *arrays: NDArray[Any]) ->
     share(run, size, max(min(_threads, size // _CHUNK), 1))
 
 
-def _hired() -> _Worker:
+def _take_worker() -> _Worker:
     try:
         return _idle.pop()
-    except IndexError:  # all are at work for other threads, or there were none yet
+    except IndexError:  # all are busy, or there are none yet
         return _Worker()
 
 
@@ -174,7 +174,7 @@ def share(run: Callable[[int, int], Any], size: int, workers: int) -> None:
         for low, high in pairwise(bounds[1:]):
             # A copy of the context, so that NumPy's error state is the caller's everywhere.
             call = _Call(copy_context().run, run, low, high)
-            _hired().begin(call)
+            _take_worker().begin(call)
             calls.append(call)
         run(0, bounds[1])
     finally:

@@ -37,7 +37,8 @@ _numbers: ContextVar[tuple[int, ...]] = ContextVar("pullback_vmap_numbers", defa
 active_numbers = _numbers.get  # of the same levels, in their order
 _alive: set[int] = set()  # numbers of levels whose functions have not returned, in all threads
 running_pass: ContextVar[Any] = ContextVar("pullback_graph_task", default=None)
-"""The backward pass that this thread is in. It works on samples after their level has ended."""
+"""The backward pass that this thread is in, if any. A pass may run on batched tensors of levels
+that have ended, because its graph was recorded before."""
 
 
 class MapLevel:
@@ -94,12 +95,12 @@ class MapLevel:
                         self._guard.__exit__(kind, error, trace)
 
     def begin(self) -> None:
-        """From now on there may be computed with samples of this level."""
+        """Allows operations on batched tensors of this level."""
         _alive.add(self.number)
 
     @uninterrupted_entry
     def end(self) -> None:
-        """From now on samples of this level, which have escaped, are of no use."""
+        """Forbids operations on batched tensors of this level, which have escaped."""
         _alive.discard(self.number)
 
 
@@ -142,7 +143,7 @@ def is_active(number: int) -> bool:
 
 
 def check_alive(levels: Iterable[int]) -> None:
-    """Refuses samples that have escaped from a mapped function that has returned."""
+    """Raises for batched tensors that have escaped from a mapped function that has returned."""
     if not _alive.issuperset(levels) and running_pass.get() is None:
         raise AutogradError(
             "vmap: a tensor with many samples may have escaped from inside a function being "

@@ -1,11 +1,12 @@
-"""``Tensor``: the data type. Knows neither operators nor autograd.
+"""``Tensor``: the data type. Imports neither operators nor autograd.
 
 Five slots, because a program makes millions of tensors: the array, the flags that dispatch reads,
-the edge into the graph, the version counter and everything rare. The last three are None until
-they are needed; ``_counter`` is a list, so that views can share it: the number of writes, and for
-memory that was made inside a transform the transform's number. Inside a mapped function, weak
-references to the tensors in the memory follow, because it may have to be made anew. Instead of an
-array a tensor may hold a ``Payload``, which stands for one.
+the edge into the graph, the version counter and, in ``_meta``, everything rare. The last three are
+None until they are needed. ``_counter`` is a list, which a tensor and its views share: the number
+of writes, and for memory that was made inside a transform the transform's number. Inside a function
+that vmap maps, weak references to the tensors in the memory follow, because it may have to be
+allocated again with a batch dimension. Instead of an array a tensor may hold a ``Payload``, which
+stands for one.
 
 Operators come as methods from ``pullback._generated.methods``, and what concerns the graph
 (``backward``, ``grad_fn``, hooks) from ``pullback.autograd.tensor_methods``.
@@ -64,9 +65,10 @@ _INFERENCE_FLAGS = ~(TRACKED | AUTOGRAD_BITS | NO_KEY_BITS)
 
 
 class _NoCounter(list[Any]):
-    """In the place of an inference tensor's version: whoever reads it wants to save the tensor.
+    """The counter of inference tensors, which have no version: reading it raises.
 
-    In inference mode only a transform does that, and what it records ends before the mode does.
+    Versions are read to save a tensor. In inference mode only a transform does that, and its graph
+    ends before the mode does; there the version is 0.
     """
 
     def __getitem__(self, place: Any) -> Any:
@@ -82,11 +84,11 @@ NO_COUNTER: list[Any] = _NoCounter()
 
 
 class ContentVersion(list[Any]):
-    """In the place of a plain array's version: a fingerprint of some of its elements.
+    """The counter of a large plain array: its version is a hash of a sample of its elements.
 
-    A program may write to an array between an operation and its backward pass, and no tensor counts
-    that. The version check of saved values raises where the sampled elements have changed; a write
-    that changes none of them is not noticed.
+    A program may write to an array between an operation and its backward pass, and no version
+    counter counts that. The version check of saved values raises where the sampled elements have
+    changed; a write that changes none of them is not found.
     """
 
     __slots__ = ("_sample",)
@@ -101,7 +103,7 @@ class ContentVersion(list[Any]):
 
 @lru_cache(maxsize=1024)
 def _sampling_index(shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Of the leading axes the first and the last place, of the last two evenly many."""
+    """An index of the sample: the ends of leading axes, evenly spaced places of the last two."""
     ends = [slice(None, None, max(1, n - 1)) for n in shape[:-2]]
     most = _SAMPLES if len(shape) == 1 else isqrt(_SAMPLES)
     steps = [slice(None, None, -(-n // most) or 1) for n in shape[-2:]]
@@ -113,17 +115,17 @@ birthplace: ContextVar[int] = ContextVar("pullback_birthplace", default=0)
 
 _new = object.__new__
 _ndarray = np.ndarray
-_asarray = np.asarray  # NumPy's module is slow to be asked for a name
+_asarray = np.asarray  # a global: looking up a name in NumPy's module is slow
 _PYTHON_NUMBERS = (bool, int, float, complex)
 _NUMERIC_KINDS = "biufc"  # booleans, integers, floating-point and complex numbers
 # Larger arrays are shared: copies of them in a long loop would take more memory than the graph,
 # which has some 220 bytes an operation.
 _SMALL_BYTES = 1024
-_SAMPLES = 36  # of a large array, along one axis or six by six along two
+_SAMPLES = 36  # elements at most, of one axis or six by six of two; leading axes double it each
 
 MUTABLE = frozenset({list, _ndarray})  # sequences of numbers that a caller may change afterwards
 
-COUNTING = RLock()  # two threads may ask for the first counter of one memory
+COUNTING = RLock()  # held while the first counter of a memory is made, by one of several threads
 
 
 class Tensor(TensorMethods):
@@ -263,13 +265,13 @@ def fresh(array: Any) -> Tensor:
 
 
 def adopt(array: Any) -> Tensor:
-    """As `fresh`, on memory that other objects may hold too; `array` itself is the tensor's own."""
+    """As `fresh`, for memory that other objects may hold; no other may hold `array` itself."""
     tensor = wrap(array)
     return as_inference(tensor) if get_state().modes & INFERENCE else tensor
 
 
 def born_here(tensor: Tensor, is_own: bool = False) -> Tensor:
-    """Notes beside a new tensor's version in which transform it was made: there, and in the
+    """Records beside a new tensor's version in which transform it was made: there, and in the
     transforms inside, it may be written to. `is_own` says that a counter which it has already is
     not that of a base."""
     counter = tensor._counter
@@ -327,7 +329,7 @@ def constant_tensor(value: np.ndarray[Any, Any]) -> Tensor:
 
     Indices, masks, counts and small arrays are copied, because programs write to them afterwards
     (``places += 1``, ``weights *= 0.9``). A large array, which may be the data of a whole program,
-    is shared; the version check of saved values notices most writes to it.
+    is shared; the version check of saved values finds most writes to it (`ContentVersion`).
 
     >>> import numpy as np, pullback as pb
     >>> weights, x = np.array([1.0, 2.0]), pb.tensor([3.0, 4.0], requires_grad=True)
@@ -405,7 +407,7 @@ def version_of(tensor: Tensor) -> list[Any]:
 
 
 def _begin_counter(tensor: Tensor) -> list[Any]:
-    """Gives a tensor a version counter: that of its memory, which its node may know already."""
+    """Gives a tensor a version counter: that of its memory, which its node may have already."""
     with COUNTING:
         counter = tensor._counter
         if counter is None:
@@ -415,7 +417,7 @@ def _begin_counter(tensor: Tensor) -> list[Any]:
 
 
 def share_counter(tensor: Tensor, other: Tensor) -> None:
-    """Has a tensor count versions with another one, in whose memory it lies."""
+    """Makes a tensor share the version counter of another one, in whose memory it lies."""
     counter = tensor._counter = version_of(other)
     if len(counter) > 2:
         note_tensor(counter, tensor)

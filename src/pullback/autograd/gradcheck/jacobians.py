@@ -159,8 +159,8 @@ def check_forward(problem: Problem, options: Options) -> None:
 def pushed(problem: Problem, tangents: dict[int, Array], *, fills: bool = True) -> list[Array]:
     """The tangent of every result, for tangents of some inputs.
 
-    The others have tangents that are zero or, unless it `fills` these in, none. None of them
-    requires grad, so forward mode is tested by itself.
+    The other inputs have tangents of zeros, or with ``fills=False`` none. No input requires grad,
+    so forward mode is tested by itself.
     """
     with dual_level():
         duals = problem.detached()

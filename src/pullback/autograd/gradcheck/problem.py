@@ -128,12 +128,12 @@ class Problem:
         return [_rate(p, m, eps) for p, m in zip(above, below, strict=True)]
 
     def _changed(self, place: int, change: Any) -> _Changed:
-        """Adds to the memory of an argument for the length of a block, unnoticed."""
+        """A block in which the memory of an argument is changed."""
         return _Changed(self.input(place)._array, change)
 
 
 class _Changed:
-    """A block in which something is added to an array."""
+    """A block in which `change` is added to an array, without a change of version counters."""
 
     def __init__(self, array: Array, change: Any):
         self._array = array
