@@ -1,11 +1,11 @@
-"""Runs random programs for as long as one likes, and prints what disagrees as programs.
+"""Runs random programs for a given time, and prints disagreements as programs.
 
     python -m tests.property.campaign --minutes 60 --seed 1
     python -m tests.property.campaign --kinds engine numpy --jobs 2 --max-programs 5000 --out found
 
 Programs run in child processes. One that hangs, or that ends its process, is a finding like any
-other. Findings are made small, told apart by their probable cause, printed, and written to the
-folder of ``--out``. The exit code is 1 if there are any.
+other. Findings are minimised, grouped by their probable cause, printed, and written to the folder
+of ``--out``. The exit code is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ def run_child(options: argparse.Namespace) -> None:
     for index in range(options.first, options.first + PROGRAMS_PER_CHILD * options.jobs,
                        options.jobs):  # fmt: skip
         kind = KINDS[options.kinds[index % len(options.kinds)]]
-        _say({"begin": index, "kind": kind.name})
+        _write_line({"begin": index, "kind": kind.name})
         faulthandler.dump_traceback_later(options.timeout - 2, exit=False)
         seed = seed_of(kind.name, options.seed, index)
         try:
             report = examine(kind, seed, not options.without_torch, 0.0)
             if report is not None:
                 faulthandler.cancel_dump_traceback_later()
-                _say({"shrink": index})
+                _write_line({"shrink": index})
                 report = examine(kind, seed, not options.without_torch, MINIMISE_SECONDS)
         except Exception as error:  # of the generators and checks: a finding about them
             finding = Finding("the check fails", where_raised(error), traceback.format_exc())
             report = Report(kind.name, seed, finding, (), "")
         faulthandler.cancel_dump_traceback_later()
-        _say({"end": index, "report": None if report is None else asdict(report)})
+        _write_line({"end": index, "report": None if report is None else asdict(report)})
 
 
 def _prepare(options: argparse.Namespace) -> None:
@@ -92,7 +92,7 @@ def _prepare(options: argparse.Namespace) -> None:
         importlib.import_module("torch").set_num_threads(1)
 
 
-def _say(message: dict[str, Any]) -> None:
+def _write_line(message: dict[str, Any]) -> None:
     print(json.dumps(message), flush=True)
 
 
@@ -155,14 +155,14 @@ def _command(options: argparse.Namespace) -> list[str]:
 
 
 class Campaign:
-    """Starts children, gathers their findings, and tells how far it is."""
+    """Starts children, gathers their findings, and prints the progress."""
 
     def __init__(self, options: argparse.Namespace):
         self.options = options
         self.counts: Counter[str] = Counter()
         self.found: dict[tuple[Any, ...], list[Report]] = {}
         self.begun = time.monotonic()
-        self.told = 0.0
+        self.printed = 0.0  # when the progress was printed last
 
     def run(self) -> int:
         """Runs until the time is over; the exit code."""
@@ -174,14 +174,14 @@ class Campaign:
             while not self.is_over():
                 for child in children:
                     self.listen(child)
-                self.tell()
+                self.print_progress()
         except KeyboardInterrupt:
             print("interrupted")
         finally:
             for child in children:
                 if child.process is not None:
                     child.stop()
-        self.tell(at_once=True)
+        self.print_progress(at_once=True)
         self.summarise()
         return 1 if self.found else 0
 
@@ -191,19 +191,19 @@ class Campaign:
         return is_late or self.counts.total() >= self.options.max_programs
 
     def listen(self, child: Child) -> None:
-        """Reads one line of a child, or notices that none will come."""
+        """Reads one line of a child, or replaces a child that hangs or has ended."""
         assert child.process is not None
         try:
             message = json.loads(child.lines.get(timeout=0.2))
         except queue.Empty:
             if time.monotonic() - child.since > child.patience:
-                self.lost(child, "hangs")
+                self.replace_lost(child, "hangs")
             elif child.process.poll() is not None and child.lines.empty():
                 if child.process.returncode == 0:
                     child.errors.close()
                     child.start()
                 else:
-                    self.lost(child, f"ends the process with {child.process.returncode}")
+                    self.replace_lost(child, f"ends the process with {child.process.returncode}")
             return
         child.since = time.monotonic()
         if "begin" in message:
@@ -222,8 +222,8 @@ class Campaign:
         """The kind of the program of an index."""
         return self.options.kinds[index % len(self.options.kinds)]
 
-    def lost(self, child: Child, how: str) -> None:
-        """A child that hangs or has ended: a finding, and another child from the next program."""
+    def replace_lost(self, child: Child, how: str) -> None:
+        """Reports a child that hangs or has ended, and starts another one at the next program."""
         errors = child.stop()
         if child.index is None:
             raise RuntimeError(f"a child {how} before its first program:\n{errors}")
@@ -279,11 +279,11 @@ class Campaign:
             path = self.options.out / f"finding_{number:03}_{report.kind}.py"
             path.write_text(report.describe(), encoding="utf-8")
 
-    def tell(self, at_once: bool = False) -> None:
-        """One line about how far it is, now and then."""
+    def print_progress(self, at_once: bool = False) -> None:
+        """Prints the counts so far, every few seconds."""
         now = time.monotonic()
-        if at_once or now - self.told > PROGRESS_SECONDS:
-            self.told = now
+        if at_once or now - self.printed > PROGRESS_SECONDS:
+            self.printed = now
             counts = ", ".join(f"{n} {kind}" for kind, n in sorted(self.counts.items()))
             findings = sum(len(reports) for reports in self.found.values())
             print(

@@ -41,7 +41,7 @@ def findings(kind: str, part: int, with_torch: bool) -> str:
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_programs(kind, part):
+def test_random_programs_show_no_disagreement(kind, part):
     assert findings(kind, part, with_torch=False) == ""
 
 
@@ -104,7 +104,7 @@ def _wrong_by_a_tenth(original):
 
 @pytest.mark.parametrize("kind", ["transforms", "numpy"])
 def test_a_wrong_formula_is_found(kind, monkeypatch):
-    """Without torch: forward mode and finite differences tell."""
+    """Without torch: forward mode and finite differences contradict it."""
     for method in ("backward", "run"):
         original = getattr(kernels_pointwise.TanhBackward0, method)
         monkeypatch.setattr(kernels_pointwise.TanhBackward0, method, _wrong_by_a_tenth(original))
@@ -136,14 +136,14 @@ def campaign(*options: str) -> subprocess.CompletedProcess[str]:
     ("text", "how"),
     [("import time; time.sleep(1000)", "hangs"), ("import os; os.abort()", "ends the process")],
 )
-def test_a_hang_and_a_crash_are_told_apart(text, how):
+def test_a_hang_and_a_crash_are_distinguished(text, how):
     arrays = engine.generate(seed_of("engine", SEED, 1)).arrays
     program = engine.EngineProgram(arrays, (Statement("planted", text),))
     options = parse(["--without-torch", "--timeout", "12"])
     assert Campaign(options)._check_alone("engine", program) == how
 
 
-def test_campaign_runs_so_many_programs():
+def test_campaign_ends_after_max_programs():
     done = campaign("--max-programs", "6", "--kinds", "transforms", "engine")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 programs (3 engine, 3 transforms), 0 findings of 0 kinds" in done.stdout

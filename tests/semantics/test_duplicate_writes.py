@@ -278,7 +278,7 @@ def test_forward_ad_follows_the_last_write():
         ((3, 4), [None, np.array([1, 1])], [[False, True]]),
     ],
 )
-def test_last_writes(shape, indices, expected):
+def test_last_writes_is_a_mask_of_values_that_remain(shape, indices, expected):
     found = last_writes(shape, indices)
     assert (found if found is None else found.tolist()) == expected
 

@@ -1,4 +1,4 @@
-"""Views of views, thousands deep: nothing about them recurses."""
+"""Views of views, deeper than the recursion limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def nested(tensor):
     return tensor
 
 
-def test_a_write_to_the_base(lib):
+def test_write_to_base_reaches_nested_view(lib):
     w = lib.leaf([1.0, 2.0])
     a = w * 1
     v = nested(a)
@@ -24,7 +24,7 @@ def test_a_write_to_the_base(lib):
     assert w.grad.tolist() == [8.0, 16.0]
 
 
-def test_a_write_to_the_view(lib):
+def test_write_to_nested_view_reaches_base(lib):
     w = lib.leaf([1.0, 2.0])
     a = w * 1
     v = nested(a)
@@ -36,7 +36,7 @@ def test_a_write_to_the_view(lib):
 
 
 @pytest.mark.parametrize("target", ["base", "view"])
-def test_a_write_that_brings_history(lib, target):
+def test_history_of_written_value_reaches_base_and_nested_view(lib, target):
     a = lib.tensor([0.0, 0.0])
     v = nested(a)
     w = lib.leaf([1.0, 2.0])
@@ -47,7 +47,7 @@ def test_a_write_that_brings_history(lib, target):
 
 @pytest.mark.parametrize("target", ["base", "view"])
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
-def test_a_write_that_brings_a_tangent(lib, target):
+def test_tangent_of_written_value_reaches_base_and_nested_view(lib, target):
     fwd = lib.autograd.forward_ad
     with fwd.dual_level():
         a = lib.tensor([0.0, 0.0])
@@ -57,7 +57,7 @@ def test_a_write_that_brings_a_tangent(lib, target):
         assert fwd.unpack_dual(a * v).tangent.tolist() == [2.0, 4.0]
 
 
-def test_all_of_them_alive_at_once(lib):
+def test_write_to_base_reaches_views_that_are_all_alive(lib):
     w = lib.leaf([1.0, 2.0])
     views = [w * 1]
     for _ in range(DEPTH):
@@ -68,7 +68,7 @@ def test_all_of_them_alive_at_once(lib):
 
 
 @pytest.mark.parametrize("name", ["grad", "jacfwd", "hessian", "vmap(grad)"])
-def test_in_transforms(pb, name):
+def test_write_to_nested_view_inside_transforms(pb, name):
     def f(x):
         a = x * 1
         v = nested(a)

@@ -32,7 +32,7 @@ from pullback.tensor.tensor import Tensor, version_of, wrap
 __all__ = ["InputMetadata", "SavedTensor", "attach_methods", "register_hook", "register_prehook"]
 
 _SAVED, _RAW = "_saved_", "_raw_saved_"
-_KEPT = "_kept"  # where a user function's node has what save_for_backward got
+_KEPT = "_kept"  # the attribute of FunctionCtx with the tensors of save_for_backward
 
 
 class SavedTensor:

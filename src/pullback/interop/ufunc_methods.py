@@ -53,7 +53,7 @@ def _typed(array: Any, dtype: Any) -> Tensor:
 
 
 def _folding_dtypes(ufunc: np.ufunc, tensor: Tensor, dtype: Any) -> tuple[Any, Any]:
-    """The dtypes of the result and of the elements that NumPy folds; it refuses some here."""
+    """The dtypes of the result and of the elements in a fold by NumPy, which raises for some."""
     signature = (None if dtype is None else np.dtype(dtype), None, None)
     found = ufunc.resolve_dtypes((None, tensor.dtype, None), signature=signature, reduction=True)
     return found[0], found[1]
@@ -102,7 +102,7 @@ def _reduce(
 
 
 def _check_not_empty(ufunc: np.ufunc, tensor: Tensor, axis: Any) -> None:
-    """Refuses to begin with nothing where there is nothing to begin with."""
+    """Raises for a reduction over an axis of length zero, which has no first element."""
     if 0 in [tensor.shape[a] for a in _axes(axis, tensor.ndim)]:
         raise ValueError(
             f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
@@ -198,7 +198,9 @@ def _reduceat(
             )
         stop = stop if stop > start else start + 1  # NumPy's rule for places that do not rise
         piece = getitem(tensor, (slice(None),) * axis + (slice(start, stop),))
-        parts.append(_reduce(ufunc, piece, axis, dtype, initial=None))  # NumPy's, too, has none
+        parts.append(
+            _reduce(ufunc, piece, axis, dtype, initial=None)
+        )  # starts with the first element
     if parts:
         made = shape.stack(parts, axis)
     else:

@@ -94,7 +94,7 @@ UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
 
 
 class _Probe:
-    """Takes the call of a universal function, and returns the function."""
+    """An operand for which every universal function returns itself."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, *_: Any, **__: Any) -> np.ufunc:
         return ufunc
@@ -190,7 +190,7 @@ def _broadcast_to_out(result: Any, out: tuple[Any, ...]) -> Any:
 
 
 def _fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether an array of one shape can be spread to another one."""
+    """Whether an array of one shape can be broadcast to another one."""
     pairs = zip(reversed(given), reversed(wanted), strict=False)
     return len(given) <= len(wanted) and all(n in (1, m) for n, m in pairs)
 

@@ -1,6 +1,6 @@
 """NumPy's functions that return views, where ours of the same name copy as PyTorch's do.
 
-A program that writes to an array sees the write in what ``np.flip`` or ``np.diag`` gave before.
+A write to an array changes the result that ``np.flip`` or ``np.diag`` returned before.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def einsum_view(subscripts: str, operand: Any) -> Tensor | None:
             first = labels.index(label)
             second = labels.index(label, first + 1)
             if tensor.shape[first] != tensor.shape[second]:
-                return None  # the general function says what is wrong
+                return None  # the general function raises the error
             tensor = shape.diagonal(tensor, 0, first, second)
             del labels[second], labels[first]
             labels.append(label)

@@ -7,7 +7,7 @@ and magnitudes, so that a program neither fails for a shape nor leaves the range
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class Builder:
         )
 
     def accept(self, step: Step) -> bool:
-        """Runs a step on the shadow; takes it back if it fails or its numbers are no good."""
+        """Runs a step on the shadow; undoes it if it raises, or its numbers are not usable."""
         target = step.reads[0] if step.binds is None and step.reads else None
         before = self.shadow[target].copy() if target is not None else None
         known = set(self.shadow)
@@ -134,9 +134,3 @@ def run_on_arrays(
             if not keeps_scalars:
                 shadow_ready(namespace)
     return True
-
-
-def repeat(times: int, action: Callable[[], Any]) -> None:
-    """Calls an action so many times."""
-    for _ in range(times):
-        action()
