@@ -6,11 +6,13 @@ import gc
 import sys
 import weakref
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pullback
+from pullback.autograd import accumulate, escapes
 from pullback.autograd.accumulate import ended
 from pullback.autograd.node import Node
 
@@ -363,3 +365,92 @@ def test_values_escape_in_one_thread_while_others_compute(pb):
         for thread in threads:
             thread.join()
     assert failed == []
+
+
+def visits_while_asking(monkeypatch, steps):
+    """How many nodes are visited if a program asks for ``requires_grad`` after each step."""
+    visited = []
+    node_of = accumulate.node_of
+    monkeypatch.setattr(accumulate, "node_of", lambda edge: visited.append(1) or node_of(edge))
+    pullback_of = pullback.func.vjp(lambda x: x * x, pullback.ones(2))[1]
+    h = pullback.ones(2).requires_grad_()
+    for _ in range(steps):
+        h = h * 1.5
+        assert h.requires_grad
+    del pullback_of
+    return len(visited)
+
+
+def test_asking_after_every_step_visits_every_step_once(monkeypatch):
+    monkeypatch.setattr(accumulate, "later_threads", [])
+    assert visits_while_asking(monkeypatch, 200) < 10 * 200
+
+
+def test_numbers_of_nodes_are_not_relied_on_with_several_threads(monkeypatch):
+    monkeypatch.setattr(accumulate, "later_threads", [1])
+    assert visits_while_asking(monkeypatch, 50) > 50 * 50 / 2
+
+
+@pytest.mark.parametrize("later_threads", [[], [1]])
+def test_value_that_was_asked_about_inside_becomes_constant(monkeypatch, later_threads):
+    monkeypatch.setattr(accumulate, "later_threads", later_threads)
+    x = pullback.ones(2)
+    kept = pullback.func.vjp(lambda x: x * x, x)  # so that there are inputs that have ended
+    found = []
+
+    def f(x):
+        h = x * x
+        found.extend([h, h * 2.0])
+        assert all(each.requires_grad for each in found)
+        return h * h
+
+    value, pull = pullback.func.vjp(f, x)
+    assert not any(each.requires_grad for each in found)
+    assert pull(pullback.ones(2))[0].tolist() == [4.0, 4.0]
+    assert kept[1](value)[0].tolist() == [2.0, 2.0]
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """The generations of the garbage collector that are searched, from a fresh start."""
+    generations = []
+
+    def get_objects(generation):
+        generations.append(generation)
+        return gc.get_objects(generation)
+
+    monkeypatch.setattr(escapes, "gc", SimpleNamespace(get_objects=get_objects))
+    monkeypatch.setattr(escapes, "_skips", [0, 0])
+    return generations
+
+
+def test_old_objects_are_searched_seldom_where_it_is_in_vain(searched):
+    x, weight = pullback.ones(2), pullback.ones(2).requires_grad_()
+    last = []
+
+    def f(x):
+        h = x * weight  # requires grad by `weight`, too, and so stays what it is
+        last[:] = [h]
+        return (h * x).sum()
+
+    for _ in range(100):
+        gradient = pullback.func.grad(f)(x)
+        assert gradient.tolist() == [2.0, 2.0]
+    assert searched.count(2) <= 7
+    assert last[0].requires_grad
+
+
+def test_old_value_is_constant_where_the_search_is_skipped(searched, monkeypatch):
+    monkeypatch.setattr(escapes, "_skips", [7, 7])
+    mean = [pullback.tensor(0.0)]
+
+    def f(x):
+        h = x * x
+        mean[0] = 0.5 * mean[0] + h.mean()
+        gc.collect()  # all values that live are old now
+        return h.sum() + mean[0]
+
+    for n in range(3):
+        assert pullback.func.grad(f)(pullback.ones(2)).tolist() == [3.0, 3.0], n
+        assert not mean[0].requires_grad
+    assert 2 not in searched

@@ -18,7 +18,7 @@ from weakref import ref
 import numpy as np
 
 from pullback.autograd.form import FLOAT64, FORMS, form_of, unlike
-from pullback.autograd.node import LAST, Edge, HookLists, Node, node_of
+from pullback.autograd.node import LAST, Edge, HookLists, Node, later_threads, node_of
 from pullback.autograd.payload_nodes import mark
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError
@@ -155,6 +155,15 @@ ended: dict[int, ref[AccumulateGrad]] = {}
 """The nodes of such inputs, by ``id``; a node that is freed removes itself. Empty in nearly all
 programs, so that hot paths test only whether it is."""
 
+_MAX_VERDICTS = 4096
+_leading: list[set[int]] = [set()]
+"""Sequence numbers of nodes for which `leads_on` returned True, since the last `note_ended`.
+
+A program that reads ``requires_grad`` after each of many operations walks through each operation
+once. The set holds numbers, because it must not keep nodes alive. They identify nodes only while
+one thread records (``later_threads``); otherwise they are not used.
+"""
+
 
 def note_ended(node: AccumulateGrad) -> None:
     """Registers in `ended` that the transform of an input has ended."""
@@ -162,6 +171,7 @@ def note_ended(node: AccumulateGrad) -> None:
     # Called as ``ended.pop(key, reference)``: a callback in C, since an interrupt that arrives in
     # a callback written in Python would be lost.
     ended[key] = ref(node, partial(ended.pop, key))
+    _leading[0] = set()  # after the registration: a `leads_on` that began before has the old set
 
 
 def leads_on(node: Node) -> bool:
@@ -169,6 +179,7 @@ def leads_on(node: Node) -> bool:
 
     As `judge`, but for one node, and stops at the first that leads elsewhere.
     """
+    leading, number = _leading[0], node._seq
     stack, seen, has_ended = [node], {node}, False
     while stack:
         node = stack.pop()
@@ -176,7 +187,9 @@ def leads_on(node: Node) -> bool:
             has_ended = True
             continue
         behind = [target for target in map(node_of, node._edges) if target is not None]
-        if not behind:
+        if not behind or (node._seq in leading and not later_threads):
+            if number != LAST and len(leading) < _MAX_VERDICTS:
+                leading.add(number)
             return True
         for target in behind:
             if target not in seen:

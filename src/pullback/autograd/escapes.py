@@ -12,11 +12,14 @@ last node that has an edge leading to it. If all these nodes are freed when the 
 its graph, no tensor has escaped; an ordinary call ends with this test. Otherwise the objects that
 Python's garbage collector tracks are searched for the escaped tensors, youngest generation first,
 until the nodes are freed. Interpreters without reference counting free nodes later, and search
-more often.
+more often. The oldest generation may have millions of objects, and searching it finds nothing if
+something else holds the nodes: a ``grad_fn``, or a tensor that depends on a parameter, too. So the
+number of searches of it that are skipped doubles with each one that finds nothing.
 
-A function that raised ends in the same way. Where a pullback (``func.vjp``) keeps the graph, an
-escaped tensor becomes a constant when its ``requires_grad`` or ``grad_fn`` is next read
-(``view.settle``); if the inputs of many such graphs are alive, all tensors are searched once.
+A function that raised ends in the same way. Where a pullback (``func.vjp``) keeps the graph, or the
+search was skipped, an escaped tensor becomes a constant when ``requires_grad`` or ``grad_fn`` is
+next read (``view.settle``); if the inputs of many kept graphs are alive, all tensors are searched
+once.
 """
 
 from __future__ import annotations
@@ -37,6 +40,9 @@ __all__ = ["end_inputs", "hold_inputs", "pending"]
 _MIN_LIMIT = 64
 _limit = [_MIN_LIMIT]  # inputs of ended transforms that may be alive before a search
 pending: set[int] = set()  # keys of ``ended`` whose graphs only escaped tensors can hold
+_OLDEST = 2  # the garbage collector's last generation
+_MAX_SKIPS = 1024
+_skips = [0, 0]  # searches of the oldest generation to skip after one that found nothing; left now
 
 
 def end_inputs(inputs: Iterable[Tensor]) -> None:
@@ -63,7 +69,7 @@ def hold_inputs(inputs: Iterable[Tensor]) -> None:
             note_ended(node)
     if len(ended) > _limit[0] and not _is_in_transform():
         pending.update(ended)
-        _search_escaped()
+        _search_escaped(is_rare=True)
         _limit[0] = _MIN_LIMIT + 2 * len(ended)
 
 
@@ -77,23 +83,35 @@ def _accumulator(tensor: Tensor) -> AccumulateGrad | None:
     return node if type(node) is AccumulateGrad else None
 
 
-def _search_escaped() -> None:
-    """Makes constants of tensors whose history has ended, until the pending nodes are freed."""
-    for generation in range(3):
+def _search_escaped(is_rare: bool = False) -> None:
+    """Makes constants of tensors whose history has ended, until the pending nodes are freed.
+
+    `is_rare` says that the caller limits how often it searches; then no generation is skipped.
+    """
+    for generation in range(_OLDEST):
         if pending.isdisjoint(ended):
             break
         _make_constants(gc.get_objects(generation))
+    if not pending.isdisjoint(ended):
+        if is_rare:
+            _make_constants(gc.get_objects(_OLDEST))
+        elif _skips[1]:
+            _skips[1] -= 1
+        else:
+            has_found = _make_constants(gc.get_objects(_OLDEST))
+            _skips[:] = [0 if has_found else min(2 * _skips[0] + 1, _MAX_SKIPS)] * 2
     pending.clear()
 
 
-def _make_constants(objects: list[Any]) -> None:
+def _make_constants(objects: list[Any]) -> bool:
     """Makes constants of those objects that are tensors with a history that has ended.
 
-    `objects` is emptied, because it would keep the graph alive.
+    Returns whether there were any. `objects` is emptied, because it would keep the graph alive.
     """
     verdicts: dict[Node, bool] = {}
     found = [each for each in objects if type(each) is Tensor]
     objects.clear()
+    has_found = False
     for tensor in found:
         try:
             view = view_of(tensor)
@@ -106,3 +124,5 @@ def _make_constants(objects: list[Any]) -> None:
             continue
         if not verdicts[node]:
             make_constant(tensor)
+            has_found = True
+    return has_found
