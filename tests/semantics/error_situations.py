@@ -6,8 +6,13 @@ raise and the phrase that both messages contain: the words that users of PyTorch
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import pytest
+
+from pullback.errors import PullbackError
 
 __all__ = ["Situation", "Table", "function_of"]
 
@@ -19,6 +24,15 @@ class Situation(NamedTuple):
     provoke: Callable[[Any], object]
     kind: type[Exception]
     phrase: str
+
+    def check(self, lib: Any) -> None:
+        """Raises unless the library raises this type, with the phrase in its message."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some situations warn as well, such as anomaly mode
+            with pytest.raises(self.kind) as caught:
+                self.provoke(lib)
+        assert self.phrase in str(caught.value), str(caught.value)
+        assert lib.is_torch or isinstance(caught.value, PullbackError)
 
 
 class Table(list[Situation]):

@@ -198,9 +198,8 @@ def _reduceat(
             )
         stop = stop if stop > start else start + 1  # NumPy's rule for places that do not rise
         piece = getitem(tensor, (slice(None),) * axis + (slice(start, stop),))
-        parts.append(
-            _reduce(ufunc, piece, axis, dtype, initial=None)
-        )  # starts with the first element
+        # As in NumPy, a piece starts with its first element, not with an identity.
+        parts.append(_reduce(ufunc, piece, axis, dtype, initial=None))
     if parts:
         made = shape.stack(parts, axis)
     else:

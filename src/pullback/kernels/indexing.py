@@ -143,21 +143,18 @@ def _check_empty(function: _F) -> _F:
 
 
 def _check_bounds(shape: tuple[int, ...], indices: Indices) -> None:
+    """Raises for integers outside of their axis; NumPy itself raises for too many indices."""
     axis = 0
     for places in indices:
-        if places is None:
-            axis += 1
-        elif places.dtype == bool:
-            axis += places.ndim
-        else:
-            if axis < len(shape):  # else there are too many indices, for which NumPy raises
-                size = shape[axis]
-                wrong = places[(places < -size) | (places >= size)]
-                if wrong.size:
-                    raise IndexError(
-                        f"index {wrong[0]} is out of bounds for axis {axis} with size {size}"
-                    )
-            axis += 1
+        is_mask = places is not None and places.dtype == bool
+        if places is not None and not is_mask and axis < len(shape):
+            size = shape[axis]
+            wrong = places[(places < -size) | (places >= size)]
+            if wrong.size:
+                raise IndexError(
+                    f"index {wrong[0]} is out of bounds for axis {axis} with size {size}"
+                )
+        axis += places.ndim if places is not None and is_mask else 1
 
 
 @_check_empty

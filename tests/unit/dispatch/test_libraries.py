@@ -35,18 +35,8 @@ def f(lib):
     return lib.operator("f")
 
 
-@pytest.fixture
-def _override_unwarned(monkeypatch):
-    monkeypatch.setattr(registry, "_override_warned", False)
-
-
-@pytest.fixture
-def _override_warned(monkeypatch):
-    monkeypatch.setattr(registry, "_override_warned", True)
-
-
 def snapshot():
-    """Everything the registry knows, as text."""
+    """All registrations, as text."""
     entries = [dump_registrations(entry) for entry in registry.all_entries()]
     return entries, dict(registry.fallbacks()), find_dangling_impls()
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import DerivativeMissingError
@@ -22,8 +20,6 @@ from pullback.library.checks.outcome import (
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["check_layouts", "check_zero_size"]
-
-_Array = NDArray[Any]
 
 # What an operator may raise for a shape that it is not for; anything else is an accident.
 _REFUSALS = (ValueError, TypeError, RuntimeError)
