@@ -8,6 +8,8 @@ import threading
 import numpy as np
 import pytest
 
+from pullback.errors import SavedVersionError
+
 
 def logging(lib, log):
     """Hooks that note each call."""
@@ -303,3 +305,38 @@ def test_operations_cost_the_same_again_after_hooks(pb):
     state = pb.module.dispatch.modes.get_state()
     pb.sin(a)
     assert entry.calls[state][a._flags] is entry.kernels[pb.module.DispatchKey.Autograd][0].fn
+
+
+def test_write_to_plain_array_in_mutation_block_raises(pb):
+    x, weights = pb.leaf(2.0), np.ones(1000)
+    with pb.graph.allow_mutation_on_saved_tensors():
+        z = (x * weights).sum()
+        weights *= 5.0  # shared with the node, and nobody is told of the write
+        with pytest.raises(SavedVersionError, match="is a NumPy array that the program wrote to"):
+            z.backward()
+
+
+def test_write_to_plain_array_in_mutation_block_raises_in_second_derivative(pb):
+    weights = np.ones(1000)
+
+    def f(x):
+        y = x * weights
+        weights.__imul__(2.0)
+        return (y * y).sum()
+
+    with (
+        pb.graph.allow_mutation_on_saved_tensors(),
+        pytest.raises(SavedVersionError, match="is a NumPy array that the program wrote to"),
+    ):
+        pb.func.jacfwd(pb.func.grad(f))(pb.tensor(2.0))
+
+
+def test_write_between_two_entries_of_a_mutation_block_raises(pb):
+    x = pb.leaf(2.0)
+    block = pb.graph.allow_mutation_on_saved_tensors()
+    with block:
+        y = x * 1.0
+        z = (y * y).sum()
+    y.add_(10.0)
+    with block, pytest.raises(SavedVersionError, match="was written to after the block"):
+        z.backward()

@@ -16,7 +16,7 @@ from pullback.autograd.saved_hooks import saved_tensors_hooks
 from pullback.dispatch.modes import MUTATION, SCALARS, StateGuard
 from pullback.errors import AutogradError, AutogradUsageError, SavedVersionError
 from pullback.interrupts import uninterrupted_entry
-from pullback.tensor.tensor import Tensor, version_of, wrap
+from pullback.tensor.tensor import ContentVersion, Tensor, version_of, wrap
 
 __all__ = ["allow_mutation_on_saved_tensors", "announce_write", "keep_saved_values"]
 
@@ -34,6 +34,24 @@ class _Held:
         self.tensor = tensor
         self.counter = version_of(tensor)
         self.version = self.counter[0]
+
+
+def _checked(held: _Held) -> Tensor:
+    """The saved tensor, unless a write has changed it that no block was told of."""
+    tensor = held.tensor
+    if tensor._counter is held.counter and held.counter[0] != held.version:
+        if type(held.counter) is ContentVersion:
+            why = (
+                "is a NumPy array that the program wrote to after the operation. Compute with a "
+                "copy (array.copy()), or write to a new array."
+            )
+        else:
+            why = "was written to after the block in which it was saved"
+        raise SavedVersionError(
+            "one of the variables needed for gradient computation has been modified by an "
+            f"inplace operation: a saved value of shape {list(tensor.shape)} {why}"
+        )
+    return tensor
 
 
 class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
@@ -70,7 +88,7 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in "
                 "which the graph was recorded; run the backward in the same block"
             )
-        return held.tensor
+        return _checked(held)
 
     def before_write(self, tensor: Tensor) -> None:
         """Copies what is saved of a tensor's memory."""
@@ -146,13 +164,7 @@ class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a bloc
         self._guard = StateGuard(begin=MUTATION | SCALARS)
 
     def _unpack(self, held: _Held) -> Tensor:
-        if held.tensor._counter is held.counter and held.counter[0] != held.version:
-            raise SavedVersionError(
-                "one of the variables needed for gradient computation has been modified by an "
-                f"inplace operation: a saved value of shape {list(held.tensor.shape)} was written "
-                f"to after the block in which it was saved"
-            )
-        return held.tensor
+        return _checked(held)
 
     def __enter__(self) -> Self:
         self._outer = _active.get() is not None
