@@ -58,7 +58,7 @@ clean:  ## remove the environment, caches and build results
 	rm -rf $(VENV) $(LOWEST_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A PYTHON that somebody asks for is used: an environment of another version is not silently kept.
+# A PYTHON that is given is used: an environment of another version is not silently kept.
 VERSION := -c 'import platform; print(platform.python_version())'
 same-python:
 ifneq ($(origin PYTHON),file)

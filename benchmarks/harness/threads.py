@@ -1,6 +1,6 @@
-"""Two threads for everybody: set for a process before it starts, because libraries read it once.
+"""Two threads for every peer: set before its process starts, because libraries read it once.
 
-The number stands in the environment, where the process of a peer finds it.
+The number is passed on in the environment of the process.
 """
 
 from __future__ import annotations

@@ -45,10 +45,11 @@ _NONE: Any = object()  # stands for the level of a tensor without tangents
 
 
 def _tell_views(base: Tensor, but: int) -> None:
-    """Gives the first tangent of a base to the views that it has already; `but` need not know.
+    """Gives the first tangent of a base to the views that it has already.
 
-    A view of a tensor that does not require grad looks for itself, by its flag PLAIN_VIEW. Others
-    do not, and nobody keeps a list of them. What they share with their base is the version counter.
+    `but` is the number of views that hold the version counter and need no tangent from here. A view
+    of a tensor that does not require grad gets it when it is read, by its flag PLAIN_VIEW. There is
+    no list of the others; they are found by the version counter that they share.
     """
     if base._counter is None or count_references(base._counter) <= ONE_HOLDER + but:
         return

@@ -237,7 +237,7 @@ class CopySlices(Node):
             self._edges = (edge,) if fn._arity == 1 else (edge, fn._edge1)
         else:
             self._edges = (*fn._edges[:place], edge, *fn._edges[place + 1 :])
-        if fn._erases:  # then nobody asks for the zeros that it would return for the old value
+        if fn._erases:  # then the zeros that it would return for the old value are not needed
             fn._edge0 = None  # type: ignore[misc]  # a slot of those that erase
         self._seq = get_following()()
         self._form = form_of(held.shape, held.dtype)

@@ -10,7 +10,7 @@ transform asks for is never confused with what an outer one does.
 
 An alias of something that can be differentiated outside has an ``AliasGrad``, which hands gradients
 on to the outer graph. If no such node and no foreign leaf is met on the way, the graph is *closed*:
-nobody can ever ask for a derivative of the gradient, and the pass runs on raw arrays.
+the gradient cannot be differentiated any more, and the pass runs on raw arrays.
 """
 
 from __future__ import annotations

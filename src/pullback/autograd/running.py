@@ -1,9 +1,8 @@
-"""Which backward pass a thread is in, as far as code of the user's can ask.
+"""Which backward pass a thread is in, for user code that reads ``current_graph_task()``.
 
-A pass over nodes of operators alone runs no such code, so it does not even say that it runs. It
-begins to say so when it meets a function of the user's. Hooks need more than that: where a pass
-meets one, or finds out late that it is about to call it, it raises ``NeedsPassError`` and goes on
-in another way.
+A pass over nodes of operators alone runs no user code, and is not published. It is published before
+the first user function runs. Hooks need a whole ``GraphTask``: where a fast path reaches a hook, it
+raises ``NeedsPassError``, and the general path takes over.
 """
 
 from __future__ import annotations
@@ -17,4 +16,4 @@ set_graph_task = running_pass.set
 
 
 class NeedsPassError(Exception):
-    """Code of the user's is about to be called in a pass that nobody knows of yet."""
+    """User code is about to be called in a pass that is not published yet."""

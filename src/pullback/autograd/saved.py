@@ -1,4 +1,4 @@
-"""Values that nodes keep for the backward pass, and the check that nobody wrote over them.
+"""Values that nodes save for the backward pass, and the check that they were not written to.
 
 A node stores an input as the tensor itself, beside the version it had. An output cannot be stored
 as its tensor, which would hold the node that holds it; a ``SavedOutput`` keeps array and counter.
@@ -187,7 +187,7 @@ def load_array(node: Node, value: Any, expected: Any) -> Any:
 
 
 def _check_known(value: Any) -> None:
-    """Stops a pass that nobody knows of before it calls a hook."""
+    """Raises ``NeedsPassError`` where a pass that is not published is about to call a hook."""
     values = value if type(value) is tuple else (value,)
     if any(hasattr(saved, "unpack") for saved in values) and current_graph_task() is None:
         raise NeedsPassError

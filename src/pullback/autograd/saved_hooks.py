@@ -2,7 +2,7 @@
 
 While hooks are in force the thread's state has the mode SAVED_HOOKS, and operators are linked to
 kernels that send what a node saves through here. A packed value is kept as whatever `pack_hook`
-returned, beside the tensor's place in the graph; nobody checks its version any more.
+returned, beside the tensor's place in the graph; its version is not checked.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def detach_(self: Tensor) -> Tensor:
 
 
 def _get_data(self: Tensor) -> Tensor:
-    """The same memory with neither history nor version: writes to it are noticed by nobody."""
+    """The same memory with neither history nor version: no version check finds writes to it."""
     tensor = wrap(self._array)
     if is_anomaly_enabled():
         tell_cut(self, tensor, "data")

@@ -7,8 +7,8 @@ A view shares its base's version counter and keeps how to make it again from the
     a.mul_(5)           a ── MulBackward0' ── MulBackward0 ── w        version 1
     v.grad_fn           the edge is of version 0: replay [:2] on a, take that edge, note version 1
 
-So nobody has to find the views of a tensor that is written to; a view whose base has moved on makes
-its edge anew when it is next asked for. What was computed from the old value keeps the old edge.
+So a write does not search for the views of its tensor; a view whose base was written to makes its
+edge anew when that is next read. What was computed from the old value keeps the old edge.
 A write that was not recorded leaves the base's edge as it is, and then the view's edge holds too.
 
 A write to a view goes the other way, to the base: see ``inplace.py``.

@@ -118,7 +118,7 @@ def _tracked_kernel(operator: Any, flags: int) -> Function:
 
 
 def _alone(kernel: Function) -> Function:
-    """Says that a kernel calls no operator, so that nobody has to keep autograd out of it."""
+    """Marks a kernel that calls no operator, so that autograd need not be disabled around it."""
     kernel.works_alone = True  # type: ignore[attr-defined]
     return kernel
 

@@ -72,7 +72,7 @@ def curvatures(
 
 
 def _are_plain(leaves: Sequence[Tensor], vectors: Sequence[Tensor]) -> bool:
-    """Whether there is nothing but real arrays, and nobody outside who could want more."""
+    """Whether all are real arrays without history or tangents, outside of any mode."""
     if get_state().modes or process_levels or is_anomaly_enabled():
         return False
     for tensor in (*leaves, *vectors):

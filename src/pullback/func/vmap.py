@@ -83,7 +83,7 @@ def map_rows(
 ) -> list[Tensor]:
     """The same for a function of tensors that returns a list of them, without trees.
 
-    The rows hold arrays that nobody else has, and the samples are along their first axis.
+    No other object holds the arrays of the rows, and the samples are along their first axis.
     """
     level = MapLevel(rows[0].shape[0], randomness)
     given = [batched(part._array, (level.number,)) for part in rows]

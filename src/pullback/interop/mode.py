@@ -1,10 +1,10 @@
 """`numpy_mode` and `differentiable`: NumPy's functions give tensors for a while.
 
-``a = np.zeros(n)`` followed by ``a[i] = x`` cannot be recorded, because NumPy asks nobody when it
-makes an array. So the mode replaces NumPy's functions in NumPy's own namespaces (and, for a
-decorated function, where its module imported them by name). The replacements look before they act:
-in a thread or task that is not in the mode, and for callers inside NumPy or Pullback, they call the
-originals. The last mode to end puts everything back.
+``a = np.zeros(n)`` followed by ``a[i] = x`` cannot be recorded, because ``np.zeros``
+is called without a tensor and makes an array. So the mode replaces NumPy's functions in NumPy's own
+namespaces (and, for a decorated function, where its module imported them by name). In a thread or
+task that is not in the mode, and for callers inside NumPy or Pullback, the replacements call the
+originals. The last mode to end restores them.
 
 Only arrays of floating-point and complex numbers become tensors; integers, booleans and text have
 no gradients, and stay arrays.

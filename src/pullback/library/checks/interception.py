@@ -18,7 +18,7 @@ from pullback.dispatch.modes import StateGuard
 
 __all__ = ["Handler", "watching"]
 
-# Gets the operator, its arguments, and a function that runs the call as if nobody watched.
+# Called with the operator, its arguments, and a function that runs the call unobserved.
 Handler = Callable[[OpOverload, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
 
 _TRACER = KEY_BITS[DispatchKey.Tracer]

@@ -31,7 +31,7 @@ from pullback.tensor.tensor import Tensor, wrap
 __all__ = ["check_threads"]
 
 _STANDARD = os.path.dirname(os.__file__) + os.sep
-# Code that may run while one of our locks is held: taking turns there would stop everybody.
+# Code that may run while one of our locks is held: a switch there would stop all threads.
 _QUIET = (
     os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep,
     os.path.dirname(np.__file__) + os.sep,
