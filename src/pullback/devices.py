@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pullback._generated import functions_creation as functions
 from pullback._generated import operators
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
+from pullback.kernels.layout import order_of
 from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor, as_operand, fresh
 
@@ -54,9 +55,16 @@ def tensor_on(device: str | None, array: NDArray[Any]) -> Tensor:
 
 
 def maker_like(x: Any, device: str | None, name: str) -> Callable[[Any], Tensor]:
-    """A function of a dtype that makes a tensor of the shape of `x`, by default on its device."""
+    """A function of a dtype that makes a tensor of the shape of `x`, by default on its device.
+
+    On the same device it has the layout of `x`, too.
+    """
     like = as_operand(x)
-    if device in (None, like.device) and name != "empty":
-        return lambda dtype: getattr(functions, f"_{name}_like")(like, dtype)
+    if device in (None, like.device):
+        if name != "empty":
+            return lambda dtype: getattr(functions, f"_{name}_like")(like, dtype)
+        order = order_of(like.shape, like.strides)
+        if order != tuple(range(like.ndim)):  # zeros are as good as nothing, and keep the order
+            return lambda dtype: functions._zeros_like(like, dtype)
     make = maker_on(like.device if device is None else device, name)
     return lambda dtype: make(like.shape, like.dtype if dtype is None else dtype)

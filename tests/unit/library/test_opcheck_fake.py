@@ -39,7 +39,7 @@ def checked(op, x=None, test="test_faketensor"):
 WRONG_FAKES = {
     "shape": (lambda x: pb.empty_like(x[:1]), "Shapes (1, 3) and (2, 3) are not equal"),
     "dtype": (lambda x: pb.empty_like(x, dtype="float32"), "Dtypes float32 and float64 are not"),
-    "layout": (lambda x: pb.empty_like(x.T).T, "Stride mismatch"),
+    "layout": (lambda x: x.new_empty(x.shape[::-1]).T, "Stride mismatch"),
     "alias": (lambda x: x[...], "mismatch in aliasing"),
     "itself": (lambda x: x, "mismatch in aliasing"),
     "device": (lambda x: pb.zeros(x.shape), "on device 'cpu', not 'meta'"),

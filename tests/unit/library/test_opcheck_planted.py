@@ -10,6 +10,7 @@ import pytest
 from pullback.dispatch.stock import forget_operators
 from pullback.library import opcheck
 from tests.unit.library.planted import (
+    authors,
     correct,
     cotangents,
     derived,
@@ -35,6 +36,7 @@ FAMILIES = (
     general,
     correct,
     derived,
+    authors,
 )
 ENTRIES = [
     pytest.param(entry, id=f"{family.__name__.rpartition('.')[2]}-{entry.name}")

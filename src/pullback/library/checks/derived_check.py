@@ -8,13 +8,14 @@ values. A derived call that the kernel refuses, or that leaves its domain, does 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.errors import AutogradError, DerivativeMissingError
+from pullback.errors import AutogradError, DerivativeMissingError, KernelResultError
 from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
 from pullback.library.checks.fake_check import fake_outputs
 from pullback.library.checks.jacobian import (
@@ -39,12 +40,18 @@ _MOST = 4096  # elements of an argument; calls with larger ones are not made lar
 
 
 class _Derived(NamedTuple):
-    """A call and how it was made: with other shapes, another option, or only other values."""
+    """A call and how it was made: with other shapes, another option, or only other values.
+
+    `is_single` is for sizes of one, which count if the operator serves other sizes as well;
+    `is_extreme` for values that differences cannot resolve, where gradients only must not be NaN.
+    """
 
     how: str
     case: Case
     is_size: bool = False
+    is_single: bool = False
     is_option: bool = False
+    is_extreme: bool = False
 
 
 def check_derived_calls(case: Case) -> str:
@@ -55,9 +62,13 @@ def check_derived_calls(case: Case) -> str:
         raise Skipped("the operator writes to its arguments or makes views of them")
     ran = refused = 0
     shapes = [out.shape for out in run_both_ways(case.detached()).outputs]
+    has_other_sizes = False
     for derived in _derive(case):
-        if _check(derived, shapes):
+        if derived.is_single and not has_other_sizes:
+            refused += 1  # one element may fit a fixed length by broadcasting
+        elif _check(derived, shapes):
             ran += 1
+            has_other_sizes = has_other_sizes or derived.is_size
         else:
             refused += 1
     _check_same_objects(case)
@@ -110,7 +121,8 @@ def _sizes(case: Case) -> Iterator[_Derived]:
             made._flags |= tensor._flags & REQUIRES_GRAD
             return made
 
-        yield _Derived(f"{how} along every axis", case.changed(change), is_size=True)
+        how = f"{how} along every axis"
+        yield _Derived(how, case.changed(change), is_size=True, is_single=not size)
 
 
 def _resized(array: _Array, sizes: dict[int, int]) -> _Array:
@@ -143,6 +155,10 @@ def _values(case: Case) -> Iterator[_Derived]:
         ("values 100 times smaller", lambda a: a / 100),
     ):
         yield _Derived(how, _changed(case, change))
+    for sign in ("", "-"):
+        how = f"values {sign}2000 times as large"
+        factor = float(f"{sign}2000")
+        yield _Derived(how, _changed(case, partial(np.multiply, factor)), is_extreme=True)
 
 
 def _options(case: Case) -> Iterator[_Derived]:
@@ -152,6 +168,11 @@ def _options(case: Case) -> Iterator[_Derived]:
     with_default = [a for a in case.schema.arguments.flat_all if a.default is not None]
     for argument in with_default:
         value = given.get(argument.name)
+        if isinstance(value, Tensor):
+            if argument.default == "None":
+                how = f"{argument.name}=None"
+                yield _Derived(how, _with(case, argument.name, None), is_option=True)
+            continue
         other = _other_value(value)
         if other is not None and other != value:
             how = f"{argument.name}={other!r}"
@@ -183,6 +204,8 @@ def _conjugates(case: Case) -> bool:
     if any(p.tensor.dtype.kind == "c" for p in case.places()):
         return False
     rules = rules_of(case.operator)
+    if any(out.dtype.kind == "c" for out in run_both_ways(case.detached()).outputs):
+        return False  # it conjugates for the sake of its output
     formula = rules and (rules.backward or rules.named_backward)
     code = getattr(formula, "__code__", None)
     return code is not None and bool({"conj", "conjugate"} & {*code.co_names})
@@ -194,6 +217,10 @@ def _check(derived: _Derived, shapes: list[tuple[int, ...]]) -> bool:
     try:
         with np.errstate(all="ignore"):
             outcome = run_both_ways(derived.case.detached())
+    except KernelResultError as error:
+        raise CheckFailedError(
+            f"{start}{error}", "return new memory of the schema's types from every call."
+        ) from error
     except Exception:  # refused
         return False
     if not all(np.isfinite(out).all() for out in outcome.outputs if out.dtype.kind in "fc"):
@@ -220,6 +247,8 @@ def _check(derived: _Derived, shapes: list[tuple[int, ...]]) -> bool:
             "backward has to serve every call that the kernel accepts.",
         ) from error
     if not any(problem.is_differentiable):
+        return True
+    if derived.is_extreme and not any(np.isnan(g).any() for g in gradients.values()):
         return True
     for name in problem.names:
         _check_gradient(problem, name, gradients, start)

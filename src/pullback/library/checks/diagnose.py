@@ -12,14 +12,15 @@ from pullback.library.checks.case import CheckFailedError
 __all__ = ["diagnosis"]
 
 _Array = NDArray[Any]
-_RTOL = 1e-5
+_RTOL = 3e-7
 
 
 def _differs(found: _Array, expected: _Array) -> NDArray[np.bool_]:
-    """Which elements differ, each by its own magnitude."""
+    """Which elements differ, each by its own magnitude, and by more than the rounding of all."""
     with np.errstate(all="ignore"):
         scale = np.maximum(np.abs(expected), np.abs(found))
-        near = np.abs(found - expected) <= _RTOL * scale
+        top = np.max(scale, initial=0.0, where=np.isfinite(scale))
+        near = np.abs(found - expected) <= _RTOL * scale + 1e-15 * top
     same = near | (np.isnan(found) & np.isnan(expected)) | (found == expected)
     return np.asarray(~same)
 
@@ -33,7 +34,7 @@ def _worst(found: _Array, expected: _Array) -> str:
     with np.errstate(all="ignore"):
         scale = np.maximum(np.abs(expected), np.abs(found))
         gap = np.abs(found - expected) / np.where(scale == 0, 1, scale)
-    gap = np.where(np.isnan(gap), np.inf, gap)
+    gap = np.where(_differs(found, expected), np.where(np.isnan(gap), np.inf, gap), 0)
     index = np.unravel_index(int(np.argmax(gap)), gap.shape) if gap.size else ()
     place = f" at [{', '.join(map(str, index))}]" if index else ""
     return f"{found[index]:.8g}{place}, where finite differences give {expected[index]:.8g}"
@@ -91,10 +92,17 @@ def _diagnosis(
     return _by_elements(name, start, found, expected)
 
 
+def _factor(ratio: Any) -> str:
+    """A factor in as many digits as show that it is not one."""
+    text = f"{ratio:.6g}"
+    return f"{ratio:.9g}" if text in ("1", "1+0j") else text
+
+
 def _by_elements(name: str, start: str, found: _Array, expected: _Array) -> CheckFailedError:
     wrong = _differs(found, expected)
     top = float(np.max(np.abs(expected), initial=0.0))
-    is_zero = np.abs(expected) <= 1e-9 * max(top, 1e-300)
+    # Against the element of the rule, where there is one: a small derivative is no zero.
+    is_zero = np.abs(expected) <= np.where(found == 0, 1e-9 * top, 1e-6 * np.abs(found))
     counted = f"{int(np.sum(wrong))} of {wrong.size} elements are wrong"
     if wrong.any() and is_zero[wrong].all() and not np.all(is_zero):
         return CheckFailedError(
@@ -113,12 +121,13 @@ def _by_elements(name: str, start: str, found: _Array, expected: _Array) -> Chec
             f"{start}: it is zero where the output depends on {name!r}; {counted}.",
             "the formula masks or drops elements that the kernel uses.",
         )
+    counts = ~is_zero & (wrong | (np.abs(expected) > 1e-12 * top))
     with np.errstate(all="ignore"):
-        ratios = found[~is_zero] / expected[~is_zero]
-    is_multiple = not np.any(found[is_zero]) and _close(ratios, np.full_like(ratios, ratios[0]))
-    if is_multiple:
+        ratios = found[counts] / expected[counts]
+    is_multiple = bool(ratios.size) and not wrong[is_zero].any()
+    if is_multiple and _close(ratios, np.full_like(ratios, ratios[0])):
         return CheckFailedError(
-            f"{start}: it is {ratios[0]:.6g} times the right one everywhere.",
+            f"{start}: it is {_factor(ratios[0])} times the right one everywhere.",
             "correct the factor; where an input is broadcast or repeated, its gradient is the sum "
             "(not the mean, and not one) of those of its copies.",
         )

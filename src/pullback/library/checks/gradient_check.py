@@ -32,6 +32,7 @@ from pullback.library.checks.numeric import inner, ladder_slope, slope
 from pullback.library.checks.pass_check import check_passes
 from pullback.library.checks.problem import Problem, doubled
 from pullback.library.checks.second_check import check_second
+from pullback.tensor.tensor import Tensor
 
 __all__ = ["check_gradients"]
 
@@ -41,9 +42,10 @@ _SMALL = 64  # elements; larger inputs are not looked at one by one
 
 def check_gradients(case: Case) -> str:
     """Values in all modes, reverse, forward, their agreement, and the second derivative."""
-    if not case.needs_grad():
-        raise Skipped("no input requires grad")
     wide = doubled(case)
+    if not case.needs_grad():
+        compared = check_precision(case, wide)
+        raise Skipped(f"no input requires grad{compared and f'; {compared}'}")
     try:
         problem = Problem(wide)
     except DerivativeMissingError as error:
@@ -89,8 +91,39 @@ def _check_reverse(problem: Problem) -> str:
             if wrong is not None:
                 number, expected = wrong
                 _explain(problem, column, rows[number], float(found[number]), expected)
+    _check_together(problem, outputs, used)
     _check_elsewhere(problem)
     return f"reverse by {len(problem.names)} input(s)"
+
+
+def _check_together(problem: Problem, outputs: list[Tensor], used: dict[str, Tensor]) -> None:
+    """All elements of all inputs move by the same step, which keeps ties as they are.
+
+    A maximum of equal numbers has a kink in every element alone, and none in this direction.
+    """
+    gradients = problem.pull(outputs, used, [*problem.weights])
+    sizes = np.concatenate([magnitudes(at).ravel() for at in problem.at.values()] or [np.ones(1)])
+    step = float(np.median(sizes)) if sizes.size else 1.0
+    found = sum(step * float(np.sum(gradients[name].real)) for name in problem.names)
+    wrong = compare_with_differences(
+        problem,
+        lambda moved: problem.outputs({n: at + step * moved[0] for n, at in problem.at.items()}),
+        Column(problem.names[0], np.ones(1), None),
+        Weights([problem.weights]),
+        np.array([found]),
+        problem.here,
+        np.zeros(1),
+    )
+    total = sum(step * float(np.sum(np.abs(gradients[name]))) for name in problem.names)
+    # Gradients that cancel are as good as their largest; the entries one by one are right.
+    if wrong is not None and not abs(found - wrong[1]) <= 1e-3 * total:
+        raise CheckFailedError(
+            f"where all elements of all inputs grow by the same {step:.6g}, the gradients sum up "
+            f"to {found:.8g}, and finite differences give {wrong[1]:.8g}; for one element at a "
+            f"time the function has kinks there.",
+            "where several elements tie, as in a maximum, share the gradient among them, or give "
+            "it to one.",
+        )
 
 
 def _check_elsewhere(problem: Problem) -> None:

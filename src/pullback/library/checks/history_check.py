@@ -13,6 +13,7 @@ from pullback.library.rules import rules_of
 __all__ = ["check_history", "find_hidden_output", "is_fallthrough"]
 
 _KEYS = (DispatchKey.AutogradCPU, DispatchKey.Autograd)
+_RECORDING = (*_KEYS, DispatchKey.CompositeImplicitAutograd)
 
 
 def is_fallthrough(operator: OpOverload) -> bool:
@@ -64,7 +65,15 @@ def check_history(problem: Problem) -> None:
 
 
 def find_hidden_output(problem: Problem) -> str:
-    """A sentence about an output that is declared as not differentiable, and depends on inputs."""
+    """A sentence about the registration that loses a gradient, where there is one."""
+    entry = problem.case.operator.entry
+    if rules_of(problem.case.operator) is None and not any(
+        entry.kernels.get(k) for k in _RECORDING
+    ):
+        return (
+            " The likely cause: the operator has no derivative; nothing is registered at Autograd. "
+            "Register one with register_autograd."
+        )
     if all(problem.is_differentiable):
         return ""
     found = _depends(problem, [not known for known in problem.is_differentiable])

@@ -32,7 +32,7 @@ __all__ = [
 _Array = NDArray[Any]
 _ONE_BY_ONE = 16  # elements; more are looked at in blocks
 _BLOCKS = 8
-_RTOL = 1e-6
+_RTOL = 1e-7
 _TINY = 1e-290  # numbers below it have few digits, or none
 
 
@@ -227,13 +227,15 @@ def compare_with_differences(
     is_smooth = all(bool(np.all(np.isfinite(e))) for e in best.errors)
     for number in suspects:
         value, error, entry = float(values[number]), float(errors[number]), float(found[number])
-        if not np.isfinite([value, error]).all() or max(abs(value), abs(entry)) < _TINY:
+        if not np.isfinite([value, error]).all():
+            continue
+        if np.isfinite(entry) and max(abs(value), abs(entry)) / max(size, 1.0) < _TINY:
             continue
         # A cotangent of zero times an infinite derivative is NaN, in every library.
         if not np.isfinite(entry) and not is_smooth:
             continue
         gap = abs(entry - value)
-        limit = 10 * error + 10 * rtol * max(abs(value), abs(entry)) + atol
+        limit = 10 * error + 5 * rtol * max(abs(value), abs(entry)) + atol
         if not gap <= limit and _is_certain(gap, error, value):
             return int(number), value
     return None

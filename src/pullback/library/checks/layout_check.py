@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import DerivativeMissingError
 from pullback.library.checks.case import Case, CheckFailedError, Place, Skipped
@@ -24,6 +25,7 @@ __all__ = ["check_layouts", "check_zero_size"]
 # What an operator may raise for a shape that it is not for; anything else is an accident.
 _REFUSALS = (ValueError, TypeError, RuntimeError)
 _LAYOUTS = ("spread out", "reversed", "transposed", "reversed along the last axis")
+_RUBBISH = 77  # between elements that are spread out
 _FIX_VALUES = (
     "do not read memory in the order in which it lies: index by axes, or start from "
     "np.ascontiguousarray(x.numpy())."
@@ -50,9 +52,26 @@ def check_layouts(case: Case) -> str:
     for layout, where in chosen:
         found = run_both_ways(_changed(case, layout, where))
         _compare(case, f"the same values are {layout} in memory", found, expected)
+    if case.schema.is_mutable:
+        _check_outside(_changed(case, "spread out", tuple(names)))
     _check_expanded(case, names, (0, -1) if deepest > 1 else (0,))
     _check_cotangents(plain, expected)
     return f"{len(layouts) + 1} layouts of {len(places)} argument(s), and of cotangents"
+
+
+def _check_outside(spread: Case) -> None:
+    """Calls the operator on arguments that are spread out, and looks at what lies between them."""
+    with no_grad():
+        spread.operator(*spread.args, **spread.kwargs)
+    for place in spread.places():
+        memory = place.tensor._array.base
+        if memory is not None and np.any(memory[..., ::2] != np.asarray(_RUBBISH, memory.dtype)):
+            raise CheckFailedError(
+                f"the call writes beside {place.name!r} where its elements are spread out in "
+                f"memory, to memory that belongs to others.",
+                "write to the elements by their axes, and not to x.numpy().base or by the number "
+                "of bytes.",
+            )
 
 
 def _axes(places: list[Place], name: str) -> int:
@@ -127,7 +146,7 @@ def _laid_out(tensor: Tensor, layout: str) -> Tensor:
     """The same values in another layout of memory; gaps between them hold other numbers."""
     array = tensor._array
     if layout == "spread out" and array.ndim:
-        memory = np.full((*array.shape[:-1], 2 * array.shape[-1] + 1), 77, array.dtype)
+        memory = np.full((*array.shape[:-1], 2 * array.shape[-1] + 1), _RUBBISH, array.dtype)
         laid = memory[..., 1::2]
     elif layout == "reversed" and array.ndim:
         laid = np.empty_like(array, order="C")[::-1]

@@ -18,7 +18,8 @@ __all__ = ["Slope", "inner", "ladder_slope", "precision", "slope"]
 
 _Array = NDArray[Any]
 _Arrays = list[_Array]
-_LADDER = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+# No width is a multiple of another: steps of whole periods would agree, and all be wrong.
+_LADDER = (1e-1, 1.07e-2, 1.13e-3, 0.93e-4, 1.03e-5, 0.89e-6, 1.09e-7)
 _NOISE = 8  # roundings of a function value, in units of its last place
 
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.autograd.modes import no_grad
+import numpy as np
+
+from pullback.autograd.modes import is_grad_enabled, no_grad, set_grad_enabled
 from pullback.dispatch import DispatchKey
 from pullback.errors import KernelResultError
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
 from pullback.library.running import in_same_memory, memory_of, tensors_in
 from pullback.schema import Argument
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["Snapshot", "check_schema"]
+
+# NumPy's words for a write to read-only memory, by assignment and by out=.
+_REFUSED_WRITES = ("assignment destination is read-only", "output array is read-only")
 
 
 @dataclass(frozen=True)
@@ -46,22 +51,66 @@ def check_schema(case: Case) -> str:
     given = list(named_tensors(case, args, kwargs))
     before = [Snapshot.of(place.tensor) for place in given]
     versions = [place.tensor._version for place in given]
+    handling = np.geterr()
     try:
         with no_grad():
             result = case.operator(*args, **kwargs)
+            is_grad_enabled_after = is_grad_enabled()
     except KernelResultError as error:
         if "may not alias" not in str(error):
             raise
         raise CheckFailedError(
             str(error), "return a clone(), or declare the alias: (Tensor(a) x) -> Tensor(a)."
         ) from error
+    _check_process(handling, is_grad_enabled_after)
     outputs = list(tensors_in([result]))
     arguments = [_argument(case, place.name) for place in given]
     _check_mutation(given, before, arguments)
     _check_versions(given, before, versions, arguments)
     _check_aliases(case, given, arguments, outputs)
     _check_outputs(case, outputs)
+    _check_read_only(case)
+    _check_recorded(case)
     return f"1 call: {len(given)} argument(s) compared byte by byte, {len(outputs)} output(s)"
+
+
+def _check_process(handling: Any, is_recording: bool) -> None:
+    """A call under no_grad() leaves the grad mode and NumPy's handling of errors as they were."""
+    changed = {k: how for k, how in np.geterr().items() if handling[k] != how}
+    if changed:
+        raise CheckFailedError(
+            f"the call changes NumPy's handling of floating-point errors for the whole thread: "
+            f"{', '.join(f'{kind} is {how!r} after it' for kind, how in changed.items())}.",
+            "use the block `with np.errstate(...):` instead of np.seterr().",
+        )
+    if is_recording:
+        raise CheckFailedError(
+            "the call switches the grad mode on for the whole thread.",
+            "use the block `with enable_grad():` instead of set_grad_enabled(True).",
+        )
+
+
+def _check_recorded(case: Case) -> None:
+    """Calls in grad mode, recorded and not, leave arguments and the grad mode as they were."""
+    if case.schema.is_mutable:
+        return
+    for one in (case, case.changed(lambda _, tensor: wrap(tensor._array))):
+        args, kwargs = one.fresh()
+        given = list(named_tensors(one, args, kwargs))
+        before = [Snapshot.of(place.tensor) for place in given]
+        try:
+            with set_grad_enabled(True):
+                one.operator(*args, **kwargs)
+                is_recording = is_grad_enabled()
+        except Exception:  # for test_gradients to say
+            continue
+        if not is_recording:
+            raise CheckFailedError(
+                "the call switches the grad mode off for the whole thread: nothing after it is "
+                "recorded.",
+                "use the block `with no_grad():` instead of set_grad_enabled(False).",
+            )
+        _check_mutation(given, before, [_argument(one, place.name) for place in given])
 
 
 def _argument(case: Case, name: str) -> Argument:
@@ -129,6 +178,28 @@ def _check_aliases(
                     f"{number}: they share memory.",
                     f"return a clone(), or declare the alias: Tensor(a) {name} -> Tensor(a).",
                 )
+
+
+def _check_read_only(case: Case) -> None:
+    """Memory that cannot be written to shows writes that are undone before the call ends."""
+    if case.schema.is_mutable:
+        return
+    args, kwargs = case.fresh()
+    for place in named_tensors(case, args, kwargs):
+        place.tensor._array.flags.writeable = False
+    try:
+        with no_grad():
+            case.operator(*args, **kwargs)
+    except ValueError as error:
+        if not any(words in str(error) for words in _REFUSED_WRITES):
+            return  # a library that takes writable memory only need not write to it
+        raise CheckFailedError(
+            f"an argument is not defined as mutable but was written to, and got its values back "
+            f"before the call ended: in read-only memory the call raised ValueError: {error}.",
+            "write to a copy: other threads may read the argument during the call.",
+        ) from error
+    except Exception:
+        return
 
 
 def _check_outputs(case: Case, outputs: list[Tensor]) -> None:

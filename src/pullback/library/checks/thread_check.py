@@ -1,12 +1,13 @@
 """``test_threads``: does the operator keep what belongs to a call in a place that calls share?
 
 First without threads: two calls, and then the backward pass of the first. Then several threads at
-once, made to take turns after every line of code that is not Pullback's, so that a race shows at
-the first try and not once a week.
+once, made to take turns before every line, call and access in code that is not Pullback's, so that
+a race shows at the first try and not once a week.
 """
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 import threading
@@ -38,8 +39,10 @@ _QUIET = (
     "<",
 )
 _THREADS = 3
-_MOST_TURNS = 200  # for each thread: enough for a race, and an end for long loops
+_MOST_TURNS = 400  # for each thread: enough for a race, and an end for long loops
 _WAIT = 0.05
+_SHARING = ("CALL", "BINARY", "LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "STORE_SUBSCR")
+_STEPS = {code for name, code in dis.opmap.items() if name.startswith(_SHARING)}
 
 
 def check_threads(case: Case) -> str:
@@ -113,7 +116,7 @@ def _check_together(case: Case) -> str:
         thread.join()
     for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
         _compare(cases[number], ours, theirs)
-    return f"{_THREADS} threads, taking turns after every line" + (
+    return f"{_THREADS} threads, taking turns at every line, call and access" + (
         "" if case.schema.is_mutable else "; 2 calls before a backward pass"
     )
 
@@ -134,18 +137,22 @@ class _Turns:
         self._patience = 3  # a thread that waits for a lock cannot take its turn
 
     def tracer(self, me: int) -> Any:
-        """A trace function that passes the turn on after every line that is not Pullback's."""
+        """A trace function that passes the turn on before lines and steps that are the user's."""
         left = _MOST_TURNS
 
         def lines(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001
             nonlocal left
-            if event == "line" and left:
+            is_step = event == "opcode" and frame.f_code.co_code[frame.f_lasti] in _STEPS
+            if left and (event == "line" or is_step):
                 left -= 1
                 self._pass_on(me)
             return lines
 
         def calls(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001
-            return lines if _is_users(frame.f_code.co_filename) else None
+            if not _is_users(frame.f_code.co_filename):
+                return None
+            frame.f_trace_opcodes = True  # a kernel may be one line of several steps
+            return lines
 
         return calls
 

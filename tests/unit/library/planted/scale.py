@@ -162,7 +162,7 @@ ENTRIES = [
         ),
         three,
         G,
-        DISAGREE,
+        "1.000001 times the right one everywhere",
     ),
     Entry("jvp_right", custom(square, square_backward, jvp=square_backward), three),
 ]
