@@ -454,3 +454,31 @@ def test_old_value_is_constant_where_the_search_is_skipped(searched, monkeypatch
         assert pullback.func.grad(f)(pullback.ones(2)).tolist() == [3.0, 3.0], n
         assert not mean[0].requires_grad
     assert 2 not in searched
+
+
+OUTERMOST_MAPS = {
+    "jacfwd of grad": lambda f, x: pullback.func.jacfwd(pullback.func.grad(f))(x),
+    "jacfwd of jacrev": lambda f, x: pullback.func.jacfwd(pullback.func.jacrev(f))(x),
+    "jacfwd in chunks": lambda f, x: pullback.func.jacfwd(pullback.func.grad(f), chunk_size=1)(x),
+    "vmap": lambda f, x: pullback.func.vmap(lambda s: s * pullback.func.grad(f)(x))(x),
+    "vmap in chunks": lambda f, x: pullback.func.vmap(
+        lambda s: s * pullback.func.grad(f)(x), chunk_size=2
+    )(x),
+}
+
+
+@pytest.mark.parametrize("outer", OUTERMOST_MAPS.values(), ids=OUTERMOST_MAPS)
+def test_history_does_not_grow_where_the_outermost_transform_is_a_map(outer):
+    mean = [pullback.tensor(0.0)]
+
+    def f(x):
+        h = x * x
+        mean[0] = 0.9 * mean[0] + 0.1 * h.mean()
+        return h.sum()
+
+    before = len(ended)
+    for _ in range(5):
+        outer(f, row(pullback))
+        assert mean[0]._edge is None  # without a look at ``requires_grad``, which would settle it
+        assert len(ended) == before
+        assert not escapes.pending

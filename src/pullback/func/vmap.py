@@ -16,6 +16,7 @@ import numpy as np
 from pullback._generated import functions_batching as doors
 from pullback._generated import functions_shape as shapes
 from pullback._generated.functions_pointwise import clone
+from pullback.autograd.escapes import end_inputs, pending
 from pullback.autograd.formulas.batching import out_of_level
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.view import view_of
@@ -99,6 +100,8 @@ def map_rows(
             seen.add(id(value))
     finally:
         level.end()
+    if pending:  # as in `_results`
+        end_inputs(())
     return left
 
 
@@ -281,6 +284,8 @@ def _results(
             seen.add(id(value))
     finally:
         level.end()
+    if pending:  # transforms inside the function have ended, and could not search there
+        end_inputs(())
     return leaves, spec, dims
 
 
