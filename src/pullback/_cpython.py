@@ -12,6 +12,7 @@ runs a part of the suite so.
 | `get_frame` | the user's line in messages; callers inside NumPy, in `numpy_mode` | the frame of a traceback: slower, same result |
 | `is_item_assignment`, `called_name` | ``array[i] = x`` converts by ``float(x)``, and must raise | none: `CAN_READ_BYTECODE` is False, and every ``float(x)`` that loses a gradient raises |
 | `find_referrers` | the living tensor of a saved array | none is found, and a new tensor of the same memory and version counter is made |
+| `SWITCHES_AT_CALLS` | a small backward pass locks its root without a call | one atomic call, ``dict.setdefault`` |
 | `find_views` | the views of a tensor that becomes dual | `notes_views` keeps a weak reference to every view |
 
 Imports nothing of the package, so that every module may import it.
@@ -32,6 +33,7 @@ __all__ = [
     "CAN_READ_BYTECODE",
     "IS_TESTED",
     "ONE_HOLDER",
+    "SWITCHES_AT_CALLS",
     "TESTED_VERSIONS",
     "called_name",
     "count_references",
@@ -64,6 +66,10 @@ IS_TESTED = is_tested(
     getattr(sys, "abiflags", ""),  # not on Windows
     os.environ.get("PULLBACK_PLAIN_PYTHON", ""),
 )
+
+# Threads switch, and signals arrive, at calls, at ends of loops and at starts of functions, so that
+# ``if key not in table: table[key] = value`` is not interrupted.
+SWITCHES_AT_CALLS = IS_TESTED
 
 # --- reference counts ----------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback._cpython import SWITCHES_AT_CALLS
 from pullback.autograd.accumulate import AccumulateGrad, ended
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.buffers import Buffers
@@ -25,7 +26,7 @@ from pullback.autograd.payload_nodes import marked
 from pullback.autograd.running import current_graph_task
 from pullback.autograd.sequence import run_in_sequence
 from pullback.autograd.traversal import is_in_order, needed_nodes
-from pullback.autograd.turns import OWNERS, PAUSE
+from pullback.autograd.turns import OWNERS, PAUSE, take
 from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import get_state
@@ -48,12 +49,12 @@ _ONE = _Ones({np.dtype(name): np.dtype(name).type(1) for name in ("float64", "fl
 _ndarray = np.ndarray
 
 
+# An input that is not reached has the gradient None; without inputs every leaf accumulates its own.
+# One function, because a further call would be a tenth of the smallest passes.
 def run_everyday(
     loss: Tensor, inputs: Sequence[Any] | None, keep: bool
 ) -> list[Tensor | None] | None:
-    """The gradients of a loss for some inputs, None for one that is not reached; without inputs,
-    every leaf gets its own. None, if it is no everyday pass: then nothing has happened.
-    One function, because a call more would be a tenth of the smallest passes."""
+    """Gradients of a loss by inputs, or of every leaf; None, with nothing done, if unsupported."""
     root = loss._edge
     if root is None and type(loss._meta) is View:  # an element, for instance
         root = edge_of(loss)
@@ -81,10 +82,12 @@ def run_everyday(
     announce = partial(_announce, tasks, root, keep, wanted, needed)
     before = get_settings()
     try:
-        if not keep:  # ``take`` and ``give_back`` in line: two calls are 1 % of a small pass
+        if not keep and SWITCHES_AT_CALLS:  # ``take`` in line, without a call
             while root in OWNERS:
                 sleep(PAUSE)
             OWNERS[root] = buffers
+        elif not keep:
+            take(root, buffers)
         set_settings(QUIET)
         left = run_in_sequence([root], buffers, owned, needed, keep, announce, wanted is None)
         waiting, leaves = left

@@ -5,9 +5,9 @@ one graph without ``retain_graph``, the first succeeds and the others find it fr
 acquires a lock on its root while it runs, and other passes wait for it. Passes that keep the graph
 acquire nothing, nor do passes inside another one, which would wait for their own end.
 
-Neither function calls anything between reading the table and changing it, so that CPython switches
-to no other thread and raises no interrupt in between (``pullback.interrupts``). Waiting threads
-poll, because a thread that was interrupted might not wake them.
+The table is read and changed by one atomic call, ``dict.setdefault``. A pass calls it inside the
+``try`` whose ``finally`` releases the lock, so that an interrupt after it leaves no lock behind.
+Waiting threads poll, because a thread that was interrupted might not wake them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ PAUSE = 0.0005  # seconds between two polls of a root that is locked
 
 def take(root: Node, owner: Any) -> None:
     """Acquires the lock of a root for a pass, once no other pass has it."""
-    while root in OWNERS:
+    while OWNERS.setdefault(root, owner) is not owner:
         sleep(PAUSE)
-    OWNERS[root] = owner
 
 
 @uninterrupted_entry
