@@ -11,6 +11,7 @@ runs a part of the suite so.
 | `count_references` | a gradient or counter that no other object holds needs no alias check | a count that equals no expected one, so that the general path runs |
 | `get_frame` | the user's line in messages; callers inside NumPy, in `numpy_mode` | the frame of a traceback: slower, same result |
 | `is_item_assignment`, `called_name` | ``array[i] = x`` converts by ``float(x)``, and must raise | none: `CAN_READ_BYTECODE` is False, and every ``float(x)`` that loses a gradient raises |
+| `is_shared_access` | where ``opcheck`` switches threads | none: threads switch at lines only |
 | `find_referrers` | the living tensor of a saved array | none is found, and a new tensor of the same memory and version counter is made |
 | `SWITCHES_AT_CALLS` | a small backward pass locks its root without a call | one atomic call, ``dict.setdefault`` |
 | `find_views` | the views of a tensor that becomes dual | `notes_views` keeps a weak reference to every view |
@@ -20,11 +21,11 @@ Imports nothing of the package, so that every module may import it.
 
 from __future__ import annotations
 
-import dis
 import os
 import sys
 from collections.abc import Callable
 from functools import lru_cache, wraps
+from opcode import opmap
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 from weakref import ref
@@ -41,6 +42,7 @@ __all__ = [
     "find_views",
     "get_frame",
     "is_item_assignment",
+    "is_shared_access",
     "is_tested",
     "notes_views",
 ]
@@ -106,13 +108,24 @@ get_frame: Callable[[int], FrameType] = sys._getframe if IS_TESTED else _get_fra
 # --- bytecode ------------------------------------------------------------------------------------
 
 CAN_READ_BYTECODE = IS_TESTED
-_STORE_SUBSCR = dis.opmap.get("STORE_SUBSCR", -1)
+_SHARED_ACCESSES = frozenset(
+    code
+    for name, code in opmap.items()
+    if name.startswith(("CALL", "BINARY", "LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "STORE_SUBSCR"))
+)
+_STORE_SUBSCR = opmap.get("STORE_SUBSCR", -1)
 
 
 def is_item_assignment(frame: FrameType) -> bool:
     """Whether a frame is at an instruction ``a[i] = x``; only if `CAN_READ_BYTECODE`."""
     place = frame.f_lasti
     return place >= 0 and frame.f_code.co_code[place] == _STORE_SUBSCR
+
+
+def is_shared_access(frame: FrameType) -> bool:
+    """Whether a frame is at a call, or at an access of an attribute or element that other threads
+    may see; only if `CAN_READ_BYTECODE`."""
+    return frame.f_code.co_code[frame.f_lasti] in _SHARED_ACCESSES
 
 
 def called_name(frame: FrameType) -> str | None:
@@ -128,6 +141,8 @@ def called_name(frame: FrameType) -> str | None:
 def _called_name(code: CodeType, place: int) -> str | None:
     """The name ends a call's text before the parenthesis, so of all names that begin where the call
     does it reaches farthest."""
+    import dis  # few programs come here, and NumPy 2.0 has not imported it
+
     instructions = [i for i in dis.get_instructions(code) if i.offset <= place]
     call = instructions[-1] if instructions else None
     if call is None or call.positions is None or "CALL" not in call.opname:

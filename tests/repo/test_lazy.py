@@ -165,8 +165,10 @@ def test_the_import_leaves_what_a_first_gradient_does_not_need():
         "pullback.autograd.formulas.",
     )
     assert [name for name in loaded if name.startswith(later)] == []
-    # Each takes a tenth of a millisecond or more: a new one should be worth it.
-    assert len(loaded) <= 126, loaded
+    # Each takes a tenth of a millisecond or more: a new one should be worth it. What newer versions
+    # of NumPy import themselves counts with no version.
+    by_numpy = ("_opcode", "dis", "importlib", "inspect", "linecache", "opcode", "token")
+    assert len([name for name in loaded if not name.startswith(by_numpy)]) <= 126, loaded
 
 
 def test_the_first_gradient_loads_only_its_own_tables():

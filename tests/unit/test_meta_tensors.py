@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 import tracemalloc
 
 import numpy as np
@@ -14,6 +15,7 @@ from pullback.autograd import forward_ad
 from pullback.dispatch.stock import forget_operators
 from pullback.errors import InplaceError, KernelNotFoundError, NoDataError
 from pullback.func import vmap
+from pullback.kernels.meta.shape import merge_strides
 from pullback.kernels.meta.spec import Spec
 from pullback.meta import MetaArray, meta_tensor
 from pullback.meta.array import strides_in_layout
@@ -313,3 +315,33 @@ def test_meta_arrays_by_themselves():
     assert array.copy().strides == array.strides
     assert meta_tensor(2.0).shape == ()
     assert meta_tensor(meta_tensor(np.zeros((3, 2)).T)).strides == (8, 16)
+
+
+def _random_shape(rng: random.Random, size: int) -> tuple[int, ...]:
+    """A shape with so many elements, and a few axes of one."""
+    shape: list[int] = []
+    while size > 1:
+        shape.append(rng.choice([n for n in range(2, size + 1) if size % n == 0]))
+        size //= shape[-1]
+    for _ in range(rng.randint(0, 2)):
+        shape.insert(rng.randint(0, len(shape)), 1)
+    return tuple(shape)
+
+
+def test_strides_of_reshaped_views_are_numpys():
+    rng = random.Random(3)
+    views = 0
+    for _ in range(2000):
+        ndim = rng.randint(1, 4)
+        array = np.zeros([rng.choice([1, 2, 3, 4]) for _ in range(ndim)])
+        array = array.transpose(rng.sample(range(ndim), ndim))
+        array = array[tuple(slice(None, None, rng.choice([1, 1, 2, -1])) for _ in range(ndim))]
+        shape = _random_shape(rng, array.size)
+        expected = np.reshape(array, shape)
+        if np.may_share_memory(expected, array):
+            views += 1
+            assert merge_strides(array, shape) == expected.strides
+        else:
+            with pytest.raises(ValueError, match="copy"):
+                merge_strides(array, shape)
+    assert 200 < views < 1800

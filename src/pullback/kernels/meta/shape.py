@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ __all__ = [
     "concatenate",
     "constant_pad",
     "diagonal_backward",
+    "merge_strides",
     "repeat",
     "reshape",
     "stack",
@@ -43,7 +46,7 @@ def reshape(x: Shaped, shape: Any, order: str = "C", *, copy: bool | None = None
     if copy:
         return Spec(lengths, x.dtype)
     try:
-        view = _view_in_shape(view_memory(x), lengths, order)
+        strides = _strides_in_shape(view_memory(x), lengths, order)
     except ValueError:
         if copy is None or not x.size:
             return Spec(lengths, x.dtype)
@@ -51,19 +54,58 @@ def reshape(x: Shaped, shape: Any, order: str = "C", *, copy: bool | None = None
             f"reshape: a view of shape {lengths} of a tensor of shape {x.shape} and strides "
             f"{x.strides} does not exist; allow a copy"
         ) from None
-    return Spec(lengths, x.dtype, view.strides)
+    return Spec(lengths, x.dtype, strides)
 
 
-def _view_in_shape(x: NDArray[Any], shape: tuple[int, ...], order: str) -> NDArray[Any]:
-    """A view of an array in another shape; ValueError where only a copy would do."""
+def _strides_in_shape(x: NDArray[Any], shape: tuple[int, ...], order: str) -> tuple[int, ...]:
+    """The strides of a view of an array in another shape; ValueError where only a copy would do.
+
+    Only shape and strides are read: there is no memory behind the arrays of `view_memory`.
+    """
     if NUMPY >= (2, 1):
-        return np.reshape(x, shape, "C" if order == "C" else "F", copy=False)
-    view = x.view() if order == "C" else x.T
-    try:
-        view.shape = shape if order == "C" else shape[::-1]
-    except AttributeError as error:  # what older versions raise there
-        raise ValueError(str(error)) from None
-    return view if order == "C" else view.T
+        return np.reshape(x, shape, "C" if order == "C" else "F", copy=False).strides
+    if order == "F":
+        return merge_strides(x.T, shape[::-1])[::-1]
+    return merge_strides(x, shape)
+
+
+def merge_strides(x: NDArray[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`_strides_in_shape` in C order, for NumPy 2.0, which copies before it refuses a view.
+
+    Neighboring axes of both shapes are gathered until they hold as many elements, and the old ones
+    of such a group must lie behind one another in memory.
+    """
+    if shape == x.shape:
+        return x.strides
+    if x.flags.c_contiguous:
+        return _strides_from(x.itemsize, shape)
+    old = [(n, stride) for n, stride in zip(x.shape, x.strides, strict=True) if n != 1]
+    strides: list[int] = []
+    taken = 0
+    while len(strides) < len(shape) and taken < len(old):
+        group, first = [shape[len(strides)]], taken
+        taken += 1
+        count = old[first][0]
+        while (wanted := prod(group)) != count:
+            if wanted < count:
+                group.append(shape[len(strides) + len(group)])
+            else:
+                count *= old[taken][0]
+                taken += 1
+        for (_, outer), (n, inner) in itertools.pairwise(old[first:taken]):
+            if outer != n * inner:
+                raise ValueError("only a copy has this shape")
+        strides += _strides_from(old[taken - 1][1], tuple(group))
+    last = strides[-1] if strides else x.itemsize
+    return (*strides, *[last] * (len(shape) - len(strides)))  # axes of one element are left
+
+
+def _strides_from(innermost: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of elements in a row, `innermost` bytes apart."""
+    strides = [innermost]
+    for n in reversed(shape[1:]):
+        strides.append(strides[-1] * max(n, 1))
+    return tuple(reversed(strides)) if shape else ()
 
 
 def diagonal_backward(grad: Shaped, shape: Sequence[int], *_: Any) -> Spec:

@@ -7,7 +7,6 @@ a race shows at the first try and not once a week.
 
 from __future__ import annotations
 
-import dis
 import os
 import sys
 import threading
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback._cpython import CAN_READ_BYTECODE, is_shared_access
 from pullback.autograd.api import grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
@@ -41,8 +41,6 @@ _QUIET = (
 _THREADS = 3
 _MOST_TURNS = 400  # for each thread: enough for a race, and an end for long loops
 _WAIT = 0.05
-_SHARING = ("CALL", "BINARY", "LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "STORE_SUBSCR")
-_STEPS = {code for name, code in dis.opmap.items() if name.startswith(_SHARING)}
 
 
 def check_threads(case: Case) -> str:
@@ -142,7 +140,7 @@ class _Turns:
 
         def lines(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001
             nonlocal left
-            is_step = event == "opcode" and frame.f_code.co_code[frame.f_lasti] in _STEPS
+            is_step = event == "opcode" and is_shared_access(frame)
             if left and (event == "line" or is_step):
                 left -= 1
                 self._pass_on(me)
@@ -151,7 +149,7 @@ class _Turns:
         def calls(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001
             if not _is_users(frame.f_code.co_filename):
                 return None
-            frame.f_trace_opcodes = True  # a kernel may be one line of several steps
+            frame.f_trace_opcodes = CAN_READ_BYTECODE  # a kernel may be one line of several steps
             return lines
 
         return calls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,12 @@ def _reshape(make: Make) -> Iterator[Sample]:
     yield call(make(0, 2), (2, 0))
     yield call(make(2, 3), (3, 2), "F")
     yield call(make(2, 3), (6,), copy=True)
+
+
+def _reshaped(x: Any, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
+    """``np.reshape``, which takes `copy` since NumPy 2.1."""
+    result = np.reshape(x, shape, order)
+    return result.copy() if copy else result
 
 
 def _permute_dims(make: Make) -> Iterator[Sample]:
@@ -226,7 +233,7 @@ def _chunk(make: Make) -> Iterator[Sample]:
 
 
 VIEWS = [
-    OpInfo("reshape", _reshape, np.reshape),
+    OpInfo("reshape", _reshape, _reshaped),
     OpInfo("permute_dims", _permute_dims, np.transpose),
     OpInfo("transpose", _permute_dims, np.transpose),
     OpInfo("matrix_transpose", _matrix_transpose, np.matrix_transpose, lambda _, x: x.mT),
