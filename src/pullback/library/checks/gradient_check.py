@@ -194,8 +194,11 @@ def _explain(problem: Problem, column: Column, row: Row, found: float, expected:
     of_what = f"output {row.output}" if several else "the output"
     if name in expectations:
         error = diagnosis(name, gradients, expectations, of_what)
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # its traceback refers to this frame, which would keep the operator alive
     place = "" if column.index is None or not column.index else f" at {[*column.index]}"
     at = "" if row.index is None or not row.index else f" at {[*row.index]}"
     raise CheckFailedError(

@@ -113,10 +113,17 @@ def _run_all(names: list[str], case: Case) -> list[Row]:
         try:
             check_again(case)
         except CheckFailedError as error:
-            rows[_REPEATED] = Row(_REPEATED, "FAILED", _shown_call(case), error)
+            rows[_REPEATED] = Row(_REPEATED, "FAILED", _shown_call(case), _without_frames(error))
     if _REPEATED in rows and isinstance(rows[_REPEATED].error, CheckFailedError):
         rows = {name: _with_note(row) for name, row in rows.items()}
     return [rows[name] for name in names]
+
+
+def _without_frames(error: CheckFailedError) -> CheckFailedError:
+    """The message alone: frames of a traceback would keep the caller's variables alive."""
+    bare = CheckFailedError(error.why, error.fix)
+    bare.__cause__ = error.__cause__
+    return bare
 
 
 def _with_note(row: Row) -> Row:
@@ -180,8 +187,7 @@ def _run(name: str, case: Case) -> Row:
     except Skipped as reason:
         return Row(name, "skipped", str(reason))
     except CheckFailedError as error:
-        # The message is enough; frames of a traceback would keep the caller's variables alive.
-        return Row(name, "FAILED", _shown_call(case), error.with_traceback(None))
+        return Row(name, "FAILED", _shown_call(case), _without_frames(error))
     except Exception as error:
         return Row(name, "FAILED", _shown_call(case), error)
 
