@@ -271,15 +271,16 @@ def _bare(tensor: Tensor) -> Tensor:
 
     JVP rules are called with such a tensor in place of the result, too: nodes of the tangent may
     save it, and the result itself, which holds the tangent, would close a reference cycle.
+    It has the tensor's counter from the beginning: some kernels save a tensor, not a bare array,
+    and would not find a counter that only the tensor gets by a later write.
     """
     bare = _new(Tensor)
     bare._array = tensor._array
     bare._flags = flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
-    bare._edge, bare._counter, bare._meta = tensor._edge, tensor._counter, None
-    if tensor._edge is None:  # else the counter is found through the node
-        bare._counter = version_of(tensor)
-        if flags & REQUIRES_GRAD:
-            bare._edge = edge_of(tensor)
+    bare._edge, bare._meta = tensor._edge, None
+    bare._counter = tensor._counter or version_of(tensor)
+    if flags & REQUIRES_GRAD and tensor._edge is None:
+        bare._edge = edge_of(tensor)
     return bare
 
 

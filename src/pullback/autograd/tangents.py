@@ -164,8 +164,7 @@ def below(tensor: Tensor, level: Level) -> Tensor:
         return tensor
     primal = wrap(tensor._array)
     primal._flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
-    # A leaf's node does not know its counter.
-    primal._counter = tensor._counter if tensor._edge is not None else version_of(tensor)
+    primal._counter = version_of(tensor)  # now: what saves the primal must find later writes
     if tensor._flags & REQUIRES_GRAD:
         primal._edge = edge_of(tensor)
     for at, tangent in tangents_of(tensor).items():
