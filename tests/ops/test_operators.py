@@ -130,11 +130,17 @@ def differentiated(call):
     return run
 
 
+# NumPy 2.0's vector loops round by where an array lies in memory, so that two equal passes through
+# products of many factors may differ in the last digit.
+LAST_DIGIT = {"nanprod": 1e-15, "prod": 1e-15}
+
+
 def check_derivatives(op, call, order=1, **options):
     """Reverse and forward mode of first order, or over the first order, against differences."""
     check = gradcheck if order == 1 else gradgradcheck
     forward = "check_forward_ad" if order == 1 else "check_fwd_over_rev"
-    options = {"fast_mode": True, forward: True, **options}
+    tolerance = LAST_DIGIT.get(op.name, 0.0)
+    options = {"fast_mode": True, forward: True, "nondet_tol": tolerance, **options}
     inputs = leaves_of(call)
     if not inputs:
         return
