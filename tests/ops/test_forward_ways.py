@@ -14,8 +14,8 @@ import pullback as pb
 import pullback.nn.functional
 from pullback.autograd import array_formulas
 from pullback.func import jvp, vmap
-from pullback.testing.opinfo import Make
-from pullback.testing.samples import OPS
+from tests.samples import OPS
+from tests.samples.opinfo import Make
 
 pytestmark = pytest.mark.filterwarnings("ignore:vmap. pullback", "ignore::RuntimeWarning")
 SAMPLES = 3  # of a batch

@@ -11,8 +11,8 @@ import pullback as pb
 import pullback.nn.functional
 from pullback.errors import DataDependentError, NoDataError
 from pullback.meta import MetaArray, meta_tensor
-from pullback.testing.opinfo import Make
-from pullback.testing.samples import OPS
+from tests.samples import OPS
+from tests.samples.opinfo import Make
 
 every_operator = pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 

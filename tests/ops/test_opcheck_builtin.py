@@ -19,8 +19,8 @@ from pullback.errors import BindError
 from pullback.library import opcheck
 from pullback.library.checks.case import Case
 from pullback.library.checks.interception import watching
-from pullback.testing.opinfo import Make
-from pullback.testing.samples import OPS
+from tests.samples import OPS
+from tests.samples.opinfo import Make
 
 # Inside of vmap, of other operators' forward rules, or without tensors.
 UNREACHED = {

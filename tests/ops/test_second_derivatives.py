@@ -13,8 +13,8 @@ import pullback.nn.functional
 from pullback import func
 from pullback.autograd import pull
 from pullback.func import second
-from pullback.testing.opinfo import Make
-from pullback.testing.samples import OPS
+from tests.samples import OPS
+from tests.samples.opinfo import Make
 
 from .sample_calls import SampleCall
 

@@ -10,8 +10,8 @@ import pytest
 import pullback as pb
 import pullback.nn.functional
 from pullback.sparse.pattern import dependencies
-from pullback.testing.opinfo import Make
-from pullback.testing.samples import OPS
+from tests.samples import OPS
+from tests.samples.opinfo import Make
 
 pytest.importorskip("scipy", reason="sparse derivatives are SciPy's sparse arrays")
 

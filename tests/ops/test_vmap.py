@@ -13,8 +13,8 @@ import pullback.nn.functional
 from pullback.autograd.gradcheck.problem import random_like
 from pullback.errors import AutogradError
 from pullback.func.vmap import vmap
-from pullback.testing.opinfo import Make
-from pullback.testing.samples import OPS
+from tests.samples import OPS
+from tests.samples.opinfo import Make
 
 from .sample_calls import SampleCall
 

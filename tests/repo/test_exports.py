@@ -7,8 +7,8 @@ import importlib
 import re
 from types import ModuleType
 
-# Here `__all__` is a registry: what formulas may call, and the records of operators.
-REGISTRIES = ("pullback.autograd.formulas", "pullback.testing.samples")
+# Here `__all__` is a registry: what formulas may call.
+REGISTRIES = ("pullback.autograd.formulas",)
 GENERATED = "pullback._generated"  # its names are those of the tables
 
 

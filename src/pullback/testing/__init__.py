@@ -1,4 +1,4 @@
-"""Checks that operators and their derivatives are right; for our tests and operator authors."""
+"""Checks of operators under the names of ``torch.testing``, for operator authors."""
 
 from __future__ import annotations
 

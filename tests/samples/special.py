@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.testing.opinfo import Make, OpInfo, Sample, call
-from pullback.testing.samples.pointwise import binary, both, unary
+from tests.samples.opinfo import Make, OpInfo, Sample, call
+from tests.samples.pointwise import binary, both, unary
 
 __all__ = ["OPS"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.testing.opinfo import OpInfo
-from pullback.testing.samples import (
+from tests.samples import (
     creation,
     decompositions,
     fft,
@@ -25,6 +24,7 @@ from pullback.testing.samples import (
     sorting,
     special,
 )
+from tests.samples.opinfo import OpInfo
 
 __all__ = ["OPS"]
 

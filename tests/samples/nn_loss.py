@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.testing.opinfo import Make, OpInfo, Sample, call
-from pullback.testing.samples.nn_activation import logistic, softmax
+from tests.samples.nn_activation import logistic, softmax
+from tests.samples.opinfo import Make, OpInfo, Sample, call
 
 __all__ = ["OPS"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pullback.testing.opinfo import Make, OpInfo, Sample, call
+from tests.samples.opinfo import Make, OpInfo, Sample, call
 
 __all__ = ["OPS"]
 

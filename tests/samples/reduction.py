@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.testing.opinfo import Make, OpInfo, Sample, call
+from tests.samples.opinfo import Make, OpInfo, Sample, call
 
 __all__ = ["OPS"]
 

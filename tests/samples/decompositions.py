@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.testing.opinfo import Make, OpInfo, Sample, call
-from pullback.testing.samples.linalg import rectangles, square, squares
+from tests.samples.linalg import rectangles, square, squares
+from tests.samples.opinfo import Make, OpInfo, Sample, call
 
 __all__ = ["OPS"]
 

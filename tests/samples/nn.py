@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.testing.opinfo import OpInfo
-from pullback.testing.samples import (
+from tests.samples import (
     nn_activation,
     nn_conv,
     nn_distance,
@@ -12,6 +11,7 @@ from pullback.testing.samples import (
     nn_norm,
     nn_pool,
 )
+from tests.samples.opinfo import OpInfo
 
 __all__ = ["OPS"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.testing.opinfo import Make, OpInfo, Sample, call
+from tests.samples.opinfo import Make, OpInfo, Sample, call
 
 __all__ = ["OPS"]
 
