@@ -41,7 +41,7 @@ format: $(VENV)/.stamp-dev  ## let ruff fix what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: $(VENV)/.stamp-dev  ## check the package with mypy --strict
+types: $(VENV)/.stamp-dev  ## check package, operator records and tools with mypy --strict
 	$(BIN)/mypy --strict
 
 generate: $(VENV)/.stamp-dev  ## write the source of the operators from their tables

@@ -21,9 +21,8 @@ from pullback.codegen import (
     Tables,
     dispatch_strategy,
     gen_differentiable_outputs,
-    load_tables,
-    make_report,
 )
+from tools.torchgen import load_tables, make_report
 
 torchgen = pytest.importorskip("torchgen", reason="torch==2.13.0 brings the tables to compare with")
 if version("torch").partition("+")[0] != "2.13.0":

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CODE_FOLDERS = ("src", "tests", "benchmarks")
+CODE_FOLDERS = ("src", "tests", "benchmarks", "tools")
 TEXT_FOLDERS = (*CODE_FOLDERS, "docs", ".ci")
 TEXT_SUFFIXES = {".md", ".py", ".pyi", ".toml", ".txt", ".yaml", ".yml"}
 TEXT_NAMES = {".gitattributes", ".gitignore", "Makefile", "run"}
@@ -18,14 +18,25 @@ def root() -> Path:
     return ROOT
 
 
-@pytest.fixture(scope="session")
-def package_files() -> dict[str, Path]:
-    """Every module of the package: dotted name -> file. A folder's name is its `__init__.py`."""
+def _modules(folder: Path) -> dict[str, Path]:
+    """Every module below a folder: dotted name -> file. A folder's name is its `__init__.py`."""
     files = {}
-    for path in sorted((ROOT / "src/pullback").rglob("*.py")):
-        parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
         files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return files
+
+
+@pytest.fixture(scope="session")
+def package_files() -> dict[str, Path]:
+    """Every module of the package, by its dotted name."""
+    return _modules(ROOT / "src/pullback")
+
+
+@pytest.fixture(scope="session")
+def tool_files() -> dict[str, Path]:
+    """Every module of the tools, by its dotted name."""
+    return _modules(ROOT / "tools")
 
 
 @pytest.fixture(scope="session")

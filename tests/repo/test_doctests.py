@@ -34,9 +34,9 @@ def run_blocks(text: str, name: str) -> int:
     return len(blocks)
 
 
-def test_docstring_examples_hold(package_files):
+def test_docstring_examples_hold(package_files, tool_files):
     attempted = 0
-    for name in package_files:
+    for name in (*package_files, *tool_files):
         needed = next((p for part, p in OPTIONAL.items() if name.startswith(part)), "numpy")
         if importlib.util.find_spec(needed) is None:
             continue

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 DOCUMENTS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md")
-FROM_ROOT = re.compile(r"(?<![\w./])(?:src|tests|docs|benchmarks|\.ci)/[\w./-]*")
+FROM_ROOT = re.compile(r"(?<![\w./])(?:src|tests|docs|benchmarks|tools|\.ci)/[\w./-]*")
 IN_QUOTES = re.compile(r"`([\w./-]+\.(?:md|py|toml|yaml|yml|json))`")
 
 

@@ -1,15 +1,11 @@
 """The derivative generator, at development time: tables in, data model out.
 
-Reading ``native_functions.yaml`` with ``derivatives.yaml`` (:func:`load_tables`), or our own tables
-(:func:`load_ops`), gives :class:`Tables`; its ``match`` finds the derivatives of every function.
-Uses ``schema`` and ``errors`` only, and PyYAML when a file is read.
+Reading tables (:func:`load_ops`) gives :class:`Tables`; its ``match`` finds the derivatives of
+every function. Uses ``schema`` and ``errors`` only, and PyYAML when a file is read.
 """
 
-from pullback.codegen.cpp import CPP, CppDialect
 from pullback.codegen.foreach import gen_foreach_derivativeinfo, is_reference_for_foreach
 from pullback.codegen.formula import Dialect, SavedAttribute, Value
-from pullback.codegen.load_derivatives import load_tables
-from pullback.codegen.load_native import load_native_functions
 from pullback.codegen.load_ops import load_ops
 from pullback.codegen.match import match_differentiability_info
 from pullback.codegen.model import (
@@ -28,14 +24,11 @@ from pullback.codegen.model import (
 )
 from pullback.codegen.native import NativeFunction, NativeFunctionsViewGroup, is_foreach_func
 from pullback.codegen.python_dialect import PYTHON, Arity, PythonDialect
-from pullback.codegen.report import Report, make_report
 from pullback.codegen.tables import Tables
 
 __all__ = [
-    "CPP",
     "PYTHON",
     "Arity",
-    "CppDialect",
     "Derivative",
     "Dialect",
     "DifferentiabilityInfo",
@@ -46,7 +39,6 @@ __all__ = [
     "NativeFunctionWithDifferentiabilityInfo",
     "NativeFunctionsViewGroup",
     "PythonDialect",
-    "Report",
     "SavedAttribute",
     "Tables",
     "Value",
@@ -56,10 +48,7 @@ __all__ = [
     "is_differentiable",
     "is_foreach_func",
     "is_reference_for_foreach",
-    "load_native_functions",
     "load_ops",
-    "load_tables",
-    "make_report",
     "match_differentiability_info",
     "uses_ident",
     "uses_retain_variables",

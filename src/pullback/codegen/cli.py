@@ -16,12 +16,8 @@ from pullback.codegen.emit.files import (
     write_files,
 )
 from pullback.codegen.emit.format import can_format, format_files
-from pullback.codegen.load_derivatives import load_tables
-from pullback.codegen.load_ops import load_ops
 from pullback.codegen.names import kernel_names
 from pullback.codegen.python_dialect import Arity
-from pullback.codegen.report import make_report
-from pullback.codegen.tables import Tables
 from pullback.errors import CodegenError
 
 __all__ = ["main"]
@@ -31,17 +27,12 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return 0, 1 if a check found drift, or 2 after a message about bad input."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    reporting = arguments[:1] == ["report"]
-    parser = _report_parser() if reporting else _parser()
-    options = parser.parse_args(arguments[1:] if reporting else arguments)
-    for table in [] if reporting else options.tables:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    for table in options.tables:
         if Path(table).suffix not in (".yaml", ".yml"):
-            parser.error(f"{table!r} is no command, and no YAML table")
+            parser.error(f"{table!r} is no YAML table")
     try:
-        if reporting:
-            print(make_report(_load(options)))
-            return 0
         return _generate(options)
     except CodegenError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -93,19 +84,10 @@ def _write(
     return 0
 
 
-def _load(options: argparse.Namespace) -> Tables:
-    two_files = (options.native_functions, options.derivatives)
-    if options.ops and not any(two_files):
-        return load_ops(*options.ops)
-    if all(two_files) and not options.ops:
-        return load_tables(*two_files, options.tags)
-    raise CodegenError("give both --native-functions and --derivatives, or only --ops")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pullback codegen",
-        description="Write the source of operators from their tables; 'report' prints statistics.",
+        description="Write the source of operators from their tables.",
     )
     parser.add_argument(
         "tables", nargs="*", metavar="TABLE", help="YAML tables; the built-in ones unless given"
@@ -116,20 +98,3 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 on any change")
     return parser
-
-
-def _report_parser() -> argparse.ArgumentParser:
-    report = argparse.ArgumentParser(
-        prog="python -m pullback codegen report",
-        description="Print statistics and coverage of operator tables.",
-    )
-    for option, text in (
-        ("--native-functions", "the operators, as in PyTorch's native_functions.yaml"),
-        ("--derivatives", "their formulas, as in PyTorch's derivatives.yaml"),
-        ("--tags", "the tags that operators may have, as in PyTorch's tags.yaml"),
-    ):
-        report.add_argument(option, metavar="FILE", help=text)
-    report.add_argument(
-        "--ops", metavar="FILE", nargs="+", help="tables of our own form, instead of the two files"
-    )
-    return report

@@ -1,7 +1,7 @@
 """From one table entry to its :class:`DifferentiabilityInfo`: how an entry is read.
 
-Both table forms take this road: their readers make an :class:`Entry`, whose values know their
-places, and choose the dialect of the formulas.
+Every table form is derived from here: its reader makes an :class:`Entry`, whose values have their
+places in the file, and chooses the dialect of the formulas.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from pullback.codegen.entry import Entry
 from pullback.codegen.formula import GRADIENT_WORDS, Dialect, SavedAttribute, Value
 from pullback.codegen.forward import ForwardEntry, forward_derivatives
 from pullback.codegen.load_yaml import Item, nearest
@@ -17,21 +18,12 @@ from pullback.codegen.model import Derivative, DifferentiabilityInfo, Differenti
 from pullback.codegen.native import NativeFunction, is_foreach_func
 from pullback.schema import FunctionSchema, SchemaKind, Type
 
-__all__ = ["Entry", "derive", "op_prefix"]
+__all__ = ["derive", "op_prefix"]
 
 _RESERVED = {
     "grad_input_mask": "formulas use it for the gradients that are needed",
     "result": "formulas use it for the output",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of a table: the schema, formulas by autograd key and name, and output flags."""
-
-    schema: Item
-    sections: Mapping[str, Mapping[str, Item]]
-    output_differentiability: Item | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What a formula language must offer: the :class:`Dialect` protocol and the values it deals in.
 
-Everything that depends on how a formula is *written* stands behind this protocol. ``cpp`` reads
-PyTorch's tables, ``python_dialect`` reads ours; ``derive``, ``match`` and ``foreach`` work on
-either and never look into a formula themselves.
+Everything that depends on how a formula is *written* stands behind this protocol. Our tables are
+in the dialect of ``python_dialect``, PyTorch's in that of ``tools/torchgen`` of the repository;
+``derive``, ``match`` and ``foreach`` work on either and never look into a formula themselves.
 """
 
 from __future__ import annotations

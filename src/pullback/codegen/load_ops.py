@@ -24,9 +24,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pullback.codegen.derive import Entry, derive
-from pullback.codegen.load_derivatives import formula_sections
-from pullback.codegen.load_native import parse_func
+from pullback.codegen.derive import derive
+from pullback.codegen.entry import Entry, formula_sections, parse_func
 from pullback.codegen.load_yaml import Item, load_yaml, nearest
 from pullback.codegen.model import DifferentiabilityInfo, Infos
 from pullback.codegen.names import check_arguments
@@ -127,7 +126,8 @@ def _op(item: Item) -> _Op:
     with fields.get("variants", fields["func"]).locating():
         functions = with_variants(function, variants)
     flags = fields.get("output_differentiability")
-    sections = formula_sections(fields["derivatives"]) if "derivatives" in fields else {}
+    formulas = fields.get("derivatives")
+    sections = {} if formulas is None else formula_sections(formulas.mapping("the formulas"))
     if flags is not None and not sections:
         sections = {"Default": {}}
     return _Op(Entry(fields["func"], sections, flags), tuple(functions), fields.get("part"))

@@ -1,8 +1,8 @@
 """Operators as the tables declare them: :class:`NativeFunction`, families and view groups.
 
 A *family* is all functions with one signature (``mul``, ``mul_``, ``mul.out``); a *view group* is
-a view operator with its in-place and its copying twin. Filled by ``load_native`` and ``load_ops``,
-extended by ``generated``, read by everything after them.
+a view operator with its in-place and its copying twin. Filled by ``load_ops`` and other
+readers of tables, read by everything after them.
 """
 
 from __future__ import annotations

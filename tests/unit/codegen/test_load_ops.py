@@ -208,3 +208,18 @@ def test_an_absent_gradient_is_stated_by_the_formula_itself(match_ops):
     text = _entry(derivatives="""{self: "not_implemented('f')"}""")
 
     assert match_ops(text)["f"].info["Default"].has_derivatives
+
+
+def test_formulas_of_foreach_functions_are_indexed_once(match_ops):
+    ops = """
+- func: f.Scalar(Tensor self, Scalar other) -> Tensor
+  doc: Does something.
+  dispatch: {CPU: f}
+  derivatives: {self: "g(self.dtype, self)"}
+- func: _foreach_f.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
+  doc: Does something to each tensor.
+  dispatch: {CPU: f}
+"""
+    info = match_ops(ops)["_foreach_f.ScalarList"].info["Default"]
+
+    assert info.derivatives[0].formula == "g(self[i].dtype, self[i])"

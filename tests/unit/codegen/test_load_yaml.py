@@ -84,4 +84,4 @@ def test_the_package_imports_without_pyyaml(monkeypatch):
 
     import pullback.codegen
 
-    assert callable(pullback.codegen.load_tables)
+    assert callable(pullback.codegen.load_ops)

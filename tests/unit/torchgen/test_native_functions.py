@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pullback.codegen.generated import functional_schema, out_schema
 from pullback.codegen.native import families, view_groups
+from pullback.codegen.variants import out_schema
 from pullback.errors import CodegenError
 from pullback.schema import parse_schema
+from tools.torchgen.generated import functional_schema
 
 
 def _function(read_two, text):

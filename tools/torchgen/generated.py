@@ -7,24 +7,15 @@ all declared functions are known.
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.codegen.native import NativeFunction, families
+from pullback.codegen.variants import out_schema
 from pullback.errors import CodegenError
-from pullback.schema import (
-    Annotation,
-    Argument,
-    BaseTy,
-    BaseType,
-    FunctionSchema,
-    OperatorName,
-    Return,
-    SchemaKind,
-)
+from pullback.schema import FunctionSchema, SchemaKind
 
-__all__ = ["functional_schema", "generated_functions", "out_schema"]
+__all__ = ["functional_schema", "generated_functions"]
 
 _KEPT_TAGS = frozenset({"nondeterministic_seeded", "pt2_compliant_tag", "view_copy"})
 _BASE_ORDER = (SchemaKind.mutable, SchemaKind.inplace, SchemaKind.out, SchemaKind.functional)
@@ -95,53 +86,3 @@ def functional_schema(func: FunctionSchema) -> FunctionSchema:
     )
     bare = func.signature(keep_return_names=True)
     return replace(bare, name=replace(func.name, name=name))
-
-
-def out_schema(func: FunctionSchema) -> FunctionSchema:
-    """Make the ``out=`` schema of a functional, in-place or mutable one.
-
-    >>> from pullback.schema import parse_schema
-    >>> print(out_schema(parse_schema("f.Scalar(Tensor self, int n) -> Tensor")))
-    f.Scalar_out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)
-    """
-    name = _out_name(func.name)
-    self_arg = func.arguments.self_arg
-    if func.kind() is SchemaKind.inplace:
-        assert self_arg is not None, "the parser lets no in-place schema through without self"
-        written = replace(self_arg, name="out", default=None)
-        bare_self = replace(self_arg, annotation=None)
-        arguments = replace(func.arguments, self_arg=bare_self, out=(written,))
-        return FunctionSchema(name, arguments, func.returns)
-    returns, out = _returns_as_out(func)
-    mutable = func.kind() is SchemaKind.mutable
-    arguments = func.arguments if mutable else func.signature().arguments
-    return FunctionSchema(name, replace(arguments, out=out), returns)
-
-
-def _out_name(name: OperatorName) -> OperatorName:
-    overload = f"{name.overload_name}_out" if name.overload_name else "out"
-    return replace(name, name=replace(name.name, inplace=False), overload_name=overload)
-
-
-def _returns_as_out(func: FunctionSchema) -> tuple[tuple[Return, ...], tuple[Argument, ...]]:
-    """Turn tensor returns into arguments; plain tensors are returned too, lists are not."""
-    used = {
-        letter
-        for argument in func.arguments.flat_all
-        if argument.annotation
-        for letter in argument.annotation.alias_set
-    }
-    free = [letter for letter in string.ascii_lowercase if letter not in used]
-    chaining = all(ret.type == BaseType(BaseTy.Tensor) for ret in func.returns)
-    returns: list[Return] = []
-    out: list[Argument] = []
-    for i, ret in enumerate(func.returns):
-        if not ret.type.is_tensor_like():
-            returns.append(ret)
-            continue
-        annotation = Annotation((free[i],), is_write=True, alias_set_after=())
-        name = "out" if len(func.returns) == 1 else f"out{i}"
-        out.append(Argument(name, ret.type, None, annotation))
-        if chaining:
-            returns.append(Return(None, ret.type, annotation))
-    return tuple(returns), tuple(out)

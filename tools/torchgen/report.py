@@ -1,6 +1,6 @@
 """Statistics of operator tables: what is covered by formulas, and how the rest finds its own.
 
-``python -m pullback codegen report`` prints it; the oracle test compares its numbers with those of
+``python -m tools.torchgen report`` prints it; the oracle test compares its numbers with those of
 PyTorch's generator.
 """
 

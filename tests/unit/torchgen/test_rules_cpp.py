@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pullback.codegen import CPP
-from pullback.codegen.cpp_tokens import tokenize
 from pullback.errors import CodegenError
+from tools.torchgen import CPP
+from tools.torchgen.cpp_tokens import tokenize
 
 SCHEMA = "f(Tensor self, Tensor? other, Tensor[] xs, str? mode, int k) -> Tensor"
 

@@ -9,24 +9,18 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 
-from pullback.codegen.cpp import CPP
-from pullback.codegen.derive import Entry, derive
-from pullback.codegen.load_native import load_native_functions
+from pullback.codegen.derive import derive
+from pullback.codegen.entry import Entry, formula_sections
 from pullback.codegen.load_yaml import Item, load_yaml, nearest
 from pullback.codegen.model import Infos
 from pullback.codegen.native import NativeFunction
 from pullback.codegen.tables import Tables, view_copy_infos
 from pullback.errors import CodegenError
 from pullback.schema import FunctionSchema
+from tools.torchgen.cpp import CPP
+from tools.torchgen.load_native import load_native_functions
 
-__all__ = ["AUTOGRAD_KEYS", "derivative_infos", "formula_sections", "load_tables"]
-
-_BACKENDS = (
-    *("CPU", "CUDA", "HIP", "XLA", "MTIA", "MPS", "IPU", "XPU", "HPU", "VE", "Lazy", "Meta"),
-    *("PrivateUse1", "PrivateUse2", "PrivateUse3"),
-)
-AUTOGRAD_KEYS = frozenset({"Default", "AutogradNestedTensor", *(f"Autograd{b}" for b in _BACKENDS)})
-"""The keys that may have formulas of their own."""
+__all__ = ["derivative_infos", "load_tables"]
 
 
 def load_tables(
@@ -63,27 +57,6 @@ def derivative_infos(table: Item, functions: Sequence[NativeFunction]) -> Infos:
     return infos
 
 
-def formula_sections(formulas: Item) -> dict[str, dict[str, Item]]:
-    """Read formulas by name, or sections of them by autograd key under ``dispatch``."""
-    return _sections(formulas.mapping("the formulas"))
-
-
-def _sections(fields: dict[str, Item]) -> dict[str, dict[str, Item]]:
-    dispatch = fields.pop("dispatch", None)
-    if dispatch is None:
-        return {"Default": fields}
-    for name, formula in fields.items():
-        raise formula.key_error(
-            f"{name!r} stands beside 'dispatch'; put it into one of the sections"
-        )
-    sections: dict[str, dict[str, Item]] = {}
-    for key, section in dispatch.mapping("'dispatch'").items():
-        if key not in AUTOGRAD_KEYS:
-            raise section.key_error(f"Invalid dispatch key {key!r}{nearest(key, AUTOGRAD_KEYS)}")
-        sections[key] = section.mapping(f"the section {key!r}")
-    return sections
-
-
 def _entry(item: Item) -> Entry:
     fields = item.mapping("an entry")
     schema = fields.pop("name", None)
@@ -91,7 +64,7 @@ def _entry(item: Item) -> Entry:
         raise item.error("an entry needs the schema of its function under the key 'name'")
     schema.text("'name'")
     flags = fields.pop("output_differentiability", None)
-    return Entry(schema, _sections(fields), flags)
+    return Entry(schema, formula_sections(fields), flags)
 
 
 def _canonical(

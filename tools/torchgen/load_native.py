@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 
-from pullback.codegen.generated import generated_functions
+from pullback.codegen.entry import parse_func
 from pullback.codegen.load_yaml import Item, load_yaml, nearest
 from pullback.codegen.native import NativeFunction, is_abstract
-from pullback.errors import CodegenError, SchemaError
-from pullback.schema import FunctionSchema, SchemaKind, parse_schema
+from pullback.errors import CodegenError
+from pullback.schema import FunctionSchema, SchemaKind
+from tools.torchgen.generated import generated_functions
 
-__all__ = ["load_native_functions", "native_functions", "parse_func"]
+__all__ = ["load_native_functions", "native_functions"]
 
 _FIELDS = frozenset(
     {
@@ -74,15 +75,6 @@ def native_functions(table: Item, known_tags: frozenset[str] | None = None) -> l
     for function in functions:
         _check_delegate(function, by_name)
     return functions + generated_functions(functions)
-
-
-def parse_func(item: Item) -> FunctionSchema:
-    """Parse the schema in a value; an error of the schema parser gets the place in the file."""
-    try:
-        return parse_schema(item.text("a schema"))
-    except SchemaError as error:
-        # The rest of the message draws the schema with a caret; the place in the file does that.
-        raise item.error(str(error).splitlines()[0]) from None
 
 
 def _load_tags(table: Item) -> frozenset[str]:

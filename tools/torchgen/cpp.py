@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pullback.codegen.cpp_tokens import Edit, Token, apply_edits, is_free_name, tokenize, words
 from pullback.codegen.formula import SavedAttribute, Value
 from pullback.codegen.load_yaml import nearest
 from pullback.errors import CodegenError
@@ -24,6 +23,7 @@ from pullback.schema import (
     OptionalType,
     Type,
 )
+from tools.torchgen.cpp_tokens import Edit, Token, apply_edits, is_free_name, tokenize, words
 
 __all__ = ["CPP", "CppDialect"]
 

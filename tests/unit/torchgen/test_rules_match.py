@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pullback.codegen import gen_foreach_derivativeinfo, is_reference_for_foreach
-from pullback.codegen.load_native import native_functions
 from pullback.codegen.load_yaml import parse_yaml
 from pullback.errors import CodegenError
 from pullback.schema import parse_schema
+from tools.torchgen.load_native import native_functions
 
 
 def _native(*schemas):
@@ -223,21 +223,6 @@ def test_g24_pytorch_indexes_twice_what_is_saved_whole_and_in_part(match_two):
     info = match_two(_native(SCALAR, LIST), derivatives)["_foreach_f.ScalarList"].info["Default"]
 
     assert info.derivatives[0].formula == "g(self[i][i].scalar_type(), self[i])"
-
-
-def test_g24_our_formulas_are_indexed_once(match_ops):
-    ops = f"""
-- func: {SCALAR}
-  doc: Does something.
-  dispatch: {{CPU: f}}
-  derivatives: {{self: "g(self.dtype, self)"}}
-- func: {LIST}
-  doc: Does something to each tensor.
-  dispatch: {{CPU: f}}
-"""
-    info = match_ops(ops)["_foreach_f.ScalarList"].info["Default"]
-
-    assert info.derivatives[0].formula == "g(self[i].dtype, self[i])"
 
 
 def _inplace_forward(match_two, formula, inplace_formula=None):

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from pullback.codegen import load_native_functions, load_tables
 from pullback.errors import CodegenError
+from tools.torchgen import load_native_functions, load_tables
 
 F = "f(Tensor self, Tensor other) -> Tensor"
 NATIVE = f"- func: {F}\n  dispatch: {{CPU: kernel}}\n"
