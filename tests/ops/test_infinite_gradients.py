@@ -132,3 +132,66 @@ def test_gradient_of_an_extreme_keeps_its_dtype(dtype):
             (grad,) = pb.autograd.grad(found.sum(), x)
             assert grad.dtype == dtype
             assert grad.sum().item() == found.size
+
+
+POINTS = np.array([-2.0, -0.5, 0.0, 0.5, 2.0])
+ZERO_POWERS = {
+    "int": lambda x: x**0,
+    "float": lambda x: x**0.0,
+    "number": lambda x: x ** pb.tensor(0.0),
+    "array": lambda x: x ** pb.zeros(x.shape),
+    "float_power": lambda x: pb.float_power(x, 0),
+}
+
+
+def derivatives_in_every_mode(function, bad):
+    """The gradient for an infinite or NaN seed: plain, recorded, forward, and of many samples."""
+    x = pb.tensor(POINTS, requires_grad=True)
+    seed = pb.full(x.shape, bad)
+    result = function(x)
+    yield pb.autograd.grad(result, x, seed, retain_graph=True)[0]
+    yield pb.autograd.grad(result, x, seed, create_graph=True)[0]
+    plain = pb.tensor(POINTS)
+    yield func.jvp(function, (plain,), (seed,))[1]
+    yield func.vjp(func.vmap(function), plain)[1](seed)[0]
+    yield func.vmap(lambda x, s: func.jvp(function, (x,), (s,))[1])(plain, seed)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+@pytest.mark.parametrize("function", [pb.tanh, pb.sigmoid, F.sigmoid], ids=["tanh", "sigmoid", "F"])
+def test_infinite_gradient_of_a_positive_slope_is_infinite(function, bad):
+    for found in derivatives_in_every_mode(function, bad):
+        assert found.tolist() == [bad] * len(POINTS)
+    x = pb.tensor(POINTS.astype(np.float32), requires_grad=True)
+    (found,) = pb.autograd.grad(function(x), x, pb.full(x.shape, bad, dtype=np.float32))
+    assert found.dtype == np.float32
+    assert found.tolist() == [bad] * len(POINTS)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("name", ZERO_POWERS)
+def test_infinite_gradient_of_a_power_of_zero_is_zero(name, bad):
+    for found in derivatives_in_every_mode(ZERO_POWERS[name], bad):
+        assert found.tolist() == [0.0] * len(POINTS)
+
+
+def test_only_elements_with_the_exponent_zero_stop_an_infinite_gradient():
+    x = pb.tensor([2.0, 2.0, 0.0], requires_grad=True)
+    (found,) = pb.autograd.grad(x ** pb.tensor([0.0, 1.0, 0.0]), x, pb.full(3, np.inf))
+    assert found.tolist() == [0.0, np.inf, 0.0]
+
+
+def test_mixed_derivative_of_a_power_with_exponent_zero():
+    x = pb.tensor([2.0, 4.0], requires_grad=True)
+    p = pb.tensor([0.0, 0.0], requires_grad=True)
+    (slope,) = pb.autograd.grad((x**p).sum(), x, create_graph=True)
+    assert slope.tolist() == [0.0, 0.0]
+    assert pb.autograd.grad(slope.sum(), p)[0].tolist() == [0.5, 0.25]
+
+
+def test_infinite_gradient_of_sinc_is_zero_at_its_maximum():
+    x = pb.tensor([0.0, 0.5], requires_grad=True)
+    (found,) = pb.autograd.grad(pb.sinc(x), x, pb.full(2, np.inf))
+    assert found.tolist() == [0.0, -np.inf]
+    curvature = func.hessian(lambda x: pb.sinc(x).sum())(pb.tensor([0.0]))
+    assert curvature.item() == pytest.approx(-(np.pi**2) / 3)

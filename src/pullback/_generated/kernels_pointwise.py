@@ -510,6 +510,8 @@ class AtanBackward0(OneEdge):
         results = (
             grad / (number_1 + self * self)
             if (form := node._form)[3] and form[0]
+            else grad / (1 + self * self)
+            if node._form[1] is FLOAT64
             else grad / (1 + self * self).conjugate(),
         )
         if not keep:
@@ -625,6 +627,8 @@ class AtanhBackward0(OneEdge):
         results = (
             grad / ((number_1 - self) * (number_1 + self))
             if (form := node._form)[3] and form[0]
+            else grad / ((1 - self) * (1 + self))
+            if node._form[1] is FLOAT64
             else grad / ((1 - self) * (1 + self)).conjugate(),
         )
         if not keep:
@@ -1204,6 +1208,8 @@ class Expm1Backward0(OneEdge):
         results = (
             grad * (result + number_1)
             if (form := node._form)[3] and form[0]
+            else grad * (result + 1)
+            if node._form[1] is FLOAT64
             else grad * (result + 1).conjugate(),
         )
         if not keep:
@@ -1889,6 +1895,8 @@ class Log1PBackward0(OneEdge):
         results = (
             grad / (self + number_1)
             if (form := node._form)[3] and form[0]
+            else grad / (self + 1)
+            if node._form[1] is FLOAT64
             else grad / (self + 1).conjugate(),
         )
         if not keep:
@@ -2526,7 +2534,7 @@ class PowBackward0(TwoEdges):
     """pow(Tensor self, Tensor other) -> Tensor
 
     other: grad * conj(slope_of_exponent(self, other, result))
-    self: grad * conj_slope_of_base(self, other)
+    self: stop_infinite(grad, other) * conj_slope_of_base(self, other)
     """
 
     __slots__ = ("other", "other_v", "result", "self", "self_v")
@@ -2552,7 +2560,9 @@ class PowBackward0(TwoEdges):
         result = xp.load_result(node, "result") if node._edge1 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
-            grad * xp.conj_slope_of_base(self, other) if to_self is not None else None,
+            xp.stop_infinite(grad, other) * xp.conj_slope_of_base(self, other)
+            if to_self is not None
+            else None,
             grad * xp.conj(xp.slope_of_exponent(self, other, result))
             if to_other is not None
             else None,
@@ -2586,7 +2596,7 @@ class PowBackward0(TwoEdges):
         else:
             grad_of_other = None
         if to_self is not None:
-            grad_of_self = grad * xp.conj_slope_of_base(self, other)
+            grad_of_self = xp.stop_infinite(grad, other) * xp.conj_slope_of_base(self, other)
         else:
             grad_of_self = None
         if not keep:
@@ -2887,7 +2897,7 @@ class SinBackward0(OneEdge):
 class SincBackward0(OneEdge):
     """sinc(Tensor self) -> Tensor
 
-    self: grad * conj(slope_of_sinc(self))
+    self: stop_infinite(grad, self) * conj(slope_of_sinc(self))
     """
 
     __slots__ = ("self", "self_v")
@@ -2904,7 +2914,7 @@ class SincBackward0(OneEdge):
             if type(node.self) is Tensor
             else xp.load_input(node, "self")
         )
-        return (grad * xp.conj(xp.slope_of_sinc(self)),)
+        return (xp.stop_infinite(grad, self) * xp.conj(xp.slope_of_sinc(self)),)
 
     def run(node, xp, grad, keep):
         self = node.self
@@ -2916,7 +2926,7 @@ class SincBackward0(OneEdge):
             self = self._array
         elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
-        results = (grad * xp.slope_of_sinc(self).conjugate(),)
+        results = (xp.stop_infinite(grad, self) * xp.slope_of_sinc(self).conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -2997,6 +3007,8 @@ class SqrtBackward0(OneEdge):
         results = (
             grad / (number_2 * result)
             if (form := node._form)[3] and form[0]
+            else grad / (2 * result)
+            if node._form[1] is FLOAT64
             else grad / (2 * result.conjugate()),
         )
         if not keep:
@@ -3047,6 +3059,8 @@ class SquareBackward0(OneEdge):
         results = (
             number_2 * grad * self
             if (form := node._form)[3] and form[0]
+            else 2 * grad * self
+            if node._form[1] is FLOAT64
             else 2 * grad * self.conjugate(),
         )
         if not keep:
@@ -3116,6 +3130,8 @@ class TanBackward0(OneEdge):
         results = (
             grad * (number_1 + result * result)
             if (form := node._form)[3] and form[0]
+            else grad * (1 + result * result)
+            if node._form[1] is FLOAT64
             else grad * (1 + result * result).conjugate(),
         )
         if not keep:
@@ -3132,7 +3148,7 @@ class TanBackward0(OneEdge):
 class TanhBackward0(OneEdge):
     """tanh(Tensor self) -> Tensor
 
-    self: grad - grad * conj(result * result)
+    self: grad * conj(1 - result * result)
     """
 
     __slots__ = ("result",)
@@ -3147,16 +3163,18 @@ class TanhBackward0(OneEdge):
         if grad is None:
             return (None,)
         result = xp.load_result(node, "result")
-        return (grad - grad * xp.conj(result * result),)
+        return (grad * xp.conj(1 - result * result),)
 
     def run(node, xp, grad, keep):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
-            grad - grad * (result * result)
+            grad * (number_1 - result * result)
+            if (form := node._form)[3] and form[0]
+            else grad * (1 - result * result)
             if node._form[1] is FLOAT64
-            else grad - grad * (result * result).conjugate(),
+            else grad * (1 - result * result).conjugate(),
         )
         if not keep:
             node.result = FREED
@@ -7959,13 +7977,15 @@ def pow_record(self, other):
 def pow_jvp(xp, self, other, self_t, other_t, result):
     """pow(Tensor self, Tensor other) -> Tensor
 
-    result: self_t * slope_of_base(self_p, other_p) + by_exponent(other_t, self_p, other_p, result)
+    result: stop_infinite(self_t, other_p) * slope_of_base(self_p, other_p) + by_exponent(other_t, self_p, other_p, result)
     """
     if other_t is None:
-        return self_t * xp.slope_of_base(self, other)
+        return xp.stop_infinite(self_t, other) * xp.slope_of_base(self, other)
     if self_t is None:
         return xp.by_exponent(other_t, self, other, result)
-    return self_t * xp.slope_of_base(self, other) + xp.by_exponent(other_t, self, other, result)
+    return xp.stop_infinite(self_t, other) * xp.slope_of_base(self, other) + xp.by_exponent(
+        other_t, self, other, result
+    )
 
 
 def pow__cpu(self, other):
@@ -8676,7 +8696,7 @@ def sinc_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return self_t * xp.slope_of_sinc(self)
+    return xp.conj(xp.stop_infinite(xp.conj(self_t), self)) * xp.slope_of_sinc(self)
 
 
 def sinc__cpu(self):
@@ -9163,7 +9183,7 @@ def tanh_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return self_t - self_t * (result * result)
+    return self_t * (1 - result * result)
 
 
 def tanh__cpu(self):

@@ -519,7 +519,7 @@ class PolygammaBackward0(OneEdge):
 class SigmoidBackward0(OneEdge):
     """sigmoid(Tensor self) -> Tensor
 
-    self: (grad - grad * conj(result)) * conj(result)
+    self: grad * conj(result - result * result)
     """
 
     __slots__ = ("result",)
@@ -534,16 +534,16 @@ class SigmoidBackward0(OneEdge):
         if grad is None:
             return (None,)
         result = xp.load_result(node, "result")
-        return ((grad - grad * xp.conj(result)) * xp.conj(result),)
+        return (grad * xp.conj(result - result * result),)
 
     def run(node, xp, grad, keep):
         result = node.result
         if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
-            (grad - grad * result) * result
+            grad * (result - result * result)
             if node._form[1] is FLOAT64
-            else (grad - grad * result.conjugate()) * result.conjugate(),
+            else grad * (result - result * result).conjugate(),
         )
         if not keep:
             node.result = FREED
@@ -1517,7 +1517,7 @@ def sigmoid_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return (self_t - self_t * result) * result
+    return self_t * (result - result * result)
 
 
 def sigmoid__cpu(self):

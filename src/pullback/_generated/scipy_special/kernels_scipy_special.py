@@ -1930,6 +1930,8 @@ class SpecialDawsnBackward0(OneEdge):
         results = (
             grad * (number_1 - number_2 * x * result)
             if (form := node._form)[3] and form[0]
+            else grad * (1 - 2 * x * result)
+            if node._form[1] is FLOAT64
             else grad * (1 - 2 * x * result).conjugate(),
         )
         if not keep:
@@ -2844,6 +2846,8 @@ class SpecialErfcxBackward0(OneEdge):
         results = (
             grad * (number_2 * x * result - 2 / 1.7724538509055159)
             if (form := node._form)[3] and form[0]
+            else grad * (2 * x * result - 2 / 1.7724538509055159)
+            if node._form[1] is FLOAT64
             else grad * (2 * x * result - 2 / 1.7724538509055159).conjugate(),
         )
         if not keep:
@@ -8036,6 +8040,8 @@ class SpecialLogNdtrBackward0(OneEdge):
         results = (
             grad * (xp.exp(-x * x / number_2 - result) / 2.5066282746310002)
             if (form := node._form)[3] and form[0]
+            else grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002)
+            if node._form[1] is FLOAT64
             else grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002).conjugate(),
         )
         if not keep:
@@ -9497,6 +9503,8 @@ class SpecialNdtrBackward0(OneEdge):
         results = (
             grad * (xp.exp(-x * x / number_2) / 2.5066282746310002)
             if (form := node._form)[3] and form[0]
+            else grad * (xp.exp(-x * x / 2) / 2.5066282746310002)
+            if node._form[1] is FLOAT64
             else grad * (xp.exp(-x * x / 2) / 2.5066282746310002).conjugate(),
         )
         if not keep:
@@ -12922,6 +12930,8 @@ class SpecialWrightomegaBackward0(OneEdge):
         results = (
             grad * (result / (number_1 + result))
             if (form := node._form)[3] and form[0]
+            else grad * (result / (1 + result))
+            if node._form[1] is FLOAT64
             else grad * (result / (1 + result)).conjugate(),
         )
         if not keep:

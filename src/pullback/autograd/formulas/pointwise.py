@@ -33,6 +33,7 @@ __all__ = [
     "slope_of_exponent",
     "slope_of_sinc",
     "squared_radius",
+    "stop_infinite",
     "turned",
     "where_finite",
     "whole_part",
@@ -152,6 +153,21 @@ def squared_radius(xp: Any, self: Any, other: Any) -> Any:
     """The squared distance from the origin, 1 at the origin itself."""
     square = self * self + other * other
     return xp.where(square == 0, 1, square)
+
+
+def stop_infinite(xp: Any, change: Any, factor: Any) -> Any:
+    """A gradient or tangent, with 0 in place of infinity and NaN where `factor` is 0.
+
+    The slope that it is multiplied with is 0 there, and the product would be NaN. Finite values
+    stay, because the product has derivatives in `factor`.
+    """
+    value = factor._array if isinstance(factor, Tensor) else factor
+    if type(value) is np.ndarray:
+        if np.count_nonzero(value) == value.size:
+            return change
+    elif isinstance(value, int | float | complex) and value:
+        return change
+    return xp.where((factor == 0) & ~xp.isfinite(change), 0, change)
 
 
 def slope_of_base(xp: Any, self: Any, other: Any) -> Any:

@@ -227,9 +227,9 @@ def _on_arrays(op: Emitted, formula: str) -> str:
     real = _by_numpy(formula, op.of_numpy, is_real=True)
     tensors = {"grad", "result", *(tensor.name for tensor in op.tensors)}
     few = _by_numpy(formula, op.of_numpy, is_real=True, arrays=tensors)
-    if few != real:
-        return f"{few} if {_HAS_AXES} else {text}"
-    return text if real == text else f"{real} if {_IS_REAL} else {text}"
+    if real != text:  # a conjugate, which copies real arrays
+        text = f"{real} if {_IS_REAL} else {text}"
+    return text if few == real else f"{few} if {_HAS_AXES} else {text}"
 
 
 def _by_numpy(
