@@ -257,6 +257,21 @@ def test_functions_that_raise_in_the_backward_pass_are_named(name: str) -> None:
         getattr(np, name)(x, 0.5).sum().backward()
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_heaviside_of_complex_numbers_is_a_type_error(dtype: Any) -> None:
+    z, x = pb.tensor(np.array([1 + 1j, 2.0], dtype)), pb.tensor([1.0, 0.0])
+    for call in (
+        lambda: np.heaviside(z, 1.0),
+        lambda: np.heaviside(x, z),
+        lambda: np.heaviside(z, z),
+        lambda: np.heaviside(x, 1j),
+        lambda: np.heaviside.outer(z, x),
+    ):
+        with pytest.raises(TypeError, match="heaviside"):
+            call()
+    check_call(lambda x: np.heaviside(x, 0.5), np.array([-1.0, 2.0]))
+
+
 def test_other_libraries_are_asked_first() -> None:
     class Other:
         def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> str:

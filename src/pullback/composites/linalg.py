@@ -8,6 +8,7 @@ from math import inf, prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.linalg import LinAlgError
 from numpy.typing import DTypeLike
 
@@ -66,7 +67,7 @@ def tensorinv(x: Tensor, ind: int = 2) -> Tensor:
 def tensorsolve(a: Tensor, b: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """The solution x of ``tensordot(a, x, x.ndim) = b``."""
     if axes is not None:
-        last = [axis % a.ndim for axis in axes]
+        last = [*normalize_axis_tuple(axes, a.ndim)]
         a = shape.permute_dims(a, [i for i in range(a.ndim) if i not in last] + last)
     unknown = a.shape[b.ndim :]
     if b.size != prod(unknown):
@@ -92,7 +93,7 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
         raise ValueError(
             f"linalg.norm: shape {x.shape} with axis={axis}; one or two axes are needed for ord"
         )
-    row, column = (a % x.ndim for a in axes)
+    row, column = normalize_axis_tuple(axes, x.ndim, allow_duplicate=True)
     if row == column:
         raise ValueError(f"linalg.norm: axis={axis} has the same axis twice")
     moved = x if (row, column) == (x.ndim - 2, x.ndim - 1) else shape.moveaxis(x, axes, (-2, -1))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from pullback import array_functions, padding, ranges
 from pullback._generated import functions_indexing as indexing
@@ -151,7 +152,7 @@ def apply_along_axis(
 ) -> Tensor:
     """``numpy.apply_along_axis``: the function gets each line of an axis as a tensor."""
     tensor = as_tensor(arr)
-    axis %= tensor.ndim
+    axis = normalize_axis_index(axis, tensor.ndim)
     lines = shape.moveaxis(tensor, axis, -1)
     outer = lines.shape[:-1]
     if 0 in outer:
@@ -190,7 +191,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """``numpy.trim_zeros``: without the zeros at the front and back of each axis."""
     tensor = as_tensor(filt)
     sides = trim.lower()
-    axes = range(tensor.ndim) if axis is None else [a % tensor.ndim for a in np.atleast_1d(axis)]
+    axes = range(tensor.ndim) if axis is None else normalize_axis_tuple(axis, tensor.ndim)
     places = np.nonzero(raw(tensor))
     bounds = [slice(None)] * tensor.ndim
     for one in axes:

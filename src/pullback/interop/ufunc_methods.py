@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
@@ -61,13 +62,9 @@ def _folding_dtypes(ufunc: np.ufunc, tensor: Tensor, dtype: Any) -> tuple[Any, A
 
 def _axes(axis: Any, ndim: int) -> list[int]:
     """Axes as numbers from zero, the last first."""
-    listed = range(ndim) if axis is None else np.atleast_1d(axis).tolist()
-    if not ndim and axis in (0, -1):  # which NumPy allows for a number
-        return []
-    wrong = [a for a in listed if not -ndim <= a < ndim]
-    if wrong:
-        raise np.exceptions.AxisError(int(wrong[0]), ndim)
-    return sorted((int(a) % ndim for a in listed), reverse=True)
+    if axis is None or (not ndim and axis in (0, -1)):  # which NumPy allows for a number
+        return [*range(ndim)][::-1]
+    return sorted(normalize_axis_tuple(axis, ndim), reverse=True)
 
 
 def _reduce(
@@ -161,13 +158,22 @@ def _lines(tensor: Tensor, axes: list[int]) -> list[Any]:
     return parts
 
 
+def _one_axis(ufunc: np.ufunc, method: str, axis: Any, ndim: int) -> int:
+    """The only axis of a method that has no order of elements along several ones."""
+    axes = _axes(axis, ndim)
+    if not ndim:
+        raise TypeError(f"cannot {method} on a scalar")
+    if len(axes) != 1:
+        raise ValueError(f"{ufunc_name(ufunc)}.{method} does not allow multiple axes")
+    return axes[0]
+
+
 def _accumulate(
-    ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
+    ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None
 ) -> Any:
     _two_arguments(ufunc, "accumulate")
     tensor = as_tensor(array)
-    if not tensor.ndim:
-        raise TypeError("cannot accumulate on a scalar")
+    axis = _one_axis(ufunc, "accumulate", axis, tensor.ndim)
     known = _ACCUMULATE.get(ufunc)
     if known is not None:
         result = known(_typed(tensor, dtype), axis=axis)
@@ -181,13 +187,11 @@ def _accumulate(
 
 
 def _reduceat(
-    ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
+    ufunc: np.ufunc, array: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None
 ) -> Any:
     _two_arguments(ufunc, "reduceat")
     tensor = as_tensor(array)
-    if not tensor.ndim:
-        raise TypeError("cannot reduceat on a scalar")
-    axis %= tensor.ndim
+    axis = _one_axis(ufunc, "reduceat", axis, tensor.ndim)
     places = np.asarray(plain(indices)).tolist()
     length = tensor.shape[axis]
     parts = []

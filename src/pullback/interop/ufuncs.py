@@ -51,6 +51,8 @@ def _fabs(x: Any) -> Tensor:
 
 def _heaviside(x: Any, at_zero: Any) -> Tensor:
     """Steps have slope zero, so gradients are zero; the operator of this name has none at all."""
+    if any(as_operand(given).dtype.kind == "c" for given in (x, at_zero)):
+        raise TypeError("numpy.heaviside is not defined for complex numbers, which have no sign")
     step = (pointwise.sign(x) + 1) / 2
     return pointwise._where(pointwise.equal(x, 0), at_zero, step)
 

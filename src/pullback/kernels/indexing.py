@@ -12,6 +12,7 @@ from math import prod
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import NDArray
 
 from pullback.errors import InplaceError
@@ -352,12 +353,13 @@ def put_along_axis(
 
 def put_grid(lengths: Sequence[int], indices: Array, axis: int | None) -> tuple[Any, ...]:
     """The index of `put_along_axis` for a tensor of some lengths, which for axis None is flat."""
+    place = 0 if axis is None else normalize_axis_index(axis, len(lengths))
     if indices.ndim != len(lengths):
         raise ValueError(
             f"put_along_axis: indices of shape {indices.shape} must have as many axes as the "
             f"tensor of shape {tuple(lengths)}"
         )
-    return _grid(lengths, 0 if axis is None else axis % len(lengths), indices)
+    return _grid(lengths, place, indices)
 
 
 def check_index(name: str, x: Any, axis: int, index: Any) -> int:
@@ -467,5 +469,6 @@ def index_add(x: Array, axis: int, index: Array, source: Any) -> Array:
     """A copy with slices of one axis added to."""
     if index.ndim != 1:
         raise ValueError(f"index_add: the index must have one axis, its shape is {index.shape}")
+    axis = normalize_axis_index(axis, x.ndim)
     result = copy_in_order(x, np.result_type(x, source))
-    return _put(result, [*[None] * (axis % x.ndim), index], source, accumulate=True)
+    return _put(result, [*[None] * axis, index], source, accumulate=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from pullback.kernels.broadcasting import max_rows, sum_rows
 from pullback.kernels.nn_bits import choose, keep, keep_above, refuse_complex
@@ -85,6 +86,7 @@ def _below_maximum(x: Array, axis: int) -> Array:
     if x.dtype.kind not in "fc":
         x = x.astype(np.float64)
     if not x.size:
+        normalize_axis_index(axis, x.ndim)  # raises where it is out of range
         return x.copy()
     return np.asarray(x - max_rows(x, axis))
 
