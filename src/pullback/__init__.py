@@ -18,12 +18,12 @@ import typing as _typing
 import pullback._generated.methods
 import pullback.autograd.formulas
 import pullback.batching
-import pullback.creation_methods
-import pullback.device_methods
-import pullback.indexing
-import pullback.operators
-import pullback.shape_methods
-import pullback.shape_writes
+import pullback.tensor.methods.creation
+import pullback.tensor.methods.device
+import pullback.tensor.methods.indexing
+import pullback.tensor.methods.inplace
+import pullback.tensor.methods.operators
+import pullback.tensor.methods.shape
 from pullback import aliases as _aliases
 from pullback import array_functions as _array_functions
 from pullback import autograd, dispatch, errors, ops, utils
@@ -31,6 +31,7 @@ from pullback import creation as _creation
 from pullback import ranges as _ranges
 from pullback._generated import public as _public
 from pullback._generated.public import *
+from pullback._lazy import lazy_names as _lazy_names
 from pullback.aliases import *
 from pullback.array_functions import *
 from pullback.autograd import (
@@ -50,14 +51,12 @@ from pullback.interop.array_api import *
 from pullback.interop.namespace import VERSION as __array_api_version__  # noqa: N811 - the standard's name
 from pullback.interop.namespace import ArrayNamespaceInfo as __array_namespace_info__  # noqa: N813
 from pullback.kernels.threads import get_num_threads, set_num_threads
-from pullback.lazy import lazy_names as _lazy_names
 from pullback.ranges import *
 from pullback.tensor import Tensor
 
 if _typing.TYPE_CHECKING:
     from pullback import (
         composites,
-        derivatives,
         fft,
         func,
         interop,
@@ -71,7 +70,7 @@ if _typing.TYPE_CHECKING:
         special,
     )
     from pullback.composites.einsum import einsum
-    from pullback.derivatives import (
+    from pullback.func.numpy_style import (
         elementwise_grad,
         grad,
         hessian,
@@ -96,7 +95,6 @@ else:
         {
             "pullback": [
                 "composites",
-                "derivatives",
                 "fft",
                 "func",
                 "interop",
@@ -110,7 +108,7 @@ else:
                 "special",
             ],
             "pullback.composites.einsum": ["einsum"],
-            "pullback.derivatives": [
+            "pullback.func.numpy_style": [
                 "elementwise_grad",
                 "grad",
                 "hessian",

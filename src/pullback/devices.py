@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pullback._generated import functions_creation as functions
 from pullback._generated import operators
+from pullback._lazy import lazy_module
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.kernels.layout import order_of
-from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor, as_operand, fresh
 
 if TYPE_CHECKING:

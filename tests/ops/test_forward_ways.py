@@ -12,7 +12,7 @@ import pytest
 
 import pullback as pb
 import pullback.nn.functional
-from pullback.autograd import array_formulas
+from pullback.autograd.forward import array_formulas
 from pullback.func import jvp, vmap
 from tests.samples import OPS
 from tests.samples.opinfo import Make

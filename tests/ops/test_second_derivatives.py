@@ -11,8 +11,8 @@ import pytest
 import pullback as pb
 import pullback.nn.functional
 from pullback import func
-from pullback.autograd import pull
-from pullback.func import second
+from pullback.autograd.engine import vjp_graph
+from pullback.func import hvp
 from tests.samples import OPS
 from tests.samples.opinfo import Make
 
@@ -88,14 +88,14 @@ def problems(op):
 def test_dual_numbers_of_arrays_agree_with_dual_tensors(op, monkeypatch):
     for problem in problems(op):
         with monkeypatch.context() as patch:
-            patch.setattr(pull.Pull, "_run_on_duals", lambda *_: None)
+            patch.setattr(vjp_graph.Pull, "_run_on_duals", lambda *_: None)
             wanted = [problem.general(vector) for vector in problem.vectors]
-        one = second.curvature(problem, problem.leaves, problem.vectors[0], by_tangents=True)
+        one = hvp.curvature(problem, problem.leaves, problem.vectors[0], by_tangents=True)
         stacked = [
             pb.tensor(np.stack([part.numpy() for part in pair]))
             for pair in zip(*problem.vectors, strict=True)
         ]
-        many = second.curvatures(problem, problem.leaves, stacked)
+        many = hvp.curvatures(problem, problem.leaves, stacked)
         if op.name not in GENERAL:
             assert one is not None
             assert many is not None

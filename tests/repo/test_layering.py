@@ -2,7 +2,7 @@
 
 A module imports strictly lower levels, or modules of its own unit. The unit of a module is the
 longest entry of `LEVELS` that matches its name, so a new folder has to be given a level here. What
-`pullback.lazy` loads later counts too: it stands in an import for type checkers (`test_lazy.py`).
+`pullback._lazy` loads later counts too: it stands in an import for type checkers (`test_lazy.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LEVELS = {
     "_cpython": 0,
     "errors": 0,
     "interrupts": 0,
-    "lazy": 0,
+    "_lazy": 0,
     "config": 0,
     "dtypes": 0,
     "promotion": 0,
@@ -44,26 +44,20 @@ LEVELS = {
     "autograd.formulas": 5,
     "_generated": 6,
     "_generated.scipy_special": 6.2,  # loaded on demand
-    "operators": 6.5,  # what the generated functions add to tensors by hand
-    "indexing": 6.5,
-    "shape_methods": 6.5,
-    "device_methods": 6.5,
-    "shape_writes": 6.5,
-    "creation_methods": 6.5,
+    "tensor.methods": 6.5,  # what the generated functions add to tensors by hand
     "codegen": 6,  # development time; its imports are limited below
-    "linalg": 6.5,  # namespaces of functions
-    "fft": 6.5,
-    "special": 6.5,
+    "operators": 6.5,
+    "linalg": 6.6,  # namespaces of functions
+    "fft": 6.6,
+    "special": 6.6,
     "library": 7.2,  # custom operators, and checks that use transforms
     "func": 7,
     "sparse": 7.2,
     "autograd.functional": 7.1,  # beside the graph by name, but made of transforms
-    "derivatives": 7.2,
+    "func.numpy_style": 7.2,
     "interop": 7,
     "compile": 7,
     "": 7.5,  # the contents page: gathers all levels up to 7, and level 8 may use it as users do
-    "describe": 7.6,
-    "demo": 7.75,  # uses the library as users do, and the command line uses it
     "cli": 8,
     "compat": 8,  # other libraries' interfaces
     "__main__": 8.5,
@@ -76,7 +70,7 @@ FLOOR = {
     "_cpython",
     "errors",
     "interrupts",
-    "lazy",
+    "_lazy",
 }  # import nothing of ours, so everybody may import them, level 0 too
 ONLY = {  # units that may use less than their level allows
     "schema": {"errors"},

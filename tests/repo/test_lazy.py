@@ -156,7 +156,12 @@ def test_the_import_leaves_what_a_first_gradient_does_not_need():
     loaded = loaded_by("import pullback")
     later = (
         *("dataclasses", "difflib", "traceback"),
-        *("pullback.codegen", "pullback.compat", "pullback.composites", "pullback.derivatives"),
+        *(
+            "pullback.codegen",
+            "pullback.compat",
+            "pullback.composites",
+            "pullback.func.numpy_style",
+        ),
         *("pullback.fft", "pullback.func", "pullback.kernels.batching", "pullback.kernels.meta"),
         *("pullback.library", "pullback.linalg", "pullback.meta", "pullback.nn", "pullback.schema"),
         *("pullback.sparse", "pullback.testing", "pullback.utils.checkpoint"),
@@ -168,7 +173,7 @@ def test_the_import_leaves_what_a_first_gradient_does_not_need():
     # Each takes a tenth of a millisecond or more: a new one should be worth it. What newer versions
     # of NumPy import themselves counts with no version.
     by_numpy = ("_opcode", "dis", "importlib", "inspect", "linecache", "opcode", "token")
-    assert len([name for name in loaded if not name.startswith(by_numpy)]) <= 126, loaded
+    assert len([name for name in loaded if not name.startswith(by_numpy)]) <= 134, loaded
 
 
 def test_the_first_gradient_loads_only_its_own_tables():

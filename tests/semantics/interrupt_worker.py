@@ -34,8 +34,11 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback.autograd import accumulate, anomaly, forward_ad, payload_nodes, turns
-from pullback.autograd.level import current_level, process_levels
+from pullback.autograd import forward_ad
+from pullback.autograd.debug import anomaly
+from pullback.autograd.engine import root_lock
+from pullback.autograd.graph import accumulate_grad, payload_nodes
+from pullback.autograd.levels import current_level, process_levels
 from pullback.dispatch.modes import get_state
 from pullback.dispatch.table import LOCK
 from pullback.kernels import threads
@@ -326,9 +329,9 @@ def state() -> dict[str, Any]:
     seen["NumPy"] = repr((np.geterr(), np.getbufsize(), np.geterrcall()))
     seen["anomaly"] = repr(anomaly._switches)
     seen["forward levels"] = repr((process_levels, forward_ad._level, forward_ad._current_level))
-    seen["roots"] = repr(turns.OWNERS)
+    seen["roots"] = repr(root_lock.OWNERS)
     seen["live maps"] = repr(levels._alive)
-    locks = {"registry": LOCK, "leaves": accumulate._lock, "counters": tensor_module.COUNTING}
+    locks = {"registry": LOCK, "leaves": accumulate_grad._lock, "counters": tensor_module.COUNTING}
     seen["locks"] = repr({name: _is_free(lock) for name, lock in locks.items()})
     return seen
 
@@ -491,10 +494,10 @@ def sweep(name: str, at_most: int) -> dict[str, Any]:
         interrupts += found is not None
         if found:
             leaks.append(found)
-            turns.OWNERS.clear()
+            root_lock.OWNERS.clear()
     gc.enable()
     gc.collect()
-    nodes = (*payload_nodes.marked, *accumulate.ended)
+    nodes = (*payload_nodes.marked, *accumulate_grad.ended)
     leaks += [f"{name}: {len(nodes)} nodes are still listed"] if nodes else []
     return {"interrupts": interrupts, "leaks": leaks}
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import pullback as pb
-from pullback.autograd import saved
+from pullback.autograd.graph import saved
 from pullback.errors import SavedVersionError
 
 

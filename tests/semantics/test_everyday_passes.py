@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.autograd.engine.dependencies import is_in_order
 from pullback.autograd.graph import current_graph_task_id, saved_tensors_hooks
-from pullback.autograd.traversal import is_in_order
 
 
 def leaf(*values: float) -> pb.Tensor:

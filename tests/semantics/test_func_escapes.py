@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import pullback
-from pullback.autograd import accumulate, escapes
-from pullback.autograd.accumulate import ended
-from pullback.autograd.node import Node
+from pullback.autograd.graph import accumulate_grad, escapes
+from pullback.autograd.graph.accumulate_grad import ended
+from pullback.autograd.graph.node import Node
 
 # PyTorch compiles some of its forward mode when it is first used, and warns about how it does that.
 pytestmark = [
@@ -289,7 +289,7 @@ def test_no_object_is_searched_where_nothing_escapes(pb, monkeypatch):
     def search():
         raise AssertionError("searched all objects")
 
-    monkeypatch.setattr(pullback.autograd.escapes, "_search_escaped", search)
+    monkeypatch.setattr(pullback.autograd.graph.escapes, "_search_escaped", search)
 
     def f(x):
         h = x[1:] * x[:2]
@@ -370,8 +370,8 @@ def test_values_escape_in_one_thread_while_others_compute(pb):
 def visits_while_asking(monkeypatch, steps):
     """How many nodes are visited if a program asks for ``requires_grad`` after each step."""
     visited = []
-    node_of = accumulate.node_of
-    monkeypatch.setattr(accumulate, "node_of", lambda edge: visited.append(1) or node_of(edge))
+    node_of = accumulate_grad.node_of
+    monkeypatch.setattr(accumulate_grad, "node_of", lambda edge: visited.append(1) or node_of(edge))
     pullback_of = pullback.func.vjp(lambda x: x * x, pullback.ones(2))[1]
     h = pullback.ones(2).requires_grad_()
     for _ in range(steps):
@@ -382,18 +382,18 @@ def visits_while_asking(monkeypatch, steps):
 
 
 def test_asking_after_every_step_visits_every_step_once(monkeypatch):
-    monkeypatch.setattr(accumulate, "later_threads", [])
+    monkeypatch.setattr(accumulate_grad, "later_threads", [])
     assert visits_while_asking(monkeypatch, 200) < 10 * 200
 
 
 def test_numbers_of_nodes_are_not_relied_on_with_several_threads(monkeypatch):
-    monkeypatch.setattr(accumulate, "later_threads", [1])
+    monkeypatch.setattr(accumulate_grad, "later_threads", [1])
     assert visits_while_asking(monkeypatch, 50) > 50 * 50 / 2
 
 
 @pytest.mark.parametrize("later_threads", [[], [1]])
 def test_value_that_was_asked_about_inside_becomes_constant(monkeypatch, later_threads):
-    monkeypatch.setattr(accumulate, "later_threads", later_threads)
+    monkeypatch.setattr(accumulate_grad, "later_threads", later_threads)
     x = pullback.ones(2)
     kept = pullback.func.vjp(lambda x: x * x, x)  # so that there are inputs that have ended
     found = []

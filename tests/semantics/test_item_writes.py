@@ -7,8 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from pullback import dispatch, indexing
-from pullback.autograd.item_write import CopyItem
+from pullback import dispatch
+from pullback.autograd.graph.setitem import CopyItem
+from pullback.tensor.methods import indexing
 
 INDICES = [1, -1, slice(0, 2), (slice(None), 1), (..., 0), (1, 2), (None, 1), slice(None, None, -2)]
 

@@ -10,7 +10,7 @@ import pytest
 
 import pullback as pb
 from pullback.autograd import why_no_grad
-from pullback.autograd.trace import _notes
+from pullback.autograd.debug.forward_trace import _notes
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pullback.cli import main
-from pullback.demo import run_demo
+from pullback.cli.demo import run_demo
 
 
 def test_dispatch_prints_the_table(capsys):

@@ -12,7 +12,7 @@ import pullback as pb
 from pullback import func
 from pullback.autograd import functional
 from pullback.autograd.function import Function
-from pullback.autograd.level import current_level
+from pullback.autograd.levels import current_level
 from pullback.dispatch.modes import DEFAULT_STATE, get_state
 from pullback.utils.checkpoint import checkpoint
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.autograd import closed_pass
+from pullback.autograd.linearize import backward
 
 
 @pytest.mark.parametrize("constant", [2.0, 3, pb.ones((2, 3))[0], pb.ones(3), pb.tensor(2.0)])
 def test_numbers_and_views_are_constants_like_others(constant, monkeypatch):
     kinds = {}
-    find = closed_pass._kinds
+    find = backward._kinds
 
     def seen(level, inputs):
         for rule, *_ in level.notes.values():
@@ -20,7 +20,7 @@ def test_numbers_and_views_are_constants_like_others(constant, monkeypatch):
         kinds.update(find(level, inputs))
         return kinds
 
-    monkeypatch.setattr(closed_pass, "_kinds", seen)
+    monkeypatch.setattr(backward, "_kinds", seen)
     found = pb.hvp(lambda x: pb.exp(x * constant).sum())(np.zeros(3), np.ones(3))
     factor = constant.numpy() if isinstance(constant, pb.Tensor) else constant
     np.testing.assert_allclose(found, np.ones(3) * factor**2)

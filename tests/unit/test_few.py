@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback._generated import kernels_nn_activation, kernels_pointwise, kernels_special
-from pullback.autograd.form import FLOAT64, form_of
+from pullback.autograd.graph.output_metadata import FLOAT64, form_of
 from pullback.kernels.broadcasting import PRODUCT
 
 KERNELS = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.autograd import form
-from pullback.autograd.form import FLOAT64, form_of
+from pullback.autograd.graph import output_metadata
+from pullback.autograd.graph.output_metadata import FLOAT64, form_of
 from pullback.kernels.broadcasting import PRODUCT
 from pullback.tensor.batched import BatchShape
 
@@ -74,14 +74,14 @@ def test_a_shape_of_samples_is_never_taken_for_another():
 
 
 def test_the_number_of_forms_is_bounded(monkeypatch):
-    monkeypatch.setattr(form, "FORMS", {})
-    for size in range(3 * form._MOST_FORMS):
+    monkeypatch.setattr(output_metadata, "FORMS", {})
+    for size in range(3 * output_metadata._MOST_FORMS):
         assert form_of((size,), FLOAT64) == ((size,), FLOAT64, None, size < PRODUCT)
-        assert len(form.FORMS) <= form._MOST_FORMS
+        assert len(output_metadata.FORMS) <= output_metadata._MOST_FORMS
 
 
 def test_a_chain_of_forgotten_shapes_still_gives_gradients(monkeypatch):
-    monkeypatch.setattr(form, "_MOST_FORMS", 2)
+    monkeypatch.setattr(output_metadata, "_MOST_FORMS", 2)
     x = _leaf((4, 3))
     y = x
     for size in range(1, 4):

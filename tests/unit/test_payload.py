@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.autograd import forward_ad, payload_nodes
-from pullback.autograd.graph import saved_tensors_hooks
+from pullback.autograd import forward_ad
+from pullback.autograd.graph import payload_nodes, saved_tensors_hooks
 from pullback.dispatch.keys import KEY_BITS, DispatchKey, DispatchKeySet
 from pullback.errors import NoDataError
 from pullback.nn.functional import softmax

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.kernels.quiet import (
+from pullback.kernels.errstate import (
     errstate,
     get_settings,
     make_settings,

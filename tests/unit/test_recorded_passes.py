@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.autograd.engine import GraphTask
+from pullback.autograd.engine.graph_task import GraphTask
 from pullback.autograd.function import Function
 
 X = np.array([0.3, -0.7, 1.1])

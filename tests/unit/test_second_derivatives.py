@@ -11,10 +11,10 @@ import pullback as pb
 import pullback.nn.functional
 from pullback import func
 from pullback.autograd import functional
-from pullback.autograd.closed_level import ClosedLevel
 from pullback.autograd.function import Function
+from pullback.autograd.linearize.tangent_tape import ClosedLevel
 from pullback.errors import AutogradError
-from pullback.func import second
+from pullback.func import hvp
 
 RNG = np.random.default_rng(0)
 X, V, A = RNG.normal(size=4), RNG.normal(size=4), RNG.normal(size=(3, 4))
@@ -386,8 +386,8 @@ def test_errors_of_forward_formulas_are_not_taken_for_those_of_operators(monkeyp
     def broken(*_):
         raise ValueError("a formula")
 
-    monkeypatch.setattr(second, "rows", type(second.rows)())
-    monkeypatch.setattr(second.rows, "roll", broken, raising=False)
+    monkeypatch.setattr(hvp, "rows", type(hvp.rows)())
+    monkeypatch.setattr(hvp.rows, "roll", broken, raising=False)
 
     def f(x):
         try:

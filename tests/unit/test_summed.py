@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.autograd import summed
+from pullback.autograd.graph import pre_reduced_cotangent
 from pullback.errors import AutogradError
 
 K, D, N = 3, 4, 300  # more than 2,048 elements, so that products are not simply made
@@ -24,13 +24,13 @@ def parameter(*shape, seed=1, dtype=None):
 def made(monkeypatch):
     """The shapes of all sums that are made."""
     shapes = []
-    first = summed.Summed.__init__
+    first = pre_reduced_cotangent.Summed.__init__
 
     def note(self, total, shape):
         shapes.append((total.shape, shape))
         first(self, total, shape)
 
-    monkeypatch.setattr(summed.Summed, "__init__", note)
+    monkeypatch.setattr(pre_reduced_cotangent.Summed, "__init__", note)
     return shapes
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import pullback as pb
 from pullback import func
-from pullback.autograd.closed_level import ClosedLevel
+from pullback.autograd.linearize.tangent_tape import ClosedLevel
 
 X, V = np.array([1.0, -2.0, 0.5]), np.array([1.0, 10.0, 100.0])
 

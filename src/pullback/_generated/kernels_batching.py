@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-import pullback.batching.crossing
-from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
-from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import (
+import pullback.batching.add_remove_dim
+from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
+from pullback.autograd.graph.node import (
     FREED,
     ManyEdges,
     OneEdge,
     TwoEdges,
     get_following,
 )
-from pullback.autograd.part import Part, PartNode
-from pullback.autograd.record import (
+from pullback.autograd.graph.slice_cotangent import Part, PartNode
+from pullback.autograd.record.record import (
     EDGED,
     RECORDED_FLAGS,
     edge_of,
@@ -31,8 +31,8 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import (
+from pullback.autograd.record.register import register, register_composite
+from pullback.autograd.graph.saved import (
     input_array,
     output_array,
     save_output,
@@ -139,7 +139,7 @@ class SumLevelBackward0(OneEdge):
 
 
 def _add_level_cpu(self, axis, level):
-    return wrap(pullback.batching.crossing.add_level(self._array, axis, level))
+    return wrap(pullback.batching.add_remove_dim.add_level(self._array, axis, level))
 
 
 def _add_level_again(xp, base, axis, level):
@@ -150,7 +150,7 @@ def _add_level_view(self, axis, level):
     return record_view(
         None,
         self,
-        pullback.batching.crossing.add_level(self._array, axis, level),
+        pullback.batching.add_remove_dim.add_level(self._array, axis, level),
         (_add_level_again, axis, level),
     )
 
@@ -175,7 +175,7 @@ def _add_level_record(self, axis, level):
     return record_view(
         node,
         self,
-        pullback.batching.crossing.add_level(self._array, axis, level),
+        pullback.batching.add_remove_dim.add_level(self._array, axis, level),
         (_add_level_again, axis, level),
     )
 
@@ -189,7 +189,7 @@ def _add_level_jvp(xp, self, axis, level, self_t, result):
 
 
 def _expand_level_cpu(self, level, size):
-    return wrap(pullback.batching.crossing.expand_level(self._array, level, size))
+    return wrap(pullback.batching.add_remove_dim.expand_level(self._array, level, size))
 
 
 def _expand_level_again(xp, base, level, size):
@@ -200,7 +200,7 @@ def _expand_level_view(self, level, size):
     return record_view(
         None,
         self,
-        pullback.batching.crossing.expand_level(self._array, level, size),
+        pullback.batching.add_remove_dim.expand_level(self._array, level, size),
         (_expand_level_again, level, size),
     )
 
@@ -223,7 +223,7 @@ def _expand_level_record(self, level, size):
     return record_view(
         node,
         self,
-        pullback.batching.crossing.expand_level(self._array, level, size),
+        pullback.batching.add_remove_dim.expand_level(self._array, level, size),
         (_expand_level_again, level, size),
     )
 
@@ -237,7 +237,7 @@ def _expand_level_jvp(xp, self, level, size, self_t, result):
 
 
 def _remove_level_cpu(self, axis, level):
-    return wrap(pullback.batching.crossing.remove_level(self._array, axis, level))
+    return wrap(pullback.batching.add_remove_dim.remove_level(self._array, axis, level))
 
 
 def _remove_level_node(self, axis, level):
@@ -254,7 +254,7 @@ def _remove_level_record(self, axis, level):
     node._edge0 = self._edge or edge_of(self)
     node.axis = axis
     node.level = level
-    return recorded(node, pullback.batching.crossing.remove_level(self._array, axis, level))
+    return recorded(node, pullback.batching.add_remove_dim.remove_level(self._array, axis, level))
 
 
 def _remove_level_jvp(xp, self, axis, level, self_t, result):
@@ -266,7 +266,7 @@ def _remove_level_jvp(xp, self, axis, level, self_t, result):
 
 
 def _sum_level_cpu(self, level, size):
-    return wrap(pullback.batching.crossing.sum_level(self._array, level, size))
+    return wrap(pullback.batching.add_remove_dim.sum_level(self._array, level, size))
 
 
 def _sum_level_node(self, level, size):
@@ -283,7 +283,7 @@ def _sum_level_record(self, level, size):
     node._edge0 = self._edge or edge_of(self)
     node.level = level
     node.size = size
-    return recorded(node, pullback.batching.crossing.sum_level(self._array, level, size))
+    return recorded(node, pullback.batching.add_remove_dim.sum_level(self._array, level, size))
 
 
 def _sum_level_jvp(xp, self, level, size, self_t, result):
@@ -303,8 +303,8 @@ register(
     jvp=_add_level_jvp,
     tangents=(0,),
     form="linear",
-    array_function=pullback.batching.crossing.add_level,
-    meta=pullback.batching.crossing.refuse_meta,
+    array_function=pullback.batching.add_remove_dim.add_level,
+    meta=pullback.batching.add_remove_dim.refuse_meta,
     function=functions_batching._add_level,
 )
 register(
@@ -316,8 +316,8 @@ register(
     jvp=_expand_level_jvp,
     tangents=(0,),
     form="linear",
-    array_function=pullback.batching.crossing.expand_level,
-    meta=pullback.batching.crossing.refuse_meta,
+    array_function=pullback.batching.add_remove_dim.expand_level,
+    meta=pullback.batching.add_remove_dim.refuse_meta,
     function=functions_batching._expand_level,
 )
 register(
@@ -327,8 +327,8 @@ register(
     node=_remove_level_node,
     jvp=_remove_level_jvp,
     tangents=(0,),
-    array_function=pullback.batching.crossing.remove_level,
-    meta=pullback.batching.crossing.refuse_meta,
+    array_function=pullback.batching.add_remove_dim.remove_level,
+    meta=pullback.batching.add_remove_dim.refuse_meta,
     function=functions_batching._remove_level,
 )
 register(
@@ -339,7 +339,7 @@ register(
     jvp=_sum_level_jvp,
     tangents=(0,),
     form="linear",
-    array_function=pullback.batching.crossing.sum_level,
-    meta=pullback.batching.crossing.refuse_meta,
+    array_function=pullback.batching.add_remove_dim.sum_level,
+    meta=pullback.batching.add_remove_dim.refuse_meta,
     function=functions_batching._sum_level,
 )

@@ -9,17 +9,17 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import fft as fft_kernels
-from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
-from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import (
+from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
+from pullback.autograd.graph.node import (
     FREED,
     ManyEdges,
     OneEdge,
     TwoEdges,
     get_following,
 )
-from pullback.autograd.part import Part, PartNode
-from pullback.autograd.record import (
+from pullback.autograd.graph.slice_cotangent import Part, PartNode
+from pullback.autograd.record.record import (
     EDGED,
     RECORDED_FLAGS,
     edge_of,
@@ -32,8 +32,8 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import (
+from pullback.autograd.record.register import register, register_composite
+from pullback.autograd.graph.saved import (
     input_array,
     output_array,
     save_output,

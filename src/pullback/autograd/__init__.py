@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import typing as _typing
 
-from pullback.autograd import not_registered as _not_registered  # noqa: F401 - takes the results
-from pullback.autograd.anomaly import (
+from pullback._lazy import lazy_names as _lazy_names
+from pullback.autograd.api import backward, grad
+from pullback.autograd.debug.anomaly import (
     detect_anomaly,
     is_anomaly_check_finite_enabled,
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     set_detect_anomaly,
 )
-from pullback.autograd.api import backward, grad
 from pullback.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from pullback.autograd.graph.node_methods import attach_methods as _attach_node_methods
 from pullback.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -24,15 +25,14 @@ from pullback.autograd.modes import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from pullback.autograd.node_methods import attach_methods as _attach_node_methods
+from pullback.autograd.record import not_implemented as _not_implemented  # noqa: F401 - registers itself
 from pullback.autograd.tensor_methods import attach_methods as _attach_tensor_methods
-from pullback.lazy import lazy_names as _lazy_names
 
 if _typing.TYPE_CHECKING:
     from pullback.autograd import forward_ad, function, functional, graph
+    from pullback.autograd.debug.why_no_grad import why_no_grad
     from pullback.autograd.function import Function
     from pullback.autograd.graph import SavedTensor
-    from pullback.autograd.why import why_no_grad
 else:
     __getattr__, __dir__ = _lazy_names(
         __name__,
@@ -40,7 +40,7 @@ else:
             "pullback.autograd": ["forward_ad", "function", "functional", "graph"],
             "pullback.autograd.function": ["Function"],
             "pullback.autograd.graph": ["SavedTensor"],
-            "pullback.autograd.why": ["why_no_grad"],
+            "pullback.autograd.debug.why_no_grad": ["why_no_grad"],
         },
     )
 

@@ -6,28 +6,28 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pullback.autograd.accumulate import AccumulateGrad
-from pullback.autograd.anomaly import is_anomaly_enabled
-from pullback.autograd.checked_task import CheckedTask
-from pullback.autograd.engine import GraphTask
-from pullback.autograd.everyday import as_tensors, run_everyday
-from pullback.autograd.form import form_of
-from pullback.autograd.level import forbid_in_transform, leave_notes
+from pullback._lazy import lazy_module
+from pullback.autograd.debug.anomaly import is_anomaly_enabled
+from pullback.autograd.engine.anomaly_task import CheckedTask
+from pullback.autograd.engine.fast_path import as_tensors, run_everyday
+from pullback.autograd.engine.graph_task import GraphTask
+from pullback.autograd.engine.roots import GradientEdge, Root, Seeds, listed, seeds_of
+from pullback.autograd.graph.accumulate_grad import AccumulateGrad
+from pullback.autograd.graph.node import Edge, Node, ends_of, output_of
+from pullback.autograd.graph.output_metadata import form_of
+from pullback.autograd.graph.retain_grad import retain_grad
+from pullback.autograd.graph.views import edge_of, requires_grad
+from pullback.autograd.levels import forbid_in_transform, leave_notes
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Edge, Node, ends_of, output_of
-from pullback.autograd.retain import retain_grad
-from pullback.autograd.seeds import GradientEdge, Root, Seeds, listed, seeds_of
-from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradValueError
-from pullback.lazy import lazy_module
 from pullback.tensor.levels import MapLevel
 from pullback.tensor.tensor import Tensor, fresh, zeros_beside
 
 if TYPE_CHECKING:
-    from pullback.batching import crossing
+    from pullback.batching import add_remove_dim
 else:
-    crossing = lazy_module("pullback.batching.crossing")
+    add_remove_dim = lazy_module("pullback.batching.add_remove_dim")
 
 __all__ = ["Inputs", "backward", "grad"]
 
@@ -233,7 +233,7 @@ def _in_level(row: Tensor, number: int) -> Tensor:
     """A gradient with its first axis as a level; by an operator only if that is to be recorded."""
     if row._flags & (REQUIRES_GRAD | PLAIN_VIEW | DUAL):
         return tensors._add_level(row, 0, number)  # type: ignore[no-any-return]
-    return fresh(crossing.add_level(row._array, 0, number))
+    return fresh(add_remove_dim.add_level(row._array, 0, number))
 
 
 def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], tuple[int]]:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pullback.autograd.level import ProcessLevel
+from pullback.autograd.forward.tangents import beside, follow_base, set_tangent, split, tangent_at
+from pullback.autograd.graph.views import requires_grad
+from pullback.autograd.levels import ProcessLevel
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.tangents import beside, follow_base, set_tangent, split, tangent_at
-from pullback.autograd.view import requires_grad
 from pullback.dispatch.keys import DUAL
 from pullback.dispatch.modes import StateGuard
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError

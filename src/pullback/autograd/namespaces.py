@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.node import output_of
-from pullback.autograd.saved import (
+from pullback.autograd.graph.node import output_of
+from pullback.autograd.graph.pre_reduced_cotangent import Summed, sums_of
+from pullback.autograd.graph.saved import (
     load_array,
     load_output_array,
     load_output_tensor,
@@ -23,7 +24,6 @@ from pullback.autograd.saved import (
     saved_input,
     saved_output,
 )
-from pullback.autograd.summed import Summed, sums_of
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import AutogradError, InferenceError

@@ -9,21 +9,21 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.accumulate import forget_form
-from pullback.autograd.anomaly import is_anomaly_enabled
-from pullback.autograd.conversion import CONVERSIONS, check_nothing_lost
-from pullback.autograd.form import unlike
-from pullback.autograd.level import TransformLevel, leave_notes, process_levels
-from pullback.autograd.node import Output, ends_of, next_sequence_number
-from pullback.autograd.saved import version
-from pullback.autograd.tangents import tangents_of
-from pullback.autograd.trace import tell_cut
-from pullback.autograd.view import requires_grad, view_of
+from pullback._lazy import lazy_module
+from pullback.autograd.debug.anomaly import is_anomaly_enabled
+from pullback.autograd.debug.forward_trace import tell_cut
+from pullback.autograd.forward.tangents import tangents_of
+from pullback.autograd.graph.accumulate_grad import forget_form
+from pullback.autograd.graph.conversion import CONVERSIONS, check_nothing_lost
+from pullback.autograd.graph.node import Output, ends_of, next_sequence_number
+from pullback.autograd.graph.output_metadata import unlike
+from pullback.autograd.graph.saved import version
+from pullback.autograd.graph.views import requires_grad, view_of
+from pullback.autograd.levels import TransformLevel, leave_notes, process_levels
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import MAPPING, TRANSFORM, get_state, is_grad_enabled
 from pullback.errors import AutogradError, AutogradTypeError, InferenceError, InplaceError
 from pullback.kernels.platform import NUMPY
-from pullback.lazy import lazy_module
 from pullback.tensor.payload import Payload
 from pullback.tensor.repr import render
 from pullback.tensor.tensor import (
@@ -38,9 +38,9 @@ from pullback.tensor.tensor import (
 )
 
 if TYPE_CHECKING:
-    from pullback.autograd import level_repr
+    from pullback.autograd.debug import level_repr
 else:
-    level_repr = lazy_module("pullback.autograd.level_repr")
+    level_repr = lazy_module("pullback.autograd.debug.level_repr")
 
 __all__ = ["DATA_METHODS", "detach", "detach_", "numpy"]
 

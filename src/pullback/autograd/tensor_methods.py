@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pullback.autograd.accumulate import AccumulateGrad, ended
 from pullback.autograd.api import backward
-from pullback.autograd.everyday import run_everyday
-from pullback.autograd.hooks import RemovableHandle
-from pullback.autograd.level import forbid_in_transform
-from pullback.autograd.node import Node, ends_of, node_of
-from pullback.autograd.retain import retain_grad
+from pullback.autograd.engine.fast_path import run_everyday
+from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended
+from pullback.autograd.graph.hooks import RemovableHandle
+from pullback.autograd.graph.node import Node, ends_of, node_of
+from pullback.autograd.graph.retain_grad import retain_grad
+from pullback.autograd.graph.views import edge_of, requires_grad, settle, view_of
+from pullback.autograd.levels import forbid_in_transform
 from pullback.autograd.tensor_data import DATA_METHODS
-from pullback.autograd.view import edge_of, requires_grad, settle, view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.errors import AutogradError, AutogradTypeError, InferenceError

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import typing as _typing
 
+from pullback._lazy import lazy_names as _lazy_names
 from pullback.batching import fallback as _fallback  # noqa: F401 - registers it
 from pullback.batching.rules import declare, is_random, set_rule
-from pullback.lazy import lazy_names as _lazy_names
 
 if _typing.TYPE_CHECKING:
     from pullback.batching.kernels import batched_kernel

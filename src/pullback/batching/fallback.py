@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pullback._lazy import lazy_module
 from pullback.dispatch import registry
 from pullback.dispatch.keys import DispatchKey
 from pullback.dispatch.table import Kernel
-from pullback.lazy import lazy_module
 
 if TYPE_CHECKING:
     from pullback.batching import kernels

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from pullback.batching.add_remove_dim import add_level, expand_level, remove_level, sum_level
 from pullback.batching.align import aligned, array_for, finished, union
-from pullback.batching.crossing import add_level, expand_level, remove_level, sum_level
 from pullback.batching.loop import loop_kernel
 from pullback.batching.random import random_kernel
 from pullback.batching.rules import array_rule, is_random, tensor_rule

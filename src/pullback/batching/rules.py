@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pullback._lazy import lazy_module
 from pullback.dispatch import registry
 from pullback.dispatch.table import LOCK
-from pullback.lazy import lazy_module
 
 if TYPE_CHECKING:
     from pullback.kernels import batching as array_rules

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from pullback.batching.add_remove_dim import add_level, remove_level
 from pullback.batching.align import union
-from pullback.batching.crossing import add_level, remove_level
 from pullback.errors import AutogradError
 from pullback.tensor.batched import levels_of
 from pullback.tensor.levels import Outside, active_levels

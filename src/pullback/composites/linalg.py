@@ -18,7 +18,7 @@ from pullback._generated import functions_products as products
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback._generated.functions_creation import _zeros_like
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.tensor.tensor import Tensor, has_values, wrap
 
 __all__ = [

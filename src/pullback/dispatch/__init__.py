@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as _typing
 
+from pullback._lazy import lazy_names as _lazy_names
 from pullback.dispatch.autograd_fallback import autograd_fallback_mode, set_autograd_fallback_mode
 from pullback.dispatch.keys import (
     DispatchKey,
@@ -31,7 +32,6 @@ from pullback.dispatch.modes import (
 from pullback.dispatch.operator import OpOverload, OpOverloadPacket
 from pullback.dispatch.registry import RegistrationHandle
 from pullback.dispatch.table import Entry, Kernel, fallthrough_kernel
-from pullback.lazy import lazy_names as _lazy_names
 
 if _typing.TYPE_CHECKING:
     from pullback.dispatch.dump import DispatchTable

@@ -20,8 +20,8 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from pullback._lazy import lazy_module
 from pullback.errors import DispatchKeyError
-from pullback.lazy import lazy_module
 
 if TYPE_CHECKING:
     import difflib

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from pullback._lazy import lazy_module
 from pullback.dispatch import registry
 from pullback.dispatch.caller import caller_location
 from pullback.dispatch.keys import DispatchKey, KeyLike, parse_key
@@ -26,7 +27,6 @@ from pullback.errors import (
     RegistrationError,
     SchemaError,
 )
-from pullback.lazy import lazy_module
 
 if TYPE_CHECKING:
     from pullback import schema as language

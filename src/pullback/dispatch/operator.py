@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from pullback._lazy import lazy_module
 from pullback.dispatch.keys import KeyLike, parse_key
 from pullback.dispatch.table import ENTRIES, LOCK, OperatorEntry, no_longer_defined
 from pullback.errors import BindError, OperatorNotFoundError
-from pullback.lazy import lazy_module
 
 if TYPE_CHECKING:
     import difflib

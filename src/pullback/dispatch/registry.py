@@ -13,12 +13,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from pullback._lazy import lazy_module
 from pullback.dispatch.caller import note_replaced, same_place
 from pullback.dispatch.keys import DispatchKey
 from pullback.dispatch.operator import OpOverload, OpOverloadPacket
 from pullback.dispatch.table import ENTRIES, LOCK, Kernel, OperatorEntry
 from pullback.errors import RegistrationError
-from pullback.lazy import lazy_module
 
 if TYPE_CHECKING:
     from pullback.dispatch import calling, dump

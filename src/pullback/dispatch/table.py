@@ -18,6 +18,7 @@ from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pullback._lazy import lazy_module
 from pullback.dispatch.flags import flag_collector
 from pullback.dispatch.kernel import Kernel, fallthrough_kernel
 from pullback.dispatch.keys import (
@@ -37,7 +38,6 @@ from pullback.errors import (
     DispatchKeyError,
     OperatorNotFoundError,
 )
-from pullback.lazy import lazy_module
 
 if TYPE_CHECKING:
     from pullback import schema as language

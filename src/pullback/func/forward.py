@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.escapes import end_inputs
-from pullback.autograd.level import TransformLevel
-from pullback.autograd.pull import Alias, Pull
-from pullback.autograd.tangents import beside, set_tangent, split, tangents_of, zeros_like
-from pullback.autograd.view import edge_of, requires_grad
+from pullback.autograd.engine.vjp_graph import Alias, Pull
+from pullback.autograd.forward.tangents import beside, set_tangent, split, tangents_of, zeros_like
+from pullback.autograd.graph.escapes import end_inputs
+from pullback.autograd.graph.views import edge_of, requires_grad
+from pullback.autograd.levels import TransformLevel
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import get_state
 from pullback.errors import AutogradError

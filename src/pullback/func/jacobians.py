@@ -23,8 +23,8 @@ from pullback.func.arguments import (
 )
 from pullback.func.basis import map_basis, unit_vectors
 from pullback.func.forward import push
+from pullback.func.hvp import curvatures
 from pullback.func.reverse import Pulled, pulled
-from pullback.func.second import curvatures
 from pullback.tensor.tensor import Tensor, fresh
 from pullback.utils import pytree
 

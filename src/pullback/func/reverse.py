@@ -1,7 +1,7 @@
 """Reverse-mode transforms: ``grad``, ``grad_and_value``, ``vjp``.
 
 All are one thing: the function runs on aliases of its arguments, and the graph between its result
-and the aliases is pulled back (``pullback.autograd.pull``).
+and the aliases is pulled back (``pullback.autograd.engine.vjp_graph``).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.accumulate import AccumulateGrad
-from pullback.autograd.escapes import end_inputs, hold_inputs, pending
-from pullback.autograd.level import TransformLevel
-from pullback.autograd.pull import Alias, Pull, Seeds, records_outside, released
-from pullback.autograd.seeds import checked_seed, implicit_seed
+from pullback.autograd.engine.roots import checked_seed, implicit_seed
+from pullback.autograd.engine.vjp_graph import Alias, Pull, Seeds, records_outside, released
+from pullback.autograd.graph.accumulate_grad import AccumulateGrad
+from pullback.autograd.graph.escapes import end_inputs, hold_inputs, pending
+from pullback.autograd.levels import TransformLevel
 from pullback.errors import AutogradError
 from pullback.func.arguments import (
     Argnums,

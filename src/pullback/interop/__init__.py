@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as _typing
 
+from pullback._lazy import lazy_names as _lazy_names
 from pullback.interop.methods import attach_methods as _attach_methods
 from pullback.interop.namespace import attach_namespace as _attach_namespace
 from pullback.interop.protocols import attach_protocols as _attach_protocols
-from pullback.lazy import lazy_names as _lazy_names
 
 if _typing.TYPE_CHECKING:
     from pullback.interop.mode import differentiable, in_numpy_mode, numpy_mode

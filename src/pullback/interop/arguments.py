@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback import creation
+from pullback.autograd.forward.tangents import tangents_of
+from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.modes import is_grad_enabled
-from pullback.autograd.tangents import tangents_of
-from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.tensor.tensor import Tensor, constant_tensor, fresh
 

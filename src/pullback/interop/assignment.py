@@ -13,8 +13,8 @@ import numpy as np
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
-from pullback.indexing import setitem
 from pullback.interop.arguments import as_tensor, holds_gradient, lost_in_array, plain, raw
+from pullback.tensor.methods.indexing import setitem
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]

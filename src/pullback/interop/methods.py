@@ -17,12 +17,12 @@ from pullback._generated import functions_products as products
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
+from pullback._lazy import lazy_module
 from pullback.dispatch.modes import MAPPING, NOTES, TRANSFORM, get_state
 from pullback.errors import InplaceError
-from pullback.indexing import setitem
 from pullback.interop.arguments import raw
 from pullback.interop.array_methods import ARRAY_METHODS
-from pullback.lazy import lazy_module
+from pullback.tensor.methods.indexing import setitem
 from pullback.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ import numpy as np
 
 from pullback import errors
 from pullback._cpython import get_frame
-from pullback.autograd.mutation import keep_saved_values
-from pullback.interop import joining, table
+from pullback.autograd.graph.saved_mutation import keep_saved_values
+from pullback.interop import table, vectorize
 from pullback.interop.arguments import tensors_in
 from pullback.interop.compiled import compiled_users
 from pullback.interop.math_functions import MATH
@@ -120,7 +120,7 @@ def _vectorize_call(original: Callable[..., Any]) -> Any:
         if not _concerns(get_frame(1)):
             return original(self, *args, **kwargs)
         if _has_tensor(args, kwargs):
-            return joining.vectorized(self, args, kwargs)
+            return vectorize.vectorized(self, args, kwargs)
         return _as_tensors(original(self, *args, **kwargs))
 
     return call
@@ -146,11 +146,11 @@ def _numpys_replacements() -> list[tuple[Any, str, Any]]:
             found.append((_SPACES[space], short, _replaced(original, _ours(name, original))))
     for name, ours in MATH.items():
         found.append((math, name, _replaced(getattr(math, name), ours)))
-    found.append((np, "ndenumerate", _replaced(np.ndenumerate, joining.enumerated)))
+    found.append((np, "ndenumerate", _replaced(np.ndenumerate, vectorize.enumerated)))
     found.append((np.vectorize, "__call__", _vectorize_call(np.vectorize.__call__)))
     joiner: Any = type(np.r_).__mro__[1]
     grid: Any = type(np.mgrid).__mro__[1]
-    found.append((joiner, "__getitem__", _replaced_getitem(joiner.__getitem__, joining.joined)))
+    found.append((joiner, "__getitem__", _replaced_getitem(joiner.__getitem__, vectorize.joined)))
     found.append((grid, "__getitem__", _replaced_getitem(grid.__getitem__, None)))
     return found
 

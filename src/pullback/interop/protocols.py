@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback._lazy import lazy_module
 from pullback.dispatch.modes import get_state
 from pullback.errors import DerivativeMissingError
 from pullback.interop.adapt import into, parameters_of
@@ -26,8 +27,7 @@ from pullback.interop.arguments import (
 )
 from pullback.interop.scipy_special import find_function
 from pullback.interop.ufuncs import UFUNCS, UNARY, call_with_options, ufunc_name, without_derivative
-from pullback.kernels.naming import ERRORS, named_error
-from pullback.lazy import lazy_module
+from pullback.kernels.error_context import ERRORS, named_error
 from pullback.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from pullback._generated import public
 from pullback.interop import (
     assembly,
     assignment,
-    creating,
+    creation,
     polynomials,
     reductions,
     spectra,
@@ -44,7 +44,7 @@ _WITH_NUMPYS_SIGNATURE = (
     reductions,
     assembly,
     assignment,
-    creating,
+    creation,
     polynomials,
     statistics,
     views,
@@ -108,15 +108,15 @@ VALUES = frozenset(
 # Functions that NumPy does not let us take over, except with `like=`. Inside `numpy_mode` they are
 # replaced, and give tensors; see `pullback.interop.mode`.
 IN_MODE: dict[str, Callable[..., Any]] = {
-    name: getattr(creating, name)
+    name: getattr(creation, name)
     for name in words("""
         arange array asarray asarray_chkfinite ascontiguousarray asfortranarray empty eye
         fromfunction fromiter full identity ones require tri zeros
     """)
 }
-IN_MODE["asanyarray"] = creating.asarray
+IN_MODE["asanyarray"] = creation.asarray
 IN_MODE |= {
-    name: creating.copied(getattr(np, name))
+    name: creation.copied(getattr(np, name))
     for name in ("frombuffer", "fromfile", "fromstring", "loadtxt", "genfromtxt")
 }
 

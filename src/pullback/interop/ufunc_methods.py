@@ -17,11 +17,11 @@ from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
-from pullback.indexing import getitem, setitem
 from pullback.interop import reductions
 from pullback.interop.adapt import into
 from pullback.interop.arguments import as_tensor, given, holds_gradient, lost_in_array, plain
 from pullback.interop.ufuncs import UFUNCS, ufunc_name
+from pullback.tensor.methods.indexing import getitem, setitem
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["METHODS"]

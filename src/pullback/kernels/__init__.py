@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import typing as _typing
 
+from pullback._lazy import lazy_names as _lazy_names
 from pullback.kernels import platform as _platform  # noqa: F401 - has memory kept from the start
-from pullback.lazy import lazy_names as _lazy_names
 
 if _typing.TYPE_CHECKING:
     from pullback.kernels import (
         broadcasting,
         creation,
+        error_context,
         fft,
         indexing,
         linalg,
         logarithms,
+        masked_select,
         meta,
-        naming,
         nn,
         nn_activation,
-        nn_bits,
         nn_conv,
         nn_distance,
         nn_loss,
@@ -41,15 +41,15 @@ if _typing.TYPE_CHECKING:
 __all__ = [
     "broadcasting",
     "creation",
+    "error_context",
     "fft",
     "indexing",
     "linalg",
     "logarithms",
+    "masked_select",
     "meta",
-    "naming",
     "nn",
     "nn_activation",
-    "nn_bits",
     "nn_conv",
     "nn_distance",
     "nn_loss",

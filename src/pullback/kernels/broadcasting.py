@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.typing import NDArray
 
-from pullback.kernels.quiet import get_settings, make_settings, set_settings
+from pullback.kernels.errstate import get_settings, make_settings, set_settings
 from pullback.kernels.threads import get_num_threads, share, spread
 
 __all__ = [

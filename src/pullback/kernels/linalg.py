@@ -13,7 +13,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 
 __all__ = [
     "Array",

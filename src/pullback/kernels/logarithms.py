@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.kernels.threads import LARGE, in_blocks
 
 __all__ = ["logaddexp", "logaddexp_grads"]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from pullback.kernels.broadcasting import max_rows, sum_rows
-from pullback.kernels.nn_bits import choose, keep, keep_above, refuse_complex
+from pullback.kernels.masked_select import choose, keep, keep_above, refuse_complex
 from pullback.kernels.nn_normal import normal_cdf, normal_pdf
 
 __all__ = [

@@ -6,9 +6,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from pullback.kernels.errstate import errstate
+from pullback.kernels.masked_select import refuse_complex
 from pullback.kernels.nn_activation import logsigmoid
-from pullback.kernels.nn_bits import refuse_complex
-from pullback.kernels.quiet import errstate
 
 __all__ = [
     "Array",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.kernels.nn_bits import refuse_complex
+from pullback.kernels.masked_select import refuse_complex
 
 __all__ = ["Array", "norm", "rms_norm"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.kernels.nn_bits import choose
+from pullback.kernels.masked_select import choose
 
 __all__ = ["Array", "normal_cdf", "normal_pdf"]
 

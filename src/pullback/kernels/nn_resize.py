@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.kernels.nn_bits import add_at
+from pullback.kernels.masked_select import add_at
 
 __all__ = ["Array", "resize", "resize_backward"]
 

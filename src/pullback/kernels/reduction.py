@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from pullback.errors import UnsupportedDtypeError
 from pullback.kernels.broadcasting import HUGE, combine, sum_huge
-from pullback.kernels.quiet import QUIET, get_settings, set_settings
+from pullback.kernels.errstate import QUIET, get_settings, set_settings
 from pullback.kernels.threads import LARGE, spread
 
 __all__ = [

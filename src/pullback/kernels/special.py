@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import UnsupportedDtypeError
-from pullback.kernels.nn_bits import refuse_complex
+from pullback.kernels.errstate import QUIET, errstate, get_settings, set_settings, without_warnings
+from pullback.kernels.masked_select import refuse_complex
 from pullback.kernels.pointwise import strong
-from pullback.kernels.quiet import QUIET, errstate, get_settings, set_settings, without_warnings
 
 __all__ = [
     "Array",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typing as _typing
 
+from pullback._lazy import lazy_names as _lazy_names
 from pullback.dispatch import Library, define, fallthrough_kernel, get_kernel, impl
-from pullback.lazy import lazy_names as _lazy_names
 from pullback.library.custom_op import CustomOp
 from pullback.library.define_custom import custom_op
 from pullback.library.fake import get_ctx

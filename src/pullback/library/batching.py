@@ -3,7 +3,7 @@
 Inside ``vmap`` a call reaches the key Python. A custom operator has a kernel of its own there,
 because its kernel is a function on the tensors of one sample: the registered rule, or else a loop
 over the samples, which warns. A rule is taken above autograd already where it can be recorded:
-``autograd/function_map.py`` tells when.
+``autograd/function/vmap.py`` tells when.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.function_map import call_outside, innermost_level
+from pullback.autograd.function.vmap import call_outside, innermost_level
 from pullback.batching.loop import loop_kernel
 from pullback.batching.tensor_rules import rule_kernel
 from pullback.dispatch import OpOverload
 from pullback.errors import UnsupportedSchemaError
+from pullback.library.kernel_call import tensors_in
 from pullback.library.rules import Rules
-from pullback.library.running import tensors_in
 
 __all__ = ["batching_linker", "outside_or"]
 

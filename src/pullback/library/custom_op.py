@@ -23,10 +23,10 @@ from pullback.errors import (
     OperatorDefinitionError,
     RegistrationError,
 )
-from pullback.library import registering, validate
+from pullback.library import install, validate
 from pullback.library.batching import batching_linker
 from pullback.library.fake import automatic_fake, fake_kernel, missing_fake
-from pullback.library.running import checked_kernel
+from pullback.library.kernel_call import checked_kernel
 from pullback.schema import FunctionSchema
 
 __all__ = ["CUSTOM_OPS", "CustomOp"]
@@ -68,9 +68,9 @@ class CustomOp:
         self._lib.define(str(schema), tags=tags)
         self._op: OpOverload = self._lib.operator(name)
         owner = self._lib._handles
-        self._rules = registering.install_rules(self._op, self._location, owner)
+        self._rules = install.install_rules(self._op, self._location, owner)
         if schema.is_mutable or schema.is_view:
-            registering.install_versions(self._op, self._location, owner)
+            install.install_versions(self._op, self._location, owner)
         self._put(DispatchKey.Meta, automatic_fake(schema, tags) or missing_fake(qualname))
         self._put(DispatchKey.Python, fn, linker=batching_linker(self._rules))
         self._op.entry.missing = self._missing
@@ -306,7 +306,7 @@ class CustomOp:
             setup_context: ``setup_context(ctx, inputs, output)`` keeps what `backward` needs; with
                 keyword-only arguments in the schema it also takes `keyword_only_inputs`.
         """
-        registering.set_autograd(
+        install.set_autograd(
             self._rules, backward, setup_context, caller_location(), is_view_allowed=True
         )
 
@@ -320,9 +320,7 @@ class CustomOp:
                 tensors without one, None for what is no tensor) and returns one for each return.
             setup_context: fills `ctx`; that of ``register_autograd`` unless given.
         """
-        registering.set_jvp(
-            self._rules, jvp, setup_context, caller_location(), is_view_allowed=True
-        )
+        install.set_jvp(self._rules, jvp, setup_context, caller_location(), is_view_allowed=True)
 
     def impl_save_for_backward(self) -> Callable[[_F], _F]:
         """Registers the first half of gradients by name: ``save(inputs, output)``."""
@@ -330,7 +328,7 @@ class CustomOp:
 
         def register(fn: _F) -> _F:
             self._check_autograd_free("impl_save_for_backward")
-            registering.set_save(self._rules, fn, place)
+            install.set_save(self._rules, fn, place)
             return fn
 
         return register
@@ -343,13 +341,13 @@ class CustomOp:
 
         def register(fn: _F) -> _F:
             self._check_autograd_free("impl_backward")
-            registering.set_named_backward(self._rules, fn, output_differentiability, place)
+            install.set_named_backward(self._rules, fn, output_differentiability, place)
             return fn
 
         return register
 
     def _check_autograd_free(self, what: str) -> None:
-        registering.check_no_other_autograd(self._op, what)
+        install.check_no_other_autograd(self._op, what)
 
     def _destroy(self) -> None:
         """Takes the operator back; its name can be defined again."""

@@ -13,11 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.autograd.level import Level
-from pullback.autograd.node import ends_of
-from pullback.autograd.saved import SavedOutput, output_from, version
-from pullback.autograd.saved_hooks import Packed
-from pullback.autograd.tangents import (
+from pullback.autograd.forward.tangents import (
     below,
     keep_tangents,
     levels_of,
@@ -25,11 +21,15 @@ from pullback.autograd.tangents import (
     tangents_of,
     zeros_like,
 )
+from pullback.autograd.graph.node import ends_of
+from pullback.autograd.graph.saved import SavedOutput, output_from, version
+from pullback.autograd.graph.saved_hooks import Packed
+from pullback.autograd.levels import Level
 from pullback.dispatch.modes import get_state, set_state
 from pullback.errors import AutogradError, DerivativeMissingError
+from pullback.library.kernel_call import tensors_in
 from pullback.library.quiet import QUIET
 from pullback.library.rules import Rules
-from pullback.library.running import tensors_in
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["forward_kernel"]

@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
-from pullback.autograd.form import UNDESCRIBED
+from pullback.autograd.debug.anomaly import is_anomaly_enabled, remember_call
+from pullback.autograd.engine.exposed import shown, taken
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
-from pullback.autograd.handed import shown, taken
-from pullback.autograd.node import FREED, Edge, freed_error, get_following
-from pullback.autograd.payload_nodes import mark
-from pullback.autograd.register import refreshing, unrecorded
-from pullback.autograd.saved import output_from
-from pullback.autograd.view import edge_of
+from pullback.autograd.graph.node import FREED, Edge, freed_error, get_following
+from pullback.autograd.graph.output_metadata import UNDESCRIBED
+from pullback.autograd.graph.payload_nodes import mark
+from pullback.autograd.graph.saved import output_from
+from pullback.autograd.graph.views import edge_of
+from pullback.autograd.record.register import refreshing, unrecorded
 from pullback.dispatch import OpOverload, after_autograd
 from pullback.dispatch.keys import DUAL, KEY_BITS, PLAIN_VIEW, REQUIRES_GRAD, DispatchKey
 from pullback.dispatch.modes import SAVED_HOOKS, get_state, set_state
 from pullback.errors import AutogradError, AutogradNotRegisteredError
 from pullback.library.batching import outside_or
-from pullback.library.fast import compile_backward, compile_recording, is_simple
+from pullback.library.compiled_call import compile_backward, compile_recording, is_simple
 from pullback.library.forward import forward_kernel
 from pullback.library.gradients import flat_gradients
+from pullback.library.kernel_call import tensors_in
 from pullback.library.named import call_named, saved_tree
 from pullback.library.quiet import QUIET, Quietly
 from pullback.library.results import attach_all
 from pullback.library.rules import Rules
-from pullback.library.running import tensors_in
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, zeros_beside
 

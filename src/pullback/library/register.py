@@ -16,11 +16,11 @@ from pullback.dispatch.functional import library_for
 from pullback.dispatch.registry import RegistrationHandle, implement
 from pullback.dispatch.table import Kernel
 from pullback.errors import KernelTypeError, OperatorDefinitionError, RegistrationError
-from pullback.library import registering, validate
+from pullback.library import install, validate
 from pullback.library.custom_op import CUSTOM_OPS, CustomOp
 from pullback.library.fake import fake_kernel
+from pullback.library.kernel_call import checked_kernel
 from pullback.library.rules import Rules, operator_for, rules_of
-from pullback.library.running import checked_kernel
 
 __all__ = [
     "impl_abstract",
@@ -56,7 +56,7 @@ def _rules(operator: OpOverload, lib: Library | None, place: str) -> Rules:
     if found is not None:
         return found
     with library_for(lib, operator.namespace) as library:
-        return registering.install_rules(operator, place, library._handles)
+        return install.install_rules(operator, place, library._handles)
 
 
 def _decorating(fn: _F | None, register: Callable[[_F], Any]) -> Any:
@@ -176,7 +176,7 @@ def register_autograd(
     validate.check_positional_gradients(found, is_view_allowed=False)
     place = caller_location()
     rules = _rules(found, lib, place)
-    registering.set_autograd(rules, backward, setup_context, place, is_view_allowed=False)
+    install.set_autograd(rules, backward, setup_context, place, is_view_allowed=False)
 
 
 def register_jvp(
@@ -207,7 +207,7 @@ def register_jvp(
     validate.check_positional_gradients(found, is_view_allowed=False)
     place = caller_location()
     rules = _rules(found, lib, place)
-    registering.set_jvp(rules, jvp, setup_context, place, is_view_allowed=False)
+    install.set_jvp(rules, jvp, setup_context, place, is_view_allowed=False)
 
 
 def register_vmap(
@@ -268,10 +268,10 @@ def impl_save_for_backward(
     found = _resolved(qualname, "impl_save_for_backward")
     if isinstance(found, CustomOp):
         return _decorating(func, found.impl_save_for_backward())
-    registering.check_no_other_autograd(found, "impl_save_for_backward")
+    install.check_no_other_autograd(found, "impl_save_for_backward")
     validate.check_named_gradients(found, "impl_save_for_backward")
     place = caller_location()
-    return _decorating(func, lambda fn: registering.set_save(_rules(found, lib, place), fn, place))
+    return _decorating(func, lambda fn: install.set_save(_rules(found, lib, place), fn, place))
 
 
 def impl_backward(
@@ -288,12 +288,12 @@ def impl_backward(
     found = _resolved(qualname, "impl_backward")
     if isinstance(found, CustomOp):
         return _decorating(func, found.impl_backward(output_differentiability))
-    registering.check_no_other_autograd(found, "impl_backward")
+    install.check_no_other_autograd(found, "impl_backward")
     validate.check_named_gradients(found, "impl_backward")
     place = caller_location()
 
     def register(fn: Callable[..., Any]) -> None:
         rules = _rules(found, lib, place)
-        registering.set_named_backward(rules, fn, output_differentiability, place)
+        install.set_named_backward(rules, fn, output_differentiability, place)
 
     return _decorating(func, register)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.autograd.node import describe, edge_to
-from pullback.autograd.view import view_of
+from pullback.autograd.graph.node import describe, edge_to
+from pullback.autograd.graph.views import view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError
 from pullback.library.rules import Rules

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pullback._lazy import lazy_module
 from pullback.dispatch import OpOverloadPacket, registry
 from pullback.errors import OperatorNotFoundError
-from pullback.lazy import lazy_module
 
 if TYPE_CHECKING:
     import difflib

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.api import grad
+from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.modes import enable_grad
-from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
 from pullback.func import jvp
 from pullback.sparse.coloring import Coloring, color_hessian, color_jacobian

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.api import grad
+from pullback.autograd.graph.node import Node, ends_of, output_of
+from pullback.autograd.graph.saved import SavedOutput
 from pullback.autograd.modes import enable_grad
 from pullback.autograd.namespaces import arrays, tensors
-from pullback.autograd.node import Node, ends_of, output_of
-from pullback.autograd.saved import SavedOutput
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import PullbackError
 from pullback.sparse.rules import rule_for

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.autograd.inplace import CopySlices
-from pullback.autograd.item_write import CopyItem
+from pullback.autograd.graph.inplace import CopySlices
+from pullback.autograd.graph.node import Edge, Node, edge_to, node_of, output_of
+from pullback.autograd.graph.setitem import CopyItem
+from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.namespaces import arrays
-from pullback.autograd.node import Edge, Node, edge_to, node_of, output_of
-from pullback.autograd.view import edge_of, requires_grad
 from pullback.errors import AutogradError
 from pullback.sparse.local import Link, link_of
 from pullback.sparse.scipy_sparse import Matrix, matrix_of, scipy_sparse

@@ -3,7 +3,8 @@
 NumPy takes half as long again for ``array * 2.0`` as for a product of arrays: each time it makes an
 array of the number and works out a dtype. Beside float64 a number can become nothing else, so it is
 made an array once, and its operand is kept for the next time that the program comes by. Python's
-operators (``operators.py``) do so; elsewhere a number stays as it is, see ``as_operand``.
+operators (``tensor/methods/operators.py``) do so; elsewhere a number is not converted, see
+``as_operand``.
 
 An operand that is kept must stay as it is: its array cannot be written to, whoever shows saved
 values shows a copy, and the modes in which operands are handed around get new ones.

@@ -51,8 +51,10 @@ class Meta:
     reshaped = 0  # the version at which the tensor's own shape or memory last changed
     detached: tuple[Any, int, int] | None = None  # what detach_() cut it from; see saved.py
     tangents: dict[Any, Tensor] | None = _Tangents()  # type: ignore[assignment]
-    # by level; see autograd/tangents.py
-    carried: tuple[Any, ...] | None = None  # the same in a shorter form; see autograd/carried.py
+    # by level; see autograd/forward/tangents.py
+    carried: tuple[Any, ...] | None = (
+        None  # the same in a shorter form; see autograd/forward/lazy_tangent.py
+    )
 
 
 class Creation(Enum):

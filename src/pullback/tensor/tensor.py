@@ -28,7 +28,7 @@ from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, Dispatc
 from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
 from pullback.errors import InferenceError, UnsupportedDtypeError
 from pullback.tensor.meta import Meta
-from pullback.tensor.methods import TensorMethods
+from pullback.tensor.method_types import TensorMethods
 from pullback.tensor.payload import Payload
 
 __all__ = [

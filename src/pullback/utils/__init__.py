@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as _typing
 
-from pullback.lazy import lazy_names as _lazy_names
+from pullback._lazy import lazy_names as _lazy_names
 
 if _typing.TYPE_CHECKING:
     from pullback.utils import checkpoint, pytree

@@ -11,7 +11,7 @@ import pytest
 
 import pullback as pb
 from pullback.autograd import forward_ad, grad, graph, set_detect_anomaly
-from pullback.library import custom_op, record, running
+from pullback.library import custom_op, kernel_call, record
 from pullback.utils.checkpoint import checkpoint
 
 
@@ -211,6 +211,6 @@ def test_both_roads_end_alike(ns, monkeypatch, kernel, setup, backward):
         compiled = called(f"compiled{dtype.__name__}", call, values)
         with monkeypatch.context() as patch:
             patch.setattr(record, "is_simple", lambda _: False)
-            patch.setattr(running, "is_simple", lambda _: False)
+            patch.setattr(kernel_call, "is_simple", lambda _: False)
             general = called(f"general{dtype.__name__}", call, values)
         assert compiled == general, call

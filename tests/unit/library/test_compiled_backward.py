@@ -6,7 +6,7 @@ import pytest
 
 import pullback as pb
 from pullback.autograd import grad as grad_of
-from pullback.library import custom_op, record, running
+from pullback.library import custom_op, kernel_call, record
 
 ROADS = ["compiled", "general"]
 
@@ -16,7 +16,7 @@ def make(request, ns, monkeypatch):
     """Makes an operator of x and c that multiplies them and saves c; `choose` is its backward."""
     if request.param == "general":
         monkeypatch.setattr(record, "is_simple", lambda _: False)
-        monkeypatch.setattr(running, "is_simple", lambda _: False)
+        monkeypatch.setattr(kernel_call, "is_simple", lambda _: False)
 
     @custom_op(f"{ns}::times", mutates_args=())
     def times(x: pb.Tensor, c: pb.Tensor) -> pb.Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pullback.autograd.formulas.pointwise import conj, zero_gradient
 from pullback.autograd.formulas.products import matmul_to_first
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.tensor.tensor import Tensor
 
 __all__ = [

@@ -11,7 +11,7 @@ from pullback.autograd.tensor_data import detach
 from pullback.errors import AutogradError, AutogradUsageError, DerivativeMissingError
 from pullback.func.basis import map_basis, unit_vectors
 from pullback.func.forward import push
-from pullback.func.second import curvatures
+from pullback.func.hvp import curvatures
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 

@@ -16,11 +16,11 @@ from pullback.autograd.functional.run import (
     zeros_for,
     zeros_that_require_grad,
 )
+from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.modes import enable_grad
 from pullback.autograd.tensor_data import detach
-from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradError
-from pullback.func.second import curvature
+from pullback.func.hvp import curvature
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["hvp", "jvp", "vhp", "vjp"]

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.autograd.api import grad
-from pullback.autograd.level import forbid_in_transform
+from pullback.autograd.graph.views import requires_grad
+from pullback.autograd.levels import forbid_in_transform
 from pullback.autograd.modes import enable_grad
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.tensor_data import detach
-from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback._lazy import lazy_module
 from pullback.autograd.api import grad
-from pullback.autograd.view import requires_grad
+from pullback.autograd.graph.views import requires_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradUsageError, GradcheckError
-from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor, wrap
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.tensor_data import detach
-from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradError, AutogradTypeError, AutogradUsageError, AutogradValueError
 from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.memory import check_writable

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.api import grad
-from pullback.autograd.form import UNDESCRIBED
 from pullback.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from pullback.autograd.gradcheck.jacobians import pushed
 from pullback.autograd.gradcheck.problem import Array, Problem, random_like
+from pullback.autograd.graph.node import Node
+from pullback.autograd.graph.output_metadata import UNDESCRIBED
+from pullback.autograd.graph.views import edge_of
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Node
-from pullback.autograd.record import recorded
-from pullback.autograd.view import edge_of
+from pullback.autograd.record.record import recorded
 from pullback.errors import GradcheckError
 from pullback.tensor.levels import MapLevel
 from pullback.tensor.tensor import Tensor, wrap

@@ -24,7 +24,7 @@ __all__ = [
     "write_files",
 ]
 
-METHOD_STUBS = "../tensor/methods.pyi"
+METHOD_STUBS = "../tensor/method_types.pyi"
 """The file of a generated package that stands outside its folder."""
 
 # What the engine's namespaces offer to formulas besides operators and helpers.

@@ -1,8 +1,8 @@
 """Kernels that record: what makes the node, computes, and describes what came out.
 
-Programs loop over small operations, which take as long as the questions asked around them. A form
-has the answers for a few numbers (``autograd/form.py``), so the kernels of element-wise functions
-ask for it first, as ``is_few``.
+Programs loop over small operations, which take as long as the questions asked around them. Output
+metadata (``autograd/graph/output_metadata.py``) has the answers for a few numbers, so the kernels
+of element-wise functions read it first, as ``is_few``.
 """
 
 from __future__ import annotations

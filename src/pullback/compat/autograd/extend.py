@@ -12,9 +12,9 @@ from itertools import count
 from typing import Any
 
 from pullback import creation
+from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.function import Function
 from pullback.autograd.modes import is_grad_enabled
-from pullback.autograd.tangents import tangents_of
 from pullback.compat.autograd.linear import conjugate
 from pullback.errors import AutogradTypeError, DerivativeMissingError
 from pullback.interop.arguments import holds_gradient, raw, tensors_in

@@ -15,8 +15,8 @@ import numpy as np
 
 from pullback import creation
 from pullback._generated import functions_pointwise as pointwise
-from pullback.autograd.tangents import tangents_of
-from pullback.autograd.view import requires_grad
+from pullback.autograd.forward.tangents import tangents_of
+from pullback.autograd.graph.views import requires_grad
 from pullback.errors import AutogradTypeError, AutogradValueError
 from pullback.func import jvp, vjp
 from pullback.tensor.tensor import Tensor

@@ -15,8 +15,8 @@ import numpy as np
 
 from pullback.interop import table
 from pullback.interop.arguments import holds_gradient, refusal, tensors_in
-from pullback.interop.joining import joined
 from pullback.interop.protocols import handler
+from pullback.interop.vectorize import joined
 
 __all__ = ["Joiner", "constant", "member"]
 

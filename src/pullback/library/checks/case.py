@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.view import requires_grad
+from pullback.autograd.graph.views import requires_grad
 from pullback.dispatch import OpOverload
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import OpCheckError

@@ -28,8 +28,8 @@ from pullback.library.checks.mode_check import check_precision
 from pullback.library.checks.numeric import inner
 from pullback.library.checks.outcome import Outcome, find_difference, run_both_ways
 from pullback.library.checks.problem import Problem, converted, doubled
+from pullback.library.kernel_call import tensors_in
 from pullback.library.rules import rules_of
-from pullback.library.running import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["check_derived_calls"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.modes import no_grad
-from pullback.autograd.view import requires_grad
 from pullback.dispatch import AutoDispatchBelowAutograd, DispatchKey
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import (
@@ -15,7 +15,7 @@ from pullback.errors import (
     NoDataError,
 )
 from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
-from pullback.library.running import in_same_memory, tensors_in
+from pullback.library.kernel_call import in_same_memory, tensors_in
 from pullback.meta import MetaArray
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.utils import pytree

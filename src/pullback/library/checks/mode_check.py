@@ -22,7 +22,7 @@ from pullback.library.checks.outcome import (
     written_names,
 )
 from pullback.library.checks.problem import Problem
-from pullback.library.running import tensors_in
+from pullback.library.kernel_call import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["check_modes", "check_precision"]

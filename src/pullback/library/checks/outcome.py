@@ -13,7 +13,7 @@ from pullback.autograd.api import grad
 from pullback.autograd.modes import no_grad
 from pullback.errors import AutogradNotRegisteredError
 from pullback.library.checks.case import Case, named_tensors
-from pullback.library.running import tensors_in
+from pullback.library.kernel_call import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = [

@@ -18,7 +18,7 @@ from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.library.checks.case import Case, copy_tensor, with_tensors
 from pullback.library.checks.numeric import precision
 from pullback.library.checks.outcome import written_names
-from pullback.library.running import tensors_in
+from pullback.library.kernel_call import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["Problem", "converted", "doubled"]

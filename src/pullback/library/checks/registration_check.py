@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.autograd.view import requires_grad
+from pullback.autograd.graph.views import requires_grad
 from pullback.dispatch import DispatchKey, OpOverload, set_autograd_fallback_mode
 from pullback.errors import AutogradError, OpCheckError, UnsupportedSchemaError
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
 from pullback.library.checks.history_check import is_fallthrough
-from pullback.library.running import tensors_in
+from pullback.library.kernel_call import tensors_in
 
 __all__ = ["autograd_registration_check", "check_registration"]
 

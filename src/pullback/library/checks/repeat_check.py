@@ -18,7 +18,7 @@ from pullback.library.checks.outcome import (
     run_both_ways,
     weights_for,
 )
-from pullback.library.running import in_same_memory, tensors_in
+from pullback.library.kernel_call import in_same_memory, tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["check_again", "check_repeated_calls"]

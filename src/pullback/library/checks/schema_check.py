@@ -11,7 +11,7 @@ from pullback.autograd.modes import is_grad_enabled, no_grad, set_grad_enabled
 from pullback.dispatch import DispatchKey
 from pullback.errors import KernelResultError
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
-from pullback.library.running import in_same_memory, memory_of, tensors_in
+from pullback.library.kernel_call import in_same_memory, memory_of, tensors_in
 from pullback.schema import Argument
 from pullback.tensor.tensor import Tensor, wrap
 

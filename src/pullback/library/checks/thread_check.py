@@ -26,7 +26,7 @@ from pullback.library.checks.outcome import (
     same_values,
     weights_for,
 )
-from pullback.library.running import tensors_in
+from pullback.library.kernel_call import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["check_threads"]

@@ -33,7 +33,7 @@ from pullback.library.checks.outcome import (
     weights_for,
 )
 from pullback.library.checks.second_check import refuses_second_derivatives
-from pullback.library.running import tensors_in
+from pullback.library.kernel_call import tensors_in
 from pullback.meta import MetaArray, meta_tensor
 from pullback.tensor.tensor import Tensor, wrap
 

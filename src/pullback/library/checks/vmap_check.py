@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.autograd.api import grad
+from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.modes import no_grad
-from pullback.autograd.view import requires_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradNotRegisteredError, DerivativeMissingError
 from pullback.func.vmap import vmap
 from pullback.library.checks.case import Case, CheckFailedError, Place, Skipped, with_tensors
 from pullback.library.checks.outcome import describe_difference, same_values, weights_for
-from pullback.library.running import tensors_in
+from pullback.library.kernel_call import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["check_vmap"]

@@ -24,14 +24,14 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from pullback._cpython import get_frame
-from pullback.autograd.engine import GraphTask
-from pullback.autograd.form import UNDESCRIBED
+from pullback.autograd.engine.current_task import current_graph_task
+from pullback.autograd.engine.graph_task import GraphTask
+from pullback.autograd.graph.node import Node, next_sequence_number
+from pullback.autograd.graph.output_metadata import UNDESCRIBED
+from pullback.autograd.graph.saved import load_tensor
+from pullback.autograd.graph.saved_hooks import pack_inputs, saved_tensors_hooks
 from pullback.autograd.modes import enable_grad
-from pullback.autograd.node import Node, next_sequence_number
-from pullback.autograd.record import save_list
-from pullback.autograd.running import current_graph_task
-from pullback.autograd.saved import load_tensor
-from pullback.autograd.saved_hooks import pack_inputs, saved_tensors_hooks
+from pullback.autograd.record.record import save_list
 from pullback.errors import CheckpointError, SavedVersionError
 from pullback.kernels.random import watch_generators
 from pullback.tensor.tensor import Tensor, version_of

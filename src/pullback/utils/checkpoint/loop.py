@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.autograd.form import UNDESCRIBED
-from pullback.autograd.level import in_forward_mode
+from pullback.autograd.graph.node import FREED, Edge, Node, freed_error
+from pullback.autograd.graph.output_metadata import UNDESCRIBED
+from pullback.autograd.graph.views import edge_of, requires_grad
+from pullback.autograd.levels import in_forward_mode
 from pullback.autograd.modes import is_grad_enabled
 from pullback.autograd.namespaces import arrays
-from pullback.autograd.node import FREED, Edge, Node, freed_error
-from pullback.autograd.record import recorded_several
-from pullback.autograd.view import edge_of, requires_grad
+from pullback.autograd.record.record import recorded_several
 from pullback.dispatch.keys import DUAL
 from pullback.dispatch.modes import MAPPING, TRANSFORM, get_state
 from pullback.errors import (

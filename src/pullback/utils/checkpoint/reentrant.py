@@ -12,10 +12,10 @@ from contextlib import nullcontext
 from typing import Any
 
 from pullback.autograd.api import backward
+from pullback.autograd.engine.current_task import current_graph_task
 from pullback.autograd.function import Function
+from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.modes import enable_grad
-from pullback.autograd.running import current_graph_task
-from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradError
 from pullback.kernels.random import watch_generators
 from pullback.tensor.tensor import Tensor

@@ -14,10 +14,8 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from pullback.autograd.engine import GraphTask
-from pullback.autograd.form import form_of
-from pullback.autograd.modes import enable_grad, no_grad
-from pullback.autograd.node import (
+from pullback.autograd.engine.graph_task import GraphTask
+from pullback.autograd.graph.node import (
     Edge,
     Node,
     ends_of,
@@ -26,7 +24,9 @@ from pullback.autograd.node import (
     numbered_by,
     output_of,
 )
-from pullback.autograd.view import edge_of, requires_grad
+from pullback.autograd.graph.output_metadata import form_of
+from pullback.autograd.graph.views import edge_of, requires_grad
+from pullback.autograd.modes import enable_grad, no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import CheckpointError, InplaceError
 from pullback.tensor.tensor import Tensor, meta_of, share_counter, version_of, wrap

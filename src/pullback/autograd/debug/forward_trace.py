@@ -1,0 +1,192 @@
+"""Anomaly mode in the forward pass: what every call made of what, and the first bad number.
+
+While the mode is on, every linked call is wrapped by ``observe``, so that other programs pay
+nothing. It notes two things that the graph itself does not know:
+
+- a result that left the graph although an input was in it (``no_grad``, an integer result, an
+  operator without a derivative) gets a ``Note``, and so does what is computed from it;
+- a node remembers the notes of its constant inputs, so that ``why_no_grad`` can find the cut.
+
+With ``check_finite``, a call that makes inf or NaN out of finite numbers raises.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from pullback.autograd.debug.anomaly import (
+    is_anomaly_check_finite_enabled,
+    observe_with,
+    user_frame,
+)
+from pullback.autograd.graph.node import Ends, ends_of, node_of
+from pullback.autograd.graph.views import edge_of
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.dispatch.modes import INFERENCE, get_state, is_grad_enabled
+from pullback.errors import NotFiniteError
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["CUTS", "Note", "note_of", "notes_of_node", "observe", "tell_cut"]
+
+CUTS = "cuts_"  # in Node.metadata: notes of inputs that the node knows only as constants
+
+
+class Note(NamedTuple):
+    """How a tensor outside the graph came from one inside it.
+
+    `reason` says why it left the graph; None for what was computed from something outside already.
+    """
+
+    operator: str
+    place: str
+    reason: str | None
+    sources: tuple[Note | Ends, ...]
+
+
+_notes: dict[int, tuple[ref[Tensor], Note]] = {}  # by the identity of a tensor that is alive
+
+
+def note_of(tensor: Tensor) -> Note | None:
+    """What is known of a tensor that has no place in the graph."""
+    held, note = _notes.get(id(tensor), (None, None))
+    return note if held is not None and held() is tensor else None
+
+
+def notes_of_node(node: Any) -> list[Note]:
+    """What is known of the constant inputs of a node."""
+    return [] if node._hooks is None else node._hooks.metadata.get(CUTS, [])
+
+
+def _remember(tensor: Tensor, note: Note) -> None:
+    key = id(tensor)
+    _notes[key] = (ref(tensor, partial(_notes.pop, key)), note)  # as in ``accumulate.note_ended``
+
+
+def observe(operator: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A linked call that is looked at."""
+    name = operator.name().removeprefix("pullback::").removesuffix(".default")
+    writes = operator.schema.kind().name == "inplace"
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = [*args, *kwargs.values()]
+        finite = is_anomaly_check_finite_enabled() and _all_finite(values)
+        results = kernel(*args, **kwargs)
+        made = list(_tensors([results]))
+        if finite:
+            _check_finite(name, values, made)
+        _trace(name, list(_tensors(values)), made, writes)
+        return results
+
+    return call
+
+
+observe_with(observe)
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def _all_finite(values: Iterable[Any]) -> bool:
+    for value in values:
+        if isinstance(value, list | tuple):
+            if not _all_finite(value):
+                return False
+        elif isinstance(value, Tensor):
+            if not _is_finite(value._array):
+                return False
+        elif isinstance(value, float) and not math.isfinite(value):
+            return False
+    return True
+
+
+def _is_finite(array: Any) -> bool:
+    return isinstance(array, Payload) or bool(np.isfinite(array).all())
+
+
+def _check_finite(name: str, values: list[Any], made: list[Tensor]) -> None:
+    given = list(_tensors(values))
+    if not given:  # who asks for inf gets it
+        return
+    for number, tensor in enumerate(made):
+        if _is_finite(tensor._array):
+            continue
+        bad = "nan" if np.isnan(tensor._array).any() else "inf"
+        shapes = ", ".join(str(list(t.shape)) for t in given)
+        frame = user_frame()
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        raise NotFiniteError(
+            f"{name} made {bad} out of finite numbers: inputs of shape {shapes}, output {number} "
+            f"of shape {list(tensor.shape)}, at {_place()}: {line}"
+        )
+
+
+# --- the way out of the graph --------------------------------------------------------------------
+
+
+def _place() -> str:
+    frame = user_frame()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _source(tensor: Tensor) -> Note | Ends | None:
+    """Where a tensor came from: its place in the graph, or its note."""
+    return ends_of(edge_of(tensor)) if tensor._flags & REQUIRES_GRAD else note_of(tensor)
+
+
+def _trace(name: str, given: list[Tensor], made: list[Tensor], writes: bool) -> None:
+    for tensor in made:
+        if any(tensor is value for value in given) and not writes:
+            continue
+        others = [value for value in given if value is not tensor]
+        in_graph = bool(tensor._flags & REQUIRES_GRAD)
+        lost = in_graph and writes and not is_grad_enabled()  # the history does not know the write
+        if in_graph and not lost:
+            _tell_node(tensor, [n for t in others if (n := note_of(t)) is not None])
+            continue
+        sources = tuple(s for t in others if (s := _source(t)) is not None)
+        if not sources or (note_of(tensor) is not None and not writes):
+            continue
+        note = Note(name, _place(), _reason(tensor, sources), sources)
+        if lost:
+            _tell_node(tensor, [note])
+        else:
+            _remember(tensor, note)
+
+
+def _tell_node(tensor: Tensor, notes: list[Note]) -> None:
+    node = node_of(edge_of(tensor))
+    if notes and node is not None:
+        node.metadata.setdefault(CUTS, []).extend(notes)
+
+
+def _reason(tensor: Tensor, sources: tuple[Note | Ends, ...]) -> str | None:
+    if all(isinstance(source, Note) for source in sources):
+        return None
+    if tensor.dtype.kind not in "fc":
+        return f"its result is {tensor.dtype}, and only floating point and complex numbers flow"
+    if get_state().modes & INFERENCE:
+        return "it ran in inference_mode"
+    return "it has no derivative" if is_grad_enabled() else "it ran in no_grad mode"
+
+
+def tell_cut(tensor: Tensor, result: Tensor, name: str) -> None:
+    """Notes that a method has taken a result out of the graph on purpose."""
+    source = _source(tensor)
+    if source is not None:
+        _remember(result, Note(name, _place(), "that is what it is for", (source,)))

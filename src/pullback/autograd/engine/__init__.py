@@ -1,0 +1,5 @@
+"""The backward pass."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,225 @@
+"""Nodes in the order of their numbers: the loop that nearly every backward pass consists of.
+
+Where one thread has recorded everything, a node's number is higher than those of the nodes behind
+it, so nobody has to count dependencies: whoever has the highest number has all its gradients.
+Leaves come last, which only a hook could notice, so the loop ends at the first hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush, heappushpop
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.engine.current_task import NeedsPassError
+from pullback.autograd.engine.dependencies import count_dependencies
+from pullback.autograd.engine.input_buffer import Buffers, fitted, receive, receive_part
+from pullback.autograd.graph.accumulate_grad import AccumulateGrad
+from pullback.autograd.graph.node import Node, Output, ends_of, node_of
+from pullback.autograd.graph.slice_cotangent import Part
+from pullback.autograd.namespaces import Namespace, arrays
+
+__all__ = ["finish_leaves", "run_in_sequence"]
+
+_ndarray = np.ndarray
+
+
+def run_in_sequence(
+    waiting: list[Node],
+    buffers: Buffers,
+    owned: set[Node],
+    needed: set[Node] | None,
+    keep: bool,
+    announce: Callable[[], None] | None,
+    writes: bool,
+) -> tuple[list[Node], list[AccumulateGrad]]:
+    """Runs nodes on raw arrays, last recorded first, until something needs more than the order.
+
+    Returns the nodes that are left and, if there are none, the leaves that have got gradients.
+    Code of the user's can ask for the pass that it is in, so `announce` is called before the first
+    of it; None says that this has been done. `writes` says that leaves get their gradients; else
+    these are results.
+
+    One round costs as much as everything else in the backward pass of a small operation, so the
+    common case stands here in full. The node that comes next keeps its gradient in a local.
+    """
+    leaves: list[AccumulateGrad] = []
+    heap: list[tuple[int, Any]] = []
+    is_watched = False
+    for other in waiting:
+        if type(other) is AccumulateGrad:
+            leaves.append(other)
+            is_watched = is_watched or other.is_watched
+        else:
+            heappush(heap, (-other._seq, other))
+    while heap and not is_watched:
+        node = heappop(heap)[1]
+        grad = buffers.pop(node)
+        while True:
+            # All kinds of nodes come by, so Python's memory of where an attribute stands never
+            # fits, and each takes as long as some arithmetic: a class has its own in one tuple.
+            run, run_on, is_exact, is_alike, makes_new, arity = node._traits
+            try:
+                form = node._form
+                rare = form[2]
+                if rare is not None and type(rare) is not list and not rare.are_empty:
+                    raise NeedsPassError  # it has hooks
+                if run is not None and grad is not None:
+                    results = run(node, arrays, grad, keep)
+                elif run_on is not None and grad is not None:
+                    results = run_on(node, grad, buffers, owned, keep)
+                elif announce is None and not node._sees_buffers and grad is not None:
+                    results = node.run(arrays, grad, keep)
+                else:
+                    is_exact = False
+                    if announce is not None and not (
+                        node._is_plain or (node._sees_buffers and node.is_ours)
+                    ):
+                        announce()
+                        announce = None
+                    if grad is not None and node._sees_buffers:
+                        results = node.run_on(grad, buffers, owned, keep)
+                    else:
+                        results = _run_special(node, grad, keep)
+            except BaseException as error:
+                buffers[node] = grad
+                if isinstance(error, NeedsPassError):
+                    return [*leaves, node, *[other for _, other in heap]], []
+                if writes:
+                    finish_leaves(leaves, buffers, owned, arrays)
+                raise
+            following: Any = None  # a node
+            turn = 0  # its place in the heap, if it has to go there
+            one = two = edges = None
+            if arity:
+                one = node._edge0
+                if arity == 2:
+                    two = node._edge1
+                elif (
+                    is_exact
+                    and needed is None
+                    and one is not None
+                    and one._is_single
+                    and one not in buffers
+                ):
+                    # A long chain waits for memory, so its numbers are left alone where none waits.
+                    turn = -one._seq if heap else 0
+                    following, grad, results = one, results[0], ()
+            else:
+                edges = iter(node._edges)
+            # Nodes share their forms, so equal ones are mostly known without a look.
+            if not is_alike:
+                form = None
+            for part in results:  # may be fewer than edges
+                if edges is None:
+                    target, one = one, two
+                else:
+                    target = next(edges, None)
+                if target is None or (needed is not None and node_of(target) not in needed):
+                    continue
+                is_ours = makes_new
+                if ((wanted := target._form) is not form or part is None) and (
+                    part is None
+                    or part.dtype is not wanted[1]
+                    or part.shape != wanted[0]  # several outputs have a tuple of shapes
+                ):
+                    if (
+                        part is None
+                        or type(part) is Part
+                        or type(target) is Output
+                        or target._outputs != 1
+                    ):
+                        target, number = ends_of(target)
+                        if target is following:
+                            buffers[target], following = grad, None
+                            heappush(heap, (turn, target))
+                        if type(part) is Part:
+                            is_new = receive_part(arrays, buffers, owned, target, number, part)
+                        else:
+                            fit = fitted(arrays, node, target, number, part)
+                            is_new = receive(buffers, target, number, fit)
+                        if is_new:
+                            if type(target) is AccumulateGrad:
+                                leaves.append(target)
+                                is_watched = is_watched or target.is_watched
+                            else:
+                                heappush(heap, (-target._seq, target))
+                        continue
+                    fit = fitted(arrays, node, target, 0, part)
+                    if fit is not part:  # nobody has seen what was made to fit
+                        is_ours = type(fit) is _ndarray and fit.base is None
+                        part = fit
+                if target is following:
+                    if is_ours:
+                        part += grad
+                        grad = part
+                    else:
+                        grad = grad + part
+                elif target in buffers:
+                    held = buffers[target]
+                    if held is None:
+                        buffers[target] = part
+                    elif target in owned:
+                        held += part  # a number is replaced, an array written to
+                        buffers[target] = held
+                    else:
+                        # The first two are ours to write to if they are new; their sum is.
+                        if is_ours:
+                            part += held
+                            buffers[target] = part
+                        else:
+                            buffers[target] = held + part
+                        owned.add(target)
+                elif type(target) is AccumulateGrad:
+                    leaves.append(target)
+                    is_watched = is_watched or target.is_watched
+                    buffers[target] = part
+                    if is_ours:
+                        owned.add(target)
+                else:
+                    place = -target._seq
+                    if following is None:
+                        following, grad, turn = target, part, place
+                    elif place < turn:  # then it is its turn before the other
+                        buffers[following] = grad
+                        heappush(heap, (turn, following))
+                        following, grad, turn = target, part, place
+                    else:
+                        buffers[target] = part
+                        heappush(heap, (place, target))
+            if following is None:
+                break
+            node = following
+            if heap and heap[0][0] < turn:
+                buffers[node] = grad
+                node = heappushpop(heap, (turn, node))[1]
+                grad = buffers.pop(node)
+            if is_watched:
+                buffers[node] = grad
+                heappush(heap, (-node._seq, node))
+                break
+    if is_watched:
+        return [*leaves, *[node for _, node in heap]], []
+    return [], leaves
+
+
+def finish_leaves(
+    leaves: list[AccumulateGrad], buffers: Buffers, owned: set[Node], xp: Namespace
+) -> None:
+    """Before a pass fails: the leaves that would have got all their gradients by now keep them."""
+    left = count_dependencies([node for node in buffers if type(node) is not AccumulateGrad])
+    for leaf in leaves:
+        if leaf not in left:
+            leaf.accumulate(xp, buffers.pop(leaf), leaf in owned)
+
+
+def _run_special(node: Node, grad: Any, keep: bool) -> tuple[Any, ...]:
+    """What few nodes need: a gradient of None, code of the user's."""
+    if grad is not None:
+        return node.run(arrays, grad, keep)
+    results = node.backward(arrays, *[None] * node._outputs)
+    if not keep:
+        node.release()
+    return results

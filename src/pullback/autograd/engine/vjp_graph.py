@@ -1,0 +1,332 @@
+"""The way back from some results to the inputs of one transform; it may be gone many times.
+
+A transform of ``pullback.func`` gives its function *aliases* of the arguments and asks for the
+gradients that arrive at them, and nowhere else. So reverse mode nests on one tape: what an inner
+transform asks for is never confused with what an outer one does.
+
+    outer argument ──┐
+                     └─ AliasGrad ── alias ── ... ── result
+    a plain argument:  AccumulateGrad ── alias ── ... ── result
+
+An alias of something that can be differentiated outside has an ``AliasGrad``, which hands gradients
+on to the outer graph. If no such node and no foreign leaf is met on the way, the graph is *closed*:
+the gradient cannot be differentiated any more, and the pass runs on raw arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from numpy.typing import NDArray
+
+from pullback._lazy import lazy_module
+from pullback.autograd.debug.anomaly import is_anomaly_enabled
+from pullback.autograd.engine.anomaly_task import CheckedTask
+from pullback.autograd.engine.graph_task import GraphTask
+from pullback.autograd.forward.tangents import set_tangent, tangents_of
+from pullback.autograd.graph.accumulate_grad import AccumulateGrad, leaf_edge
+from pullback.autograd.graph.hooks import run_tensor_hooks
+from pullback.autograd.graph.node import Edge, Node, Output, ends_of, next_sequence_number, node_of
+from pullback.autograd.graph.output_metadata import form_of
+from pullback.autograd.graph.payload_nodes import mark
+from pullback.autograd.graph.views import edge_of, requires_grad
+from pullback.autograd.levels import (
+    TransformLevel,
+    in_forward_mode,
+    leave_notes,
+    only_forward_level,
+    tangents_are_recorded,
+)
+from pullback.autograd.namespaces import arrays
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.tensor.memory import owner_of
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import (
+    TRACKED,
+    Tensor,
+    fresh,
+    meta_of,
+    share_counter,
+    wrap,
+    zeros_beside,
+)
+
+if TYPE_CHECKING:
+    from pullback.autograd.linearize import dual_backward
+else:
+    dual_backward = lazy_module("pullback.autograd.linearize.dual_backward")
+
+__all__ = ["Alias", "AliasGrad", "Pull", "Seeds", "records_outside", "released"]
+
+
+Seeds = Sequence[Tensor | None] | None
+
+
+class AliasGrad(AccumulateGrad):
+    """Hands the gradient of an alias on to what it is an alias of."""
+
+    __slots__ = ("_alias", "_edges")
+
+    def __init__(self, alias: Tensor, source: Tensor):
+        self._alias = ref(alias)
+        self._edges = (edge_of(source),)
+        self._seq = next_sequence_number()
+        self._form = form_of(alias.shape, alias.dtype)
+        if isinstance(alias._array, Payload):
+            mark(self)
+
+    @property
+    def variable(self) -> Tensor | None:  # type: ignore[override]
+        """The alias, whose hooks see the gradient."""
+        return self._alias()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the node or the alias has hooks."""
+        alias = self._alias()
+        hooks = None if alias is None or alias._meta is None else alias._meta.hooks
+        return self._hooks is not None or bool(hooks)
+
+    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - a node's form
+        """The same gradient."""
+        return grads
+
+    def run(self, xp: Any, grad: Any, keep: bool) -> tuple[Any, ...]:  # noqa: ARG002 - a node's form
+        """The same gradient, after the alias's hooks have seen it."""
+        return tuple(run_tensor_hooks(xp, self, [grad])) if self.is_watched else (grad,)
+
+
+class Alias:
+    """An input of a transform: a leaf to the function, with the memory of the argument.
+
+    Attributes:
+        tensor: what the function gets.
+        node: where the gradient of this input arrives.
+    """
+
+    __slots__ = ("node", "tensor")
+
+    def __init__(self, argument: Tensor, level: TransformLevel, outside: bool):
+        """`outside` says whether what happens around the transform is recorded."""
+        self.tensor = tensor = wrap(argument._array)
+        tensor._flags |= REQUIRES_GRAD
+        tensor._counter = level.take_input(argument if argument._flags & TRACKED else tensor)
+        if argument._flags & (DUAL | PLAIN_VIEW):
+            for at, tangent in tangents_of(argument).items():
+                set_tangent(tensor, at, tangent)
+        self.node: Node
+        if outside and requires_grad(argument):
+            node = self.node = AliasGrad(tensor, argument)
+            meta_of(tensor).accumulator = lambda: node
+        else:
+            self.node = leaf_edge(tensor)  # type: ignore[assignment]
+
+    def end(self) -> None:
+        """Makes a plain alias a constant, after the function has run."""
+        if type(self.node) is AccumulateGrad:
+            self.tensor._flags &= ~REQUIRES_GRAD
+
+    def forget(self) -> Tensor:
+        """Releases the graph, which will not be needed again; returns the input."""
+        if type(self.node) is AccumulateGrad:
+            del self.node
+        return self.tensor
+
+
+def records_outside() -> bool:
+    """Whether operations are recorded where a transform is called."""
+    state = get_state()
+    return bool(state.keep & REQUIRES_GRAD) and not state.modes & INFERENCE
+
+
+class Pull:
+    """The graph between some results and the aliases of one transform.
+
+    Attributes:
+        is_open: whether gradients could be differentiated outside.
+        reached: the aliases' nodes that gradients arrive at.
+    """
+
+    __slots__ = ("_needed", "aliases", "edges", "is_open", "reached")
+
+    def __init__(self, results: Sequence[Tensor], aliases: Sequence[Alias]):
+        self.aliases = aliases
+        self.edges = [edge_of(result) for result in results]
+        targets = {alias.node for alias in aliases}
+        nodes, self.is_open, is_all = _explored(self.edges, targets)
+        self.reached = [node for node in targets if node in nodes]
+        self._needed = None if is_all else _leading_to(nodes, targets)
+
+    def released(self, result: Tensor, outside: bool) -> Tensor:
+        """One of the results, as the world outside may see it."""
+        if self.is_open or result._flags & (PLAIN_VIEW | DUAL):
+            return released(result, self.aliases, outside)
+        if not result._flags & REQUIRES_GRAD:
+            return result
+        made = wrap(result._array)
+        share_counter(made, result)
+        return made
+
+    def gradients(
+        self, seeds: Seeds, *, again: bool, create_graph: bool | None = None
+    ) -> list[Tensor]:
+        """The gradient of every alias; recorded, unless said otherwise, if someone could
+        differentiate it. `again` says that the graph will be needed again.
+        """
+        records = records_outside()
+        if not records or create_graph is False:
+            leave_notes()
+        if create_graph is None:
+            create_graph = records and (
+                self.is_open
+                or tangents_are_recorded()
+                or any(seed is not None and requires_grad(seed) for seed in seeds or ())
+            )
+        return self.run(seeds, create_graph=create_graph, retain_graph=again or create_graph)
+
+    def run(self, seeds: Seeds, *, create_graph: bool, retain_graph: bool = True) -> list[Tensor]:
+        """The gradient of every alias, from gradients of the results.
+
+        A gradient of None is zero; without any, that of a single scalar result is one.
+        """
+        roots: list[tuple[Node, int, Tensor | None]] = []
+        for place, edge in enumerate(self.edges):
+            seed = None if seeds is None else seeds[place]
+            if edge is not None and (seed is not None or seeds is None):
+                roots.append((*ends_of(edge), seed))
+        if not (roots and self.reached):
+            return [self._zeros(place) for place in range(len(self.aliases))]
+        if not create_graph and not self.is_open and in_forward_mode():
+            found = self._run_on_duals(roots, retain_graph)
+            if found is not None:
+                return found
+        kind = CheckedTask if is_anomaly_enabled() else GraphTask
+        task = kind(create_graph=create_graph, retain_graph=retain_graph)
+        task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
+        task.search = lambda *_: self._needed
+        task.leaves_out_ended = False  # a pullback may be called after its transform has ended
+        captured = task.run(roots)
+        if task.xp is arrays:
+            return self._owned(captured, roots)
+        made = [task.xp.to_tensor(captured.get(place)) for place in range(len(self.aliases))]
+        return [self._zeros(n) if t is None else t for n, t in enumerate(made)]
+
+    def _run_on_duals(
+        self, roots: list[tuple[Node, int, Tensor | None]], keep: bool
+    ) -> list[Tensor] | None:
+        """The same in forward mode, if it can be done on arrays and tangents that are arrays."""
+        level = only_forward_level()
+        if level is None or is_anomaly_enabled():
+            return None
+        found = dual_backward.run_on_duals(
+            roots, {alias.node for alias in self.aliases}, level, keep
+        )
+        if found is None:
+            return None
+        numbers = {place: found.get(alias.node) for place, alias in enumerate(self.aliases)}
+        duals = {n: d for n, d in numbers.items() if type(d) is dual_backward.Dual}
+        gradients = self._owned(numbers | {n: d.primal for n, d in duals.items()}, roots)
+        tangents = self._owned({n: d.tangent for n, d in duals.items()}, roots)
+        for place in duals:
+            set_tangent(gradients[place], level, tangents[place])
+        return gradients
+
+    def _zeros(self, place: int) -> Tensor:
+        alias = self.aliases[place].tensor
+        return zeros_beside(alias, alias.shape, alias.dtype)
+
+    def _owned(
+        self, captured: dict[int, Any], roots: list[tuple[Node, int, Tensor | None]]
+    ) -> list[Tensor]:
+        """Gradients in memory of their own: no seed's, no other's, and free to be written to."""
+        seen = {id(owner_of(seed._array)) for _, _, seed in roots if seed is not None}
+        results = []
+        for place in range(len(self.aliases)):
+            array = captured.get(place)
+            if array is None:
+                results.append(self._zeros(place))
+                continue
+            if id(owner_of(array)) in seen or not array.flags.writeable or _repeats(array):
+                array = array.copy()
+            seen.add(id(owner_of(array)))
+            results.append(fresh(array))
+        return results
+
+
+def _repeats(array: NDArray[Any]) -> bool:
+    """Whether an array shows one element of its memory in several places."""
+    return not array.flags.forc and 0 in array.strides
+
+
+def _explored(edges: Sequence[Edge], targets: set[Node]) -> tuple[set[Node], bool, bool]:
+    """The nodes from some edges up to the targets; whether the graph leads to other leaves that
+    require grad; and whether every path ends at a target. Without other such leaves a path may
+    still end elsewhere: at an input of a transform that has ended, through a captured tensor.
+    """
+    stack = [node for node in map(node_of, edges) if node is not None]
+    nodes = set(stack)
+    is_open, is_all = False, True
+    while stack:
+        node = stack.pop()
+        following = (node._edge0,) if node._arity == 1 else node._edges
+        if node in targets:
+            is_open = is_open or bool(following)
+        elif following:
+            for target in following:
+                if type(target) is Output:
+                    target = target.node
+                if target is not None and target not in nodes:
+                    nodes.add(target)
+                    stack.append(target)
+        elif isinstance(node, AccumulateGrad):
+            is_all = False
+            is_open = is_open or bool(node.variable._flags & REQUIRES_GRAD)
+    return nodes, is_open, is_all and not is_open
+
+
+def _leading_to(nodes: set[Node], targets: set[Node]) -> set[Node]:
+    """Those of the nodes from which a target can be reached."""
+    users: dict[Node, list[Node]] = {}
+    for node in nodes:
+        if node not in targets:
+            for target in map(node_of, node._edges):
+                if target is not None:
+                    users.setdefault(target, []).append(node)
+    needed = {target for target in targets if target in nodes}
+    stack = list(needed)
+    while stack:
+        for user in users.get(stack.pop(), ()):
+            if user not in needed:
+                needed.add(user)
+                stack.append(user)
+    return needed
+
+
+def released(tensor: Tensor, aliases: Sequence[Alias], outside: bool) -> Tensor:
+    """What a transformed function has returned, as the world outside may see it.
+
+    What does not depend on the aliases stays as it is. The rest keeps its history if someone
+    outside can use it; so do tangents, each for itself.
+    """
+    edge = edge_of(tensor) if requires_grad(tensor) else None
+    kept = edge
+    if edge is not None:
+        pull = Pull([tensor], aliases)
+        if pull.reached and not (outside and pull.is_open):
+            kept = None
+    tangents = tangents_of(tensor)
+    parts = {level: released(tangent, aliases, outside) for level, tangent in tangents.items()}
+    is_alias = any(alias.tensor is tensor for alias in aliases)
+    if kept is edge and not is_alias and all(parts[at] is t for at, t in tangents.items()):
+        return tensor
+    made = wrap(tensor._array)
+    share_counter(made, tensor)
+    if kept is not None:
+        made._edge = kept
+        made._flags |= REQUIRES_GRAD
+    for level, part in parts.items():
+        set_tangent(made, level, part)
+    return made

@@ -1,0 +1,110 @@
+"""User functions inside mapped functions: ``Function.vmap`` and ``generate_vmap_rule``.
+
+Forward, setup and backward of a user function are made of operators, which take many samples as
+they take one. Whether that is meant, and nothing is hidden in NumPy code, only the author knows; so
+the class has to say it, or bring a rule of its own.
+
+A given rule runs outside of the innermost level, where its tensors have an axis for the samples. As
+in PyTorch, everything outside of that level sees what the rule does: the Functions that it applies
+are recorded there, and their backward gets plain tensors and may use NumPy. Transforms that have
+begun inside the level, as ``grad`` in ``vmap(grad(f))``, cannot look from there; for them the rule
+is a forward without history, and the backward of the class gets many samples at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pullback._lazy import lazy_module
+from pullback.autograd.graph.views import requires_grad
+from pullback.autograd.levels import has_transform_since
+from pullback.autograd.namespaces import tensors
+from pullback.errors import AutogradError
+from pullback.tensor.batched import levels_of
+from pullback.tensor.levels import is_active
+from pullback.tensor.tensor import Tensor, version_of
+
+if TYPE_CHECKING:
+    from pullback import batching
+else:
+    batching = lazy_module("pullback.batching")
+
+__all__ = ["call_outside", "forward_of_samples", "innermost_level", "outside_of"]
+
+
+def innermost_level(args: Iterable[Any]) -> int | None:
+    """The innermost level of a mapped function that an argument varies with."""
+    found = [levels_of(a) for a in args if isinstance(a, Tensor)]
+    return max((levels[-1] for levels in found if levels), default=None)
+
+
+def forward_of_samples(cls: Any, has_rule: bool) -> Callable[..., Any]:
+    """What computes the results of a user function for all samples."""
+    if has_rule:
+        return partial(batching.apply_rule, cls.vmap, cls.forward)
+    if cls.generate_vmap_rule:
+        return lambda args, kwargs: cls.forward(*args, **kwargs)
+    raise AutogradError(
+        f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Set "
+        f"generate_vmap_rule = True on the class if its methods are made of operators, or give it "
+        f"a vmap staticmethod: vmap(info, in_dims, *args) -> (outputs, out_dims)."
+    )
+
+
+def outside_of(cls: Any, level: int) -> Callable[..., Any] | None:
+    """A call of a user function by its own rule, recorded outside of a level, if that can be."""
+    if cls.generate_vmap_rule:
+        raise AutogradError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and "
+            f"an overridden vmap staticmethod; keep one of them: the rule is either made or given"
+        )
+    return call_outside(cls.__name__, cls.vmap, cls.apply, level)
+
+
+def call_outside(
+    name: str, given: Callable[..., Any], plain: Callable[..., Any], level: int
+) -> Callable[..., Any] | None:
+    """A call by a given rule that is recorded; None inside of a younger transform.
+
+    `name` is that of the Function or operator, and `plain` calls it, if nothing varies any more.
+    """
+    if has_transform_since(level):
+        return None
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *args: Any, **kwargs: Any) -> Any:
+        values = [
+            _shared(name, level, value) if dim is None and isinstance(value, Tensor) else value
+            for value, dim in zip(args, in_dims, strict=True)
+        ]
+        opened = [value for value, dim in zip(values, in_dims, strict=True) if dim == 0]
+        versions = [version_of(tensor)[0] for tensor in opened]
+        returned = given(info, in_dims, *values, **kwargs)
+        if [version_of(tensor)[0] for tensor in opened] != versions:
+            raise AutogradError(
+                f"vmap: the vmap rule of {name} writes to its arguments, and the mapped function "
+                f"would not notice; return new tensors"
+            )
+        return returned
+
+    return lambda args, kwargs: batching.apply_rule(rule, plain, args, kwargs, tensors)
+
+
+def _shared(name: str, level: int, value: Tensor) -> Tensor:
+    """What all samples share, so that nobody takes the sum of its gradients for one sample's."""
+    if not requires_grad(value):
+        return value
+    alias: Tensor = tensors.reshape(value, list(value.shape))
+
+    def check(_: Tensor) -> None:
+        if is_active(level):
+            raise AutogradError(
+                f"vmap: autograd.grad inside the mapped function reaches an argument of {name} "
+                f"that all samples share, and its vmap rule gives the sum over the samples, not "
+                f"one gradient for each; use func.grad instead"
+            )
+
+    if requires_grad(alias):
+        alias.register_hook(check)
+    return alias

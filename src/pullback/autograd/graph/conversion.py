@@ -1,0 +1,122 @@
+"""A tensor becomes a Python number or an ndarray: allowed where no gradient vanishes unnoticed.
+
+``float(x)`` of a tensor that requires grad warns, as in PyTorch. NumPy's compiled code converts in
+the same way, and leaves no frame of its own: what an ndarray would swallow is told from a call of
+``float`` by the caller's present instruction, and raises.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pullback._cpython import CAN_READ_BYTECODE, called_name, get_frame, is_item_assignment
+from pullback.autograd.forward.tangents import tangents_of
+from pullback.autograd.graph.views import requires_grad
+from pullback.dispatch.modes import is_grad_enabled
+from pullback.errors import AutogradError
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["CONVERSIONS", "check_nothing_lost"]
+
+_INSTEAD = (
+    "To join tensors, use np.stack or pb.asarray([...]); to write into an array, make it a tensor "
+    "first:\n"
+    "    array = pb.asarray(array)      # or make it by np.zeros_like(x), np.zeros(n, like=x)\n"
+    "    array[...] = x\n"
+    "or run the function under @pb.differentiable or with pb.numpy_mode(), where NumPy's creation "
+    "functions give tensors. If no gradient is wanted, use x.detach().numpy()."
+)
+_UNTESTED = (
+    f"(On this interpreter, {sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}, "
+    "it cannot be told whether NumPy or your program asks for the number; say x.item() if it is "
+    "your program.) "
+)
+_NUMPY = os.path.dirname(np.__file__) + os.sep
+_PRINTING = "arrayprint.py"
+# Compiled functions that put a number into an array, or make a NumPy number of it.
+_INTO_ARRAYS = frozenset(
+    {"__setitem__", "double", "fill", "float64", "fromiter", "reduce", "setitem", "type"}
+)
+
+
+def check_nothing_lost(tensor: Tensor) -> None:
+    """Raises for a tensor whose derivative would be lost in an array."""
+    if requires_grad(tensor) and is_grad_enabled():
+        raise AutogradError(
+            "Can't call numpy() on Tensor that requires grad: the result would be no part of the "
+            "graph. " + _INSTEAD
+        )
+    if tangents_of(tensor):
+        raise AutogradError(
+            "a tensor with a tangent cannot become an ndarray: the tangent would be lost. "
+            + _INSTEAD
+        )
+
+
+def __array__(  # noqa: N807 - NumPy's name
+    self: Tensor, dtype: DTypeLike | None = None, copy: bool | None = None
+) -> NDArray[Any]:
+    check_nothing_lost(self)
+    array = np.asarray(self._array)
+    if copy is False and dtype is not None and array.dtype != dtype:
+        raise ValueError(f"a tensor of dtype {array.dtype} cannot become {dtype} without a copy")
+    return np.array(array.view(), dtype=dtype, copy=copy)  # never the tensor's own array object
+
+
+def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
+    """The only element as a Python number, unless it is about to vanish in an ndarray."""
+    is_dual = bool(tangents_of(self))  # of a level that has not ended
+    if requires_grad(self) or is_dual:
+        lost = is_grad_enabled() or is_dual
+        if lost and _is_for_array(get_frame(2), kind):
+            raise AutogradError(
+                "a tensor that requires grad cannot be an element of an ndarray, which keeps no "
+                "gradients. " + ("" if CAN_READ_BYTECODE else _UNTESTED) + _INSTEAD
+            )
+        if kind is not int:
+            warnings.warn(
+                f"{kind.__name__}() of a tensor with requires_grad=True gives a number that is no "
+                "part of the graph; say x.detach() or x.item() if that is meant.",
+                stacklevel=3,
+            )
+    return kind(self._only_element())
+
+
+def _is_for_array(frame: FrameType, kind: Callable[[Any], Any]) -> bool:
+    """Whether what asks for a number is NumPy, to keep it: in ``array[i] = x`` and its kin."""
+    file = frame.f_code.co_filename
+    if CAN_READ_BYTECODE and is_item_assignment(frame):
+        return True
+    if file.startswith(_NUMPY):
+        return kind is not int and not file.endswith(_PRINTING)
+    # Without bytecode, array[i] = x looks like float(x), and raises too: no gradient may get lost.
+    # What becomes an integer has none.
+    return called_name(frame) in _INTO_ARRAYS if CAN_READ_BYTECODE else kind is not int
+
+
+def __float__(self: Tensor) -> float:  # noqa: N807 - Python's name
+    return float(_number(self, float))
+
+
+def __complex__(self: Tensor) -> complex:  # noqa: N807 - Python's name
+    return complex(_number(self, complex))
+
+
+def __int__(self: Tensor) -> int:  # noqa: N807 - Python's name
+    return int(_number(self, int))
+
+
+CONVERSIONS: dict[str, Any] = {
+    "__array__": __array__,
+    "__complex__": __complex__,
+    "__float__": __float__,
+    "__int__": __int__,
+}

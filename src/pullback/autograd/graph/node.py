@@ -1,0 +1,386 @@
+"""Nodes: the recorded operations. A node knows its edges, its saved values and nothing else.
+
+An edge says where a gradient flows: a node, which means its first output, or an ``Output``; None
+where no gradient is needed. ``_edges`` has one for each differentiable input. ``_form`` describes
+the forward result, so that what flows back can be checked and summed to it. All these names begin
+with an underscore because nodes of user functions are also their ``ctx``, where users keep what
+they like; and generated nodes have the arguments that they save beside them.
+
+Python's garbage collector looks at every object of a graph again and again while it grows, so an
+operation leaves as few as possible, and small ones: generated nodes have their edges in slots,
+without a tuple, and all that is mostly the same for many nodes is one tuple, which they share.
+
+A saved value is a bare array where that is all that has to be kept: of the node's own result, or of
+an input that is a result of the node behind an edge. The counter of its versions begins with the
+first view, ``detach`` or write; its node knows it from then on.
+
+Generated nodes are subclasses with a slot for every saved value and one method, ``backward(xp,
+grad)``, whose `xp` is a namespace: raw array functions, or operators on tensors when the backward
+pass itself is to be differentiated. What users may do with a node beyond its names (call it, hook
+it, read its saved values) is attached in ``node_methods.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextvars import ContextVar
+from operator import attrgetter
+from typing import Any, ClassVar, TypeAlias, final, overload
+
+from pullback.autograd.graph.output_metadata import Form, form_of
+from pullback.errors import GraphFreedError
+from pullback.interrupts import VariableGuard
+from pullback.tensor.tensor import COUNTING
+
+__all__ = [
+    "FREED",
+    "LAST",
+    "Edge",
+    "Ends",
+    "HookLists",
+    "ManyEdges",
+    "Node",
+    "OneEdge",
+    "OperatorNode",
+    "Output",
+    "OwnedNumber",
+    "TwoEdges",
+    "describe",
+    "edge_to",
+    "ends_of",
+    "freed_error",
+    "get_following",
+    "later_threads",
+    "next_sequence_number",
+    "node_of",
+    "numbered_by",
+    "output_of",
+    "set_traits",
+]
+
+
+def describe(node: Node, shape: Any, dtype: Any) -> None:
+    """Notes of what form the result of a node is; what is rare stays."""
+    rare = node._form[2]
+    node._form = form_of(shape, dtype) if rare is None else (shape, dtype, rare, False)
+
+
+@final
+class Output:
+    """The edge to an output of a node that is not its first."""
+
+    __slots__ = ("node", "number")
+
+    # No gradient has this form, so the engine looks for that of the output itself; and who asks
+    # for what is rare has to ask the node.
+    _is_single: ClassVar[bool] = False
+    _arity: ClassVar[int] = 0
+    _form: ClassVar[Form] = (None, None, (), False)
+
+    def __init__(self, node: Node, number: int):
+        self.node = node
+        self.number = number
+
+    def shared_counter(self, counter: list[Any]) -> list[Any]:
+        """As that of the node, for this output."""
+        return self.node.shared_counter(counter, self.number)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Output and self.node is other.node and self.number == other.number
+
+    def __hash__(self) -> int:
+        return hash((self.node, self.number))
+
+
+Edge: TypeAlias = "Node | Output | None"
+Ends: TypeAlias = "tuple[Node | None, int]"
+
+
+def edge_to(node: Node, number: int) -> Node | Output:
+    """The edge to an output of a node."""
+    return Output(node, number) if number else node
+
+
+@overload
+def ends_of(edge: Node | Output) -> tuple[Node, int]: ...
+@overload
+def ends_of(edge: Edge) -> Ends: ...
+def ends_of(edge: Edge) -> Ends:
+    """The node that an edge leads to, and which of its outputs."""
+    return (edge.node, edge.number) if type(edge) is Output else (edge, 0)
+
+
+def node_of(edge: Edge) -> Node | None:
+    """The node that an edge leads to."""
+    return edge.node if type(edge) is Output else edge
+
+
+LAST = 2**64 - 1  # the sequence number of accumulation nodes, which run as soon as they can
+
+_threads = itertools.count()  # that have recorded anything
+later_threads: list[int] = []  # all but the first; empty, numbers alone tell the order of nodes
+
+
+def _first_number() -> int:
+    """Begins the numbers of this thread."""
+    thread = next(_threads)
+    if thread:
+        later_threads.append(thread)
+    following = itertools.count().__next__
+    _following.set(following)
+    return following()
+
+
+_following: ContextVar[Callable[[], int]] = ContextVar("pullback_sequence", default=_first_number)
+get_following = _following.get  # ``get_following()()`` is the next number, in two calls
+
+
+def next_sequence_number() -> int:
+    """The number of the next node that this thread records."""
+    return _following.get()()
+
+
+class OwnedNumber(int):
+    """A sequence number that knows in whose block its node was recorded."""
+
+    owner: Any
+
+
+def numbered_by(owner: Any) -> VariableGuard[Callable[[], int]]:
+    """A block whose nodes can be told from all others: their numbers know the owner."""
+    following = _following.get()
+    if following is _first_number:
+        following()
+        following = _following.get()
+
+    def owned() -> int:
+        number = OwnedNumber(following())
+        number.owner = owner
+        return number
+
+    return VariableGuard(_following, owned)
+
+
+class HookLists:
+    """What few nodes have: hooks, of the node or of one output, and what users keep with it.
+
+    And what has become of the tensor of an output since it was computed.
+    """
+
+    __slots__ = (
+        "counters",
+        "detached",
+        "metadata",
+        "post",
+        "pre",
+        "replaced",
+        "retained",
+        "tensor",
+        "__weakref__",
+    )
+
+    def __init__(self) -> None:
+        self.counters: dict[int, list[Any]] = {}  # output number -> counter of versions
+        self.detached: set[int] = set()  # numbers of outputs that ``detach_`` has cut off
+        self.replaced: dict[int, Any] = {}  # output number -> the array that is its ``data`` now
+        self.tensor: dict[int, dict[int, Any]] = {}  # output number -> hooks
+        self.retained: dict[int, Any] = {}  # output number -> writer of a retained gradient
+        self.pre: dict[int, Any] = {}
+        self.post: dict[int, Any] = {}
+        self.metadata: dict[str, Any] = {}
+
+    @property
+    def are_empty(self) -> bool:
+        """Whether there is no hook to run."""
+        return not (self.tensor or self.retained or self.pre or self.post)
+
+
+class _Freed:
+    """Stands in every slot of saved values once they have been released."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<freed>"
+
+
+FREED: Any = _Freed()
+
+
+class Node:
+    """One recorded operation; what ``tensor.grad_fn`` shows."""
+
+    __slots__ = ("_seq", "_form")
+
+    # Slots with saved values, and of those the ones that hold tensors; set by generated classes.
+    _saves: ClassVar[tuple[str, ...]] = ()
+    _saves_tensors: ClassVar[tuple[str, ...]] = ()
+    _saves_results: ClassVar[tuple[str, ...]] = ()  # those that hold the only result
+    # The inputs in the order of the edges, where one may be saved as a bare array.
+    _inputs: ClassVar[tuple[str, ...]] = ()
+    _arity: ClassVar[int] = 0  # how many edges have a slot of their own; if none, see ``_edges``
+    _outputs: ClassVar[int] = 1
+    _is_plain: ClassVar[bool] = False  # whether ``run`` needs nothing but the gradient
+    # Whether there is always one output, so that ``_form`` is that of a gradient.
+    _is_single: ClassVar[bool] = True
+    # Whether what ``run`` returns has the shape and dtype of the gradient that it got.
+    _is_exact: ClassVar[bool] = False
+    # Whether each has the shape and dtype of the result where an edge leads to the same ones.
+    _is_alike: ClassVar[bool] = False
+    # Whether every gradient that ``run`` returns is a new array, which nobody else holds.
+    _makes_new: ClassVar[bool] = False
+    # Whether nothing stands against ``run``: that it calls no code of the user's, nor has a way of
+    # its own, ``run_on``, for passes that let it see the other gradients on their way.
+    _is_direct: ClassVar[bool] = False
+    _sees_buffers: ClassVar[bool] = False
+    _traits: ClassVar[tuple[Any, ...]]  # what the engine reads of every class, see ``set_traits``
+    # Whether it hands its gradient on as it is, or negated, summed to the shape of an operand.
+    _only_sums: ClassVar[bool] = False
+    # Whether it is a write that leaves nothing of the old value, whose gradient then is zero.
+    _erases: ClassVar[bool] = False
+    # Operators narrow a complex gradient to a real input by themselves; user code must do it.
+    _narrows: ClassVar[bool] = True
+    _origin: ClassVar[str] = ""  # for errors: where a formula that is user code comes from
+
+    _edges: tuple[Edge, ...]
+    _edge0: Edge
+    _edge1: Edge
+    _seq: int
+    _form: Form
+
+    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
+        """The gradients of the inputs, one for each edge; None where an edge leads nowhere."""
+        raise NotImplementedError(f"{self.name()} has no backward")
+
+    def run(self, xp: Any, grad: Any, keep: bool) -> tuple[Any, ...]:
+        """``backward`` on raw arrays, as the engine calls it; releases unless told to keep.
+
+        Generated nodes have the formula once more in this form, with what is saved read in line.
+        `grad` is a list where a node has several outputs.
+        """
+        results = self.backward(xp, grad) if self._outputs == 1 else self.backward(xp, *grad)
+        if not keep:
+            self.release()
+        return results
+
+    def release(self) -> None:
+        """Lets go of the saved values; a second backward through them then raises."""
+
+    def name(self) -> str:
+        """The node's name, for example ``"MulBackward0"``."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[Ends, ...]:
+        """The nodes that this node's gradients flow to, with the output that each one is for."""
+        return tuple([ends_of(edge) for edge in self._edges])
+
+    def shared_counter(self, counter: list[Any], number: int = 0) -> list[Any]:
+        """By what an output counts versions: the given counter, unless there is one already.
+
+        Whoever has saved the output as a bare array asks here whether it was written to. The caller
+        has the lock ``COUNTING``, or is the only one who knows the output yet.
+        """
+        shape, dtype, rare, _ = self._form
+        if number == 0 and rare is None:
+            self._form = (shape, dtype, counter, False)
+            return counter
+        if number == 0 and type(rare) is list:
+            return rare
+        return self.hook_lists().counters.setdefault(number, counter)
+
+    @property
+    def _hooks(self) -> HookLists | None:
+        rare = self._form[2]
+        return rare if type(rare) is HookLists else None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict for anything that users want to keep with the node."""
+        return self.hook_lists().metadata
+
+    def hook_lists(self) -> HookLists:
+        """The node's hooks, made if it has none yet."""
+        with COUNTING:
+            shape, dtype, rare, _ = self._form
+            if type(rare) is HookLists:
+                return rare
+            lists = HookLists()
+            if type(rare) is list:
+                lists.counters[0] = rare
+            self._form = (shape, dtype, lists, False)
+            return lists
+
+    def _sequence_nr(self) -> int:
+        return self._seq
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class OperatorNode(Node):
+    """A node that the generator has made: it calls no code of the user's."""
+
+    __slots__ = ()
+    _is_plain: ClassVar[bool] = True
+    _is_direct: ClassVar[bool] = True
+
+
+class OneEdge(OperatorNode):
+    """The node of an operator of one tensor."""
+
+    __slots__ = ("_edge0",)
+    _arity: ClassVar[int] = 1
+
+    @property
+    def _edges(self) -> tuple[Edge, ...]:
+        return (self._edge0,)
+
+    @_edges.setter
+    def _edges(self, edges: tuple[Edge, ...]) -> None:
+        (self._edge0,) = edges
+
+
+class TwoEdges(OperatorNode):
+    """The node of an operator of two tensors."""
+
+    __slots__ = ("_edge0", "_edge1")
+    _arity: ClassVar[int] = 2
+
+    def _set_edges(self, edges: tuple[Edge, ...]) -> None:
+        self._edge0, self._edge1 = edges
+
+    _edges = property(attrgetter("_edge0", "_edge1"), _set_edges)  # no call into Python
+
+
+class ManyEdges(OperatorNode):
+    """The node of an operator of more tensors, or of a list of them."""
+
+    __slots__ = ("_edges",)
+
+
+def set_traits(cls: type[Node]) -> None:
+    """Puts what the engine asks of each node into one tuple.
+
+    The first two are its ``run``, or ``run_on``, where nothing stands against calling them; then
+    whether its results are exact, alike and new, and how many edges have slots.
+    """
+    run = cls.run if cls._is_direct else None
+    run_on = getattr(cls, "run_on", None) if cls._is_plain else None
+    cls._traits = (run, run_on, cls._is_exact, cls._is_alike, cls._makes_new, cls._arity)
+
+
+def freed_error(node: Node) -> GraphFreedError:
+    """The error for a second backward through released values."""
+    return GraphFreedError(
+        f"{node.name()}: Trying to backward through the graph a second time (or directly access "
+        f"saved tensors after they have already been freed). Saved values are freed by .backward() "
+        f"and autograd.grad(). Specify retain_graph=True in the first call to keep them."
+    )
+
+
+def output_of(node: Node, number: int) -> tuple[tuple[int, ...], Any]:
+    """Shape and dtype of a forward result."""
+    shape, dtype, _, _ = node._form
+    return (shape, dtype) if node._outputs == 1 else (shape[number], dtype[number])

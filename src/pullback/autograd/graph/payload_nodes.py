@@ -1,0 +1,30 @@
+"""Which nodes were recorded over payloads: formulas cannot run on raw arrays there.
+
+Few programs use payloads, so nodes have no slot for it. The nodes that are marked are listed here,
+as long as they live, and a backward pass looks for its own among them only if there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from weakref import ref
+
+from pullback.autograd.graph.node import HookLists, Node
+
+__all__ = ["any_marked", "mark", "marked"]
+
+marked: dict[int, ref[HookLists]] = {}  # empty unless a program uses payloads
+
+
+def mark(node: Node) -> None:
+    """Notes that a node has a payload on either side."""
+    place = id(node)
+    # Nodes cannot be referenced weakly, but what they alone hold can.
+    # ``pop(place, the reference)``, in C: an interrupt in a callback of Python's would be lost.
+    marked[place] = ref(node.hook_lists(), partial(marked.pop, place))
+
+
+def any_marked(nodes: Iterable[Node]) -> bool:
+    """Whether one of some nodes has been marked."""
+    return any(id(node) in marked for node in nodes)

@@ -1,0 +1,96 @@
+"""``Summed``: a gradient of which only sums are wanted, and so only these were made.
+
+``points - means`` repeats its means, and what it asks of its gradient, if the points are constant,
+is the sum over the repetitions. A product of which this is a factor can sum its other factor
+first, which spares the gradient at full size: making it, adding it to others, and summing it.
+
+Made by products of large arrays in the loop of ``sequence.py``, when the node at the other end of
+an edge does nothing but sum; that node is the only one that ever gets it. While it waits for it, it
+passes for a gradient of full size to which others can be added.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.autograd.graph.node import HookLists, Node, Output
+from pullback.dispatch.modes import NOTES, get_state
+from pullback.errors import AutogradError
+from pullback.kernels.broadcasting import axes_to
+
+__all__ = ["Summed", "require_whole", "sums_of"]
+
+
+def sums_of(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | None:
+    """The shape to which a node sums a gradient, the product of two, before anything else.
+
+    None if it does not. A hook would see the gradient, so a node that has some gets it whole; and
+    in a closed level, where gradients and their tangents meet, all nodes do.
+    """
+    whole, dtype, rare, _ = target._form
+    if not target._only_sums or type(rare) is HookLists or get_state().modes & NOTES:
+        return None
+    if grad.dtype is not dtype or getattr(factor, "dtype", None) is not grad.dtype:
+        return None
+    first, second = target._edge0, target._edge1
+    edge: Any = first if second is None else second
+    if edge is None or (first is not None and second is not None):
+        return None
+    if type(edge) is Output or edge._outputs != 1:
+        return None
+    shape: tuple[int, ...] = edge._form[0]
+    return shape if shape and shape != whole else None
+
+
+def require_whole(node: Node, grad: Any) -> None:
+    """Refuses to show sums to a hook, which was not there yet when they were made."""
+    if type(grad) is Summed:
+        raise AutogradError(
+            f"{node.name()}: a hook was registered for its gradient while the backward pass was "
+            "running, when only sums of this gradient had been computed; register the hook before "
+            "the pass begins"
+        )
+
+
+class Summed:
+    """The sums of a gradient over the axes along which its node repeats an operand.
+
+    Attributes:
+        total: the sums.
+        shape: that of the gradient itself.
+        dtype: that of both.
+    """
+
+    __slots__ = ("dtype", "shape", "total")
+
+    def __init__(self, total: NDArray[Any], shape: tuple[int, ...]):
+        self.total = total
+        self.shape = shape
+        self.dtype = total.dtype
+
+    def __add__(self, other: Any) -> Self:
+        return type(self)(self.total + _total(other, self.total.shape), self.shape)
+
+    __radd__ = __add__
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """What ``array + summed`` and ``array += summed`` come to; nothing is written."""
+        if ufunc is not np.add or method != "__call__":
+            return NotImplemented
+        first, second = inputs
+        return self + (second if first is self else first)
+
+    def __neg__(self) -> Self:
+        return type(self)(-self.total, self.shape)
+
+
+def _total(grad: Any, shape: tuple[int, ...]) -> Any:
+    """A gradient of full size summed to a shape that was repeated to become its own."""
+    if type(grad) is Summed:
+        return grad.total
+    axes = axes_to(grad.shape, shape)
+    assert axes is not None
+    return grad.sum(axes, keepdims=True).reshape(shape)

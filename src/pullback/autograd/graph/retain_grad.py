@@ -1,0 +1,61 @@
+"""``retain_grad``: a tensor in the middle of the graph that keeps its gradient.
+
+The writer hangs on the tensor's node and runs after the tensor's hooks. It knows the tensor only by
+a weak reference to its rare state, so that a graph does not keep the tensors that came out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from pullback.autograd.graph.accumulate_grad import AccumulateGrad
+from pullback.autograd.graph.node import ends_of
+from pullback.autograd.graph.views import edge_of, requires_grad
+from pullback.autograd.levels import forbid_in_transform
+from pullback.errors import AutogradError
+from pullback.tensor.meta import Meta
+from pullback.tensor.tensor import Tensor, meta_of
+
+__all__ = ["retain_grad"]
+
+
+def retain_grad(tensor: Tensor) -> None:
+    """Has ``grad`` filled for a tensor that is not a leaf.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = x * 2
+    >>> y.retain_grad()
+    >>> (y * y).sum().backward()
+    >>> y.grad.tolist()
+    [4.0, 8.0]
+    """
+    forbid_in_transform("Tensor.retain_grad()", "register_hook() can hand out the gradient")
+    if not requires_grad(tensor):
+        raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
+    meta = meta_of(tensor)
+    if meta.retains_grad:  # the writer follows a view when that is next used, not when asked again
+        return
+    node, number = ends_of(edge_of(tensor))
+    if node is None or isinstance(node, AccumulateGrad):
+        return
+    meta.retains_grad = True
+    node.hook_lists().retained[number] = _writer(meta)
+
+
+def _writer(meta: Meta) -> Callable[[Any, Any], None]:
+    reference = ref(meta)
+
+    def keep(xp: Any, gradient: Any) -> None:
+        alive = reference()
+        if gradient is None or alive is None:
+            return
+        if alive.grad is not None:
+            gradient = xp.add(xp.from_tensor(alive.grad), gradient)
+        else:
+            gradient = xp.clone(gradient)  # what flows on belongs to the pass
+        alive.grad = xp.to_tensor(gradient)
+
+    return keep

@@ -1,0 +1,115 @@
+"""The kernels of operators in a closed level: they record, and note how tangents are computed.
+
+``register.py`` links calls with tensors that require grad to them; ``closed_level.py`` tells what
+the notes are for. Nothing here can fail where the operator itself does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.autograd.forward.jvp_rule import ForwardFormula
+from pullback.autograd.graph.node import Node, node_of
+from pullback.autograd.levels import current_level, leave_notes
+from pullback.autograd.linearize.tangent_tape import Rule, raw
+from pullback.tensor.meta import View
+
+__all__ = ["leaving_kernel", "noting_kernel"]
+
+_Function = Callable[..., Any]
+
+
+def noting_kernel(record: _Function, formula: ForwardFormula | None, is_view: bool) -> _Function:
+    """The kernel of an operator for tensors that require grad; `record` computes and records.
+
+    Where there is no forward formula nothing is noted.
+    """
+    if formula is None or formula.jvp is None or formula.refused:
+        return record
+    if formula.is_simple() and not is_view:
+        if formula.places == (0,):
+            return _note_first(record, Rule(formula, 1))
+        if formula.places == (0, 1) and formula.sums and formula.arity() == 2:
+            return _note_two(record, Rule(formula, 2))
+    return _note_any(record, Rule(formula, None))
+
+
+def leaving_kernel(kernel: _Function) -> _Function:
+    """A kernel that does not record, because the function said so.
+
+    Tangents would go through it all the same, and gradients of gradients do not; so the level says
+    that its notes are not everything.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leave_notes()
+        return kernel(*args, **kwargs)
+
+    return call
+
+
+# The operator's own arguments, because ``*args`` and ``**kwargs`` would take twice as long.
+_NOTE_FIRST = """def call(self{parameters}):
+    pb_output = pb_record(self{passed})
+    pb_node = pb_output._edge
+    if pb_node is not None:  # integers have no tangent
+        pb_current_level().notes[pb_node] = pb_rule, (self._array{values}), pb_output._array
+    return pb_output
+"""
+
+
+def _note_first(record: _Function, rule: Rule) -> _Function:
+    """The kernel of an operator whose first argument is its only tensor."""
+    made: Any = record
+    code = made.__code__
+    count = code.co_argcount
+    positional = [f"pb_{place}" for place in range(1, count)]
+    named = list(code.co_varnames[count : count + code.co_kwonlyargcount])
+    parameters = [*positional, *(["*", *named] if named else [])]
+    passed = [*positional, *(f"{name}={name}" for name in named)]
+    texts = {"parameters": parameters, "passed": passed, "values": [*positional, *named, ""]}
+    source = _NOTE_FIRST.format(**{key: ", ".join(["", *text]) for key, text in texts.items()})
+    space: dict[str, Any] = {
+        "pb_record": record,
+        "pb_current_level": current_level,
+        "pb_rule": rule,
+    }
+    exec(compile(source, f"<noting {made.__name__}>", "exec"), space)
+    call: Any = space["call"]
+    call.__defaults__, call.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+    return call  # type: ignore[no-any-return]
+
+
+def _note_two(record: _Function, rule: Rule) -> _Function:
+    """The kernel of an operator of two tensors, whose formula leaves out what has no tangent."""
+
+    def call(self: Any, other: Any) -> Any:
+        output = record(self, other)
+        node = output._edge
+        if node is not None:
+            current_level().notes[node] = rule, (self._array, other._array), output._array
+        return output
+
+    return call
+
+
+def _note_any(record: _Function, rule: Rule) -> _Function:
+    """The kernel of any other operator, also of views."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        results = record(*args, **kwargs)
+        node = _node_of(results)
+        if node is not None:
+            current_level().notes[node] = rule, [*args, *kwargs.values()], raw(results)
+        return results
+
+    return call
+
+
+def _node_of(results: Any) -> Node | None:
+    """The node that has recorded some results."""
+    if isinstance(results, tuple | list):
+        nodes = filter(None, map(_node_of, results))
+        return next(nodes, None)
+    return node_of(results._meta.edge if type(results._meta) is View else results._edge)

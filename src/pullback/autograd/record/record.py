@@ -1,0 +1,227 @@
+"""Recording: how a call becomes a node. What generated autograd kernels share.
+
+A generated kernel for a plain operation makes its node itself and calls only ``recorded``. The
+general kernels of ``around.py`` serve every other case (a user's kernel underneath, saved-tensor
+hooks) and make the same graph with ``attach``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback._cpython import notes_views
+from pullback.autograd.forward.tangents import set_tangent, tangents_of
+from pullback.autograd.graph.inplace import rebase_history, write
+from pullback.autograd.graph.node import (
+    Node,
+    describe,
+    edge_to,
+    get_following,
+    next_sequence_number,
+)
+from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.payload_nodes import mark
+from pullback.autograd.graph.saved import version
+from pullback.autograd.graph.views import EDGED, creation_now, edge_of, in_two_steps, make_view
+from pullback.autograd.namespaces import tensors
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
+from pullback.interrupts import uninterrupted_entry
+from pullback.tensor.meta import Creation, Step, View
+from pullback.tensor.payload import Payload, shares_memory
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, version_of, wrap
+
+__all__ = [
+    "EDGED",
+    "RECORDED_FLAGS",
+    "attach",
+    "edge_of",
+    "record_inplace",
+    "record_view",
+    "record_views",
+    "recorded",
+    "recorded_list",
+    "recorded_several",
+    "save_before_write",
+    "save_list",
+]
+
+_new = object.__new__
+_ndarray = np.ndarray
+_asarray = np.asarray
+RECORDED_FLAGS = CPU_FLAGS | REQUIRES_GRAD
+_PLAIN_FLAGS = CPU_FLAGS | PLAIN_VIEW
+
+
+def recorded(node: Node, array: Any) -> Tensor:
+    """The tensor of a node's only result."""
+    if type(array) is not _ndarray:
+        array = _asarray(array)
+    # Everything recorded comes through here, so the number is read without a call of our own.
+    node._seq = get_following()()
+    shape, dtype = array.shape, array.dtype
+    try:
+        node._form = FORMS[shape] if dtype is FLOAT64 else (shape, dtype, None, False)
+    except KeyError:
+        node._form = form_of(shape, dtype)
+    tensor = _new(Tensor)
+    tensor._array = array
+    tensor._counter = tensor._meta = None
+    if dtype is FLOAT64 or dtype.kind in "fc":
+        tensor._flags = RECORDED_FLAGS
+        tensor._edge = node
+    else:
+        tensor._flags = CPU_FLAGS
+        tensor._edge = None
+    return tensor
+
+
+def recorded_several(node: Node, results: Any, differentiable: tuple[bool, ...]) -> tuple[Any, ...]:
+    """The tensors of a node with several results; only some may be differentiable."""
+    results = [np.asarray(result) for result in results]
+    node._seq = next_sequence_number()
+    _describe(node, results)
+    made = []
+    for number, result in enumerate(results):
+        tensor = fresh(result)
+        if differentiable[number] and result.dtype.kind in "fc":
+            tensor._flags = RECORDED_FLAGS
+            tensor._edge = edge_to(node, number)
+        made.append(tensor)
+    return tuple(made)
+
+
+def _describe(node: Node, results: list[Any]) -> None:
+    """Notes the shapes and dtypes of results; of a single one, as a node with one result does."""
+    shapes, dtypes = [r.shape for r in results], [r.dtype for r in results]
+    single = len(results) == 1
+    describe(node, *((shapes[0], dtypes[0]) if single else (tuple(shapes), tuple(dtypes))))
+
+
+def save_list(node: Node, name: str, list_: list[Tensor | None]) -> None:
+    """Keeps a list of inputs for the backward pass."""
+    setattr(node, name, tuple(list_))
+    setattr(node, name + "_v", tuple(map(version, list_)))
+
+
+def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
+    """Keeps a copy of what a write is about to replace, with the history that it had."""
+    copy = wrap(tensor._array.copy())
+    copy._flags = tensor._flags & ~DUAL
+    copy._edge = edge
+    copy._counter = [0]  # of its own: the node behind the edge knows that of the memory written to
+    for level, tangent in tangents_of(tensor).items():
+        set_tangent(copy, level, tensors.clone(tangent))
+    setattr(node, name, copy)
+    setattr(node, name + "_v", version(copy))
+
+
+@uninterrupted_entry
+def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) -> Tensor:
+    """Writes a result into a tensor, and makes `node` its history if there is one."""
+    write(tensor, result, name)
+    array = tensor._array
+    if node is not None and array.dtype.kind in "fc":
+        node._seq = get_following()()
+        describe(node, array.shape, array.dtype)
+        rebase_history(tensor, node)
+    return tensor
+
+
+@notes_views
+def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Tensor:
+    """The tensor of a result that shares the parent's memory; a copy is an ordinary result."""
+    whole, counter = parent._array, parent._counter
+    is_view = False
+    if type(array) is type(whole) is _ndarray:
+        # What has the parent's memory, or the memory that the parent has, needs no search for it.
+        base = array.base
+        is_view = base is whole or (base is not None and base is whole.base)
+    if is_view and (counter is None or type(counter) is list):
+        # Programs that index in loops make nothing but such views, so it takes no further call.
+        if counter is None:
+            counter = version_of(parent)
+        tensor = _new(Tensor)
+        tensor._array = array
+        tensor._edge = None
+        tensor._counter = counter
+        tensor._meta = view = View()
+        above = parent._meta
+        if type(above) is View:
+            view.base = above.base
+            view.step = (in_two_steps, above.step, step)
+            if above.creation is not Creation.RECORDED:
+                view.creation = above.creation
+        else:
+            view.base = parent
+            view.step = step
+        view.version = counter[0]
+        if node is not None:
+            node._seq = get_following()()
+            if array.dtype is FLOAT64 and node._form is UNDESCRIBED:
+                try:
+                    node._form = FORMS[array.shape]
+                except KeyError:
+                    node._form = form_of(array.shape, FLOAT64)
+            else:
+                describe(node, array.shape, array.dtype)
+            tensor._flags = RECORDED_FLAGS
+            view.edge = node
+        else:
+            tensor._flags = _PLAIN_FLAGS
+            view.edge = None
+            now = creation_now()
+            if now is not Creation.RECORDED:
+                view.creation = now
+        view.base_edge = view.base._edge
+        if len(counter) > 2:  # a counter that knows the tensors in its memory: see share_counter
+            note_tensor(counter, tensor)
+        return tensor
+    if not is_view and array.size and not shares_memory(array, whole):
+        copy = fresh(array)
+        if node is not None:
+            attach(node, copy, (True,))
+        return copy
+    if node is not None:
+        node._seq = get_following()()
+        describe(node, array.shape, array.dtype)
+        if isinstance(array, Payload):  # a view of an array may be none: the door of a level
+            mark(node)
+    return make_view(parent, array, step, node)
+
+
+def recorded_list(node: Any, results: Any) -> list[Tensor]:
+    """The tensors of a node whose result is a list."""
+    results = list(results)
+    node._outputs = len(results)
+    return list(recorded_several(node, results, (True,) * len(results)))
+
+
+def record_views(node: Any, parent: Tensor, results: Any, step: Step) -> list[Tensor]:
+    """The tensors of several views of one parent; `step` makes each again, given its number."""
+    results = list(results)
+    if node is not None:
+        node._outputs = len(results)
+        node._seq = next_sequence_number()
+        _describe(node, results)
+    return [
+        make_view(parent, array, (*step, number), node, number)
+        for number, array in enumerate(results)
+    ]
+
+
+def attach(node: Any, results: Any, differentiable: tuple[bool, ...]) -> None:
+    """Makes a node the history of results that another kernel has computed."""
+    made = results if isinstance(results, tuple | list) else [results]
+    node._seq = next_sequence_number()
+    if isinstance(results, list):
+        node._outputs = len(made)
+        differentiable = (True,) * len(made)
+    _describe(node, list(made))
+    for number, tensor in enumerate(made):
+        if differentiable[number] and tensor.dtype.kind in "fc":
+            tensor._flags |= REQUIRES_GRAD
+            if tensor._edge is not None:
+                version_of(tensor)  # while its old node is known, if a kernel has recorded it
+            tensor._edge = edge_to(node, number)

@@ -1,0 +1,84 @@
+"""The command line: ``python -m pullback <command>``.
+
+Every command returns its exit code: 0 when it did what was asked, 1 when nobody reads the answer to
+its end, 2 when the question was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from pullback.cli.demo import run_demo
+from pullback.cli.describe import describe_operator
+from pullback.codegen import cli as codegen_cli
+from pullback.dispatch import PythonDispatcher
+from pullback.errors import PullbackError
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code.
+
+    >>> main(["dispatch", "GPU"])
+    2
+    """
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # As after `| head`. What is still buffered goes nowhere, or Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["codegen"]:  # has commands of its own
+        return codegen_cli.main(arguments[1:])
+    options = _parser().parse_args(arguments)
+    if options.command == "demo":
+        run_demo()
+        return 0
+    return _operator(options.name) if options.command == "op" else _dispatch(options.keys)
+
+
+def _operator(name: str) -> int:
+    try:
+        print(describe_operator(name))
+    except PullbackError as error:
+        print(f"pullback op: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pullback", description="PyTorch's autograd machinery.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    commands.add_parser("demo", help="show what the library does, with real results")
+    dispatch = commands.add_parser("dispatch", help="show the dispatch table of registered keys")
+    dispatch.add_argument("keys", nargs="*", metavar="KEY", help="keys that have a kernel")
+    operator = commands.add_parser("op", help="show everything known about an operator")
+    operator.add_argument("name", metavar="NAME", help="such as mul, multiply or pullback::mul")
+    commands.add_parser("codegen", help="derivative tables: see 'pullback codegen --help'")
+    return parser
+
+
+def _dispatch(keys: list[str]) -> int:
+    dispatcher = PythonDispatcher()
+    try:
+        dispatcher.register(keys)
+    except PullbackError as error:
+        print(f"pullback dispatch: {_one_line(str(error))}", file=sys.stderr)
+        return 2
+    print(dispatcher.registrations())
+    print(dispatcher.dispatchTable())
+    return 0
+
+
+def _one_line(text: str) -> str:
+    """The text with its control characters, which a key may bring along, written out."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,0 +1,5 @@
+"""Linear algebra."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,181 @@
+"""Python's operators on tensors: ``x + y``, ``2 * x``, ``x += y``, ``x < y``.
+
+Each is an operator's call without its options; an assignment such as ``+=`` is its in-place
+variant, which writes to the tensor's own memory. An object of another library that has the
+reflected operator is asked to compute: ``x * data_array`` is a DataArray.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import operators
+from pullback.dispatch.modes import SCALARS, get_state
+from pullback.kernels.error_context import ERRORS, named_error
+from pullback.tensor.constants import operand_beside
+from pullback.tensor.meta import View
+from pullback.tensor.tensor import Tensor, as_operand
+
+__all__: list[str] = []
+
+_BINARY = {
+    "add": ("add", "add_"),
+    "sub": ("subtract", "sub_"),
+    "mul": ("multiply", "mul_"),
+    "truediv": ("divide", "div_"),
+    "floordiv": ("floor_divide", "floor_divide_"),
+    "mod": ("remainder", "remainder_"),
+    "pow": ("power", "pow_"),
+    "and": ("bitwise_and", "bitwise_and_"),
+    "or": ("bitwise_or", "bitwise_or_"),
+    "xor": ("bitwise_xor", "bitwise_xor_"),
+    "lshift": ("bitwise_left_shift", "bitwise_left_shift_"),
+    "rshift": ("bitwise_right_shift", "bitwise_right_shift_"),
+    "divmod": ("divmod", None),
+}
+_COMPARISONS = {  # each with its reflection
+    "lt": ("less", "gt"),
+    "le": ("less_equal", "ge"),
+    "gt": ("greater", "lt"),
+    "ge": ("greater_equal", "le"),
+}
+_EQUALITIES = {"eq": "equal", "ne": "not_equal"}
+_OPERANDS = (Tensor, np.ndarray, np.generic, numbers.Number, list, tuple)
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+
+
+def _is_for_other(value: Any, reflected: str) -> bool:
+    """Whether an operand is another library's, and knows the operator from its own side."""
+    kind = type(value)
+    if isinstance(value, _OPERANDS) or kind.__module__ == "builtins":
+        return False
+    return hasattr(kind, reflected) and not hasattr(kind, "__torch_function__")
+
+
+def _binary(operator: Any, public: str, name: str, reflected: str) -> Callable[[Any, Any], Any]:
+    """The operator with the tensor on the left; as quick as the public function."""
+    calls, link = operator.calls, operator.link_call
+    as_operand = _operand_maker(public)
+
+    def method(self: Any, other: Any) -> Any:
+        try:
+            if type(other) is not Tensor:
+                other = as_operand(self, other)
+            flags = self._flags | other._flags
+            try:
+                kernel = calls[get_state()][flags]
+            except KeyError:
+                kernel = link(flags)
+            return kernel(self, other)
+        except ERRORS as error:
+            if _is_for_other(other, reflected):
+                return NotImplemented
+            raise named_error(error, public, self, other) from None
+
+    return _named(method, name)
+
+
+def _reflected(operator: Any, public: str, name: str) -> Callable[[Any, Any], Any]:
+    """The operator with the tensor on the right, for numbers, arrays and lists."""
+    calls, link = operator.calls, operator.link_call
+    as_operand = _operand_maker(public)
+
+    def method(self: Any, other: Any) -> Any:
+        try:
+            other = as_operand(self, other)
+            flags = self._flags | other._flags
+            try:
+                kernel = calls[get_state()][flags]
+            except KeyError:
+                kernel = link(flags)
+            return kernel(other, self)
+        except ERRORS as error:
+            raise named_error(error, public, other, self) from None
+
+    return _named(method, name)
+
+
+def _inplace(
+    public: str, binary: Callable[[Any, Any], Any], name: str
+) -> Callable[[Any, Any], Any]:
+    """The operator that writes to its left side; a NumPy scalar there is replaced, not written to.
+
+    Outside of `numpy_mode` every left side is written to.
+    """
+    operator = getattr(operators, public)
+    calls, link = operator.calls, operator.link_call
+
+    def method(self: Any, other: Any) -> Any:
+        state = get_state()
+        if state.modes & SCALARS and not self.ndim and type(self._meta) is not View:
+            return binary(self, other)
+        try:
+            if type(other) is not Tensor:
+                other = as_operand(other)
+            flags = self._flags | other._flags
+            try:
+                kernel = calls[state][flags]
+            except KeyError:
+                kernel = link(flags)
+            return kernel(self, other)
+        except ERRORS as error:
+            raise named_error(error, public, self, other) from None
+
+    return _named(method, name)
+
+
+def _named(method: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
+    """A special method under its name, with code of its own.
+
+    Python learns for each piece of code what it calls, and forgets it where that keeps changing.
+    """
+    method.__name__ = name
+    method.__qualname__ = qualified = f"Tensor.{name}"
+    method.__code__ = method.__code__.replace(co_name=name, co_qualname=qualified)
+    return method
+
+
+def _operand_maker(public: str) -> Callable[[Tensor, Any], Tensor]:
+    """What makes tensors of operands; these two look at what a Python number is."""
+    is_particular = public in ("power", "matmul")
+    return (lambda _, other: as_operand(other)) if is_particular else operand_beside
+
+
+def _equality(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Element-wise with whatever can be a tensor; anything else is simply not equal."""
+    return lambda self, other: (
+        function(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+    )
+
+
+def _methods() -> dict[str, Any]:
+    """Every special method, by name."""
+    methods: dict[str, Any] = {}
+    for name, (public, inplace) in _BINARY.items():
+        operator = getattr(operators, public if inplace is None else inplace.removesuffix("_"))
+        methods[f"__{name}__"] = _binary(operator, public, f"__{name}__", f"__r{name}__")
+        methods[f"__r{name}__"] = _reflected(operator, public, f"__r{name}__")
+        if inplace is not None:
+            binary = methods[f"__{name}__"]
+            methods[f"__i{name}__"] = _inplace(inplace, binary, f"__i{name}__")
+    for name, (public, reflection) in _COMPARISONS.items():
+        operator = getattr(operators, name)
+        methods[f"__{name}__"] = _binary(operator, public, f"__{name}__", f"__{reflection}__")
+    for name, public in _UNARY.items():
+        methods[f"__{name}__"] = getattr(pointwise, public)
+    for name, public in _EQUALITIES.items():
+        methods[f"__{name}__"] = _equality(getattr(pointwise, public))
+    methods["__matmul__"] = _binary(operators.matmul, "matmul", "__matmul__", "__rmatmul__")
+    methods["__rmatmul__"] = _reflected(operators.matmul, "matmul", "__rmatmul__")
+    methods["real"] = property(pointwise.real)
+    methods["imag"] = property(pointwise.imag)
+    return methods
+
+
+for _name, _method in _methods().items():
+    setattr(Tensor, _name, _method)
