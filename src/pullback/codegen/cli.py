@@ -40,8 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    if options.check and not can_format():
-        raise CodegenError("the check needs ruff, which formats the source: pip install ruff")
+    if not can_format() and (options.check or not options.tables):
+        raise CodegenError(
+            f"{'the check' if options.check else 'the source of the built-in operators'} needs "
+            "ruff, which formats the source: pip install ruff"
+        )
     functions = formula_functions(_PACKAGE / "autograd" / "formulas")
     catalogue = _PACKAGE / "_generated" / "catalogue.json"
     if options.tables:

@@ -160,3 +160,22 @@ def test_the_command_line_writes_a_package_of_ones_own(table, tmp_path, capsys):
     assert "public.py is not what its table says" in capsys.readouterr().out
     assert cli.main([str(path)]) == 2
     assert "name the folder for tables of your own" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["--check"]])
+def test_without_ruff_the_built_in_source_is_left_alone(monkeypatch, tmp_path, capsys, arguments):
+    monkeypatch.setattr("pullback.codegen.emit.format.find_spec", lambda name: None)
+    (tmp_path / "public.py").write_text("as it was", encoding="utf-8")
+    assert cli.main(["-o", str(tmp_path), *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "needs ruff, which formats the source: pip install ruff" in captured.err
+    assert [path.name for path in tmp_path.iterdir()] == ["public.py"]
+    assert (tmp_path / "public.py").read_text(encoding="utf-8") == "as it was"
+
+
+def test_without_ruff_tables_of_ones_own_are_written_unformatted(monkeypatch, table, tmp_path):
+    monkeypatch.setattr("pullback.codegen.emit.format.find_spec", lambda name: None)
+    folder = tmp_path / "my_package" / "_ops"
+    assert cli.main([str(table(SCALE)), "-o", str(folder)]) == 0
+    compile((folder / "public.py").read_text(encoding="utf-8"), "public.py", "exec")

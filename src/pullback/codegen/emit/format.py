@@ -1,7 +1,8 @@
 """Formats generated source with ruff, so that it reads like source written by hand.
 
-Ruff is a tool of development. Where it is missing, the source is left as the emitters laid it out,
-which is the same program; only the check for drift insists on it.
+Ruff is a tool of development. Where it is missing, the source of a user's own tables is left as the
+emitters laid it out, which is the same program. The built-in source is committed and compared to
+the letter, so that the command line writes or checks it with ruff only.
 """
 
 from __future__ import annotations
