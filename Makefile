@@ -13,10 +13,11 @@ endif
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 BENCH_ARGS ?=
+DIST_ARGS ?=
 LOWEST_VENV ?= $(VENV)-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest lint format types generate drift bench clean same-python
+.PHONY: help demo test test-lowest lint format types generate drift dist bench clean same-python
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
@@ -49,6 +50,9 @@ generate: $(VENV)/.stamp-dev  ## write the source of the operators from their ta
 
 drift: $(VENV)/.stamp-dev  ## check that the generated source is what the tables say
 	$(BIN)/python scripts/generate.py --check
+
+dist: $(VENV)/.stamp-dist  ## build sdist and wheel, install and test the sdist without network
+	$(BIN)/python scripts/check_dist.py $(DIST_ARGS)
 
 bench: $(VENV)/.stamp-bench  ## compare with the peers that are installed
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
@@ -91,6 +95,10 @@ $(VENV)/.stamp-dev: $(VENV)/.stamp-venv pyproject.toml
 $(VENV)/.stamp-lowest: $(VENV)/.stamp-dev scripts/lowest_versions.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  $$($(BIN)/python scripts/lowest_versions.py)
+	@touch $@
+
+$(VENV)/.stamp-dist: $(VENV)/.stamp-dev
+	$(INSTALL) '.[dist]'
 	@touch $@
 
 $(VENV)/.stamp-bench: $(VENV)/.stamp-venv pyproject.toml
