@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE_FOLDERS = ("src", "tests", "benchmarks", "tools", "scripts")
 TEXT_FOLDERS = (*CODE_FOLDERS, "docs", ".ci", ".github", "recipe")
-TEXT_SUFFIXES = {".md", ".py", ".pyi", ".toml", ".txt", ".yaml", ".yml"}
+TEXT_SUFFIXES = {".cff", ".md", ".py", ".pyi", ".toml", ".txt", ".yaml", ".yml"}
 TEXT_NAMES = {".gitattributes", ".gitignore", "Makefile", "run"}
 
 

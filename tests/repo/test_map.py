@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-DOCUMENTS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md")
+DOCUMENTS = ("ARCHITECTURE.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
 FROM_ROOT = re.compile(r"(?<![\w./])(?:src|tests|docs|benchmarks|tools|\.ci)/[\w./-]*")
 IN_QUOTES = re.compile(r"`([\w./-]+\.(?:md|py|toml|yaml|yml|json))`")
 
