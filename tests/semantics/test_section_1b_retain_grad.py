@@ -165,3 +165,69 @@ def test_rule_1_22_asked_twice(lib):
     v.retain_grad()
     z.backward()
     assert v.grad.tolist() == [5.0]
+
+
+def batched(pb, y, x, seeds, **options):
+    return pb.grad(y, x, pb.tensor(seeds), is_grads_batched=True, retain_graph=True, **options)
+
+
+ROWS = [[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_batch_of_gradients_leaves_what_a_loop_leaves(pb, create_graph):
+    """PyTorch leaves a tensor of its vmap there, which no operation accepts."""
+    x = pb.leaf(1.0, 2.0)
+    y = x * x
+    y.retain_grad()
+    z = y * y
+    for row in ROWS:
+        pb.grad(z, x, pb.tensor(row), retain_graph=True)
+    expected = y.grad.tolist()
+    y.grad = None
+    batched(pb, z, x, ROWS, create_graph=create_graph)
+    assert y.grad.tolist() == expected == [6.0, 32.0]
+    assert y.grad.requires_grad is create_graph
+    batched(pb, z, x, ROWS)
+    z.sum().backward()
+    assert y.grad.tolist() == [14.0, 72.0]
+
+
+def test_batch_of_gradients_for_the_retaining_tensor_itself(pb):
+    x = pb.leaf(1.0, 2.0)
+    y = x * x
+    y.retain_grad()
+    (found,) = batched(pb, y * y, y, ROWS)
+    assert found.tolist() == [[2.0, 0.0], [0.0, 8.0], [4.0, 24.0]]
+    assert y.grad.tolist() == [6.0, 32.0]
+
+
+def test_gradient_that_is_the_same_for_all_rows_counts_as_often(pb):
+    class Constant(pb.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return pb.tensor([1.0, 5.0])
+
+    x = pb.leaf(1.0, 2.0)
+    y = x * x
+    y.retain_grad()
+    batched(pb, Constant.apply(y), x, ROWS)
+    assert y.grad.tolist() == [3.0, 15.0]
+
+
+@pytest.mark.parametrize("vectorize", [False, True])
+def test_jacobian_leaves_the_sum_of_its_rows(pb, vectorize):
+    kept = []
+
+    def function(x):
+        y = x * x
+        y.retain_grad()
+        kept.append(y)
+        return y * y
+
+    pb.autograd.functional.jacobian(function, pb.tensor([1.0, 2.0]), vectorize=vectorize)
+    assert kept[0].grad.tolist() == [2.0, 8.0]

@@ -21,7 +21,7 @@ from pullback.autograd.levels import forbid_in_transform, leave_notes
 from pullback.autograd.namespaces import tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradValueError
-from pullback.tensor.levels import MapLevel
+from pullback.tensor.levels import RowLevel
 from pullback.tensor.tensor import Tensor, fresh, zeros_beside
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _batched(
     retain_graph: bool | None,
 ) -> list[Tensor | None]:
     """One pass for all rows of a batch of gradients, as a mapped function of one row."""
-    level = MapLevel(size, "error")
+    level = RowLevel(size, "error")
     seeds = [_in_level(row, level.number) for row in rows]
     with level:
         found = _gradients(roots, wanted, seeds, create_graph, retain_graph)

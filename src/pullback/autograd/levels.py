@@ -14,9 +14,9 @@ captured tensor is refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pullback._lazy import lazy_module
 from pullback.autograd.graph.node import get_following, node_of
@@ -34,7 +34,7 @@ from pullback.dispatch.modes import (
 )
 from pullback.errors import AutogradError, InplaceError
 from pullback.interrupts import uninterrupted_entry
-from pullback.tensor.levels import active_levels, next_serial
+from pullback.tensor.levels import active_levels, leave_levels, next_serial
 from pullback.tensor.tensor import TRACKED, Tensor, birthplace, version_of
 
 if TYPE_CHECKING:
@@ -54,9 +54,12 @@ __all__ = [
     "leave_notes",
     "only_forward_level",
     "process_levels",
+    "records_in_transform",
+    "run_outside_transforms",
     "tangents_are_recorded",
 ]
 
+_T = TypeVar("_T")
 _current: ContextVar[TransformLevel | None] = ContextVar("pullback_level", default=None)
 current_level: Callable[[], Any] = _current.get
 process_levels: list[Level] = []  # the level of forward_ad, if one is active
@@ -250,6 +253,32 @@ def leave_notes() -> None:
         while level is not None:
             level.leave()
             level = level._outer
+
+
+def records_in_transform() -> bool:
+    """Whether this thread is inside a transform of reverse mode, at any depth."""
+    level = _current.get()
+    while level is not None and not level.records:
+        level = level._outer
+    return level is not None
+
+
+def run_outside_transforms(function: Callable[[], _T]) -> _T:
+    """Calls a function as if this thread were inside no transform and no mapped function.
+
+    The call has a context of its own, so that nothing has to be restored afterwards.
+    """
+    if not get_state().modes & (TRANSFORM | MAPPING):
+        return function()
+    return copy_context().run(_run_outside, function)
+
+
+def _run_outside(function: Callable[[], _T]) -> _T:
+    _current.set(None)
+    leave_levels()
+    state = get_state()
+    set_state(state_of(state.include, state.keep, state.modes & ~(TRANSFORM | MAPPING | NOTES)))
+    return function()
 
 
 def forbid_in_transform(what: str, advice: str) -> None:

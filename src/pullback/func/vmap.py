@@ -23,7 +23,7 @@ from pullback.autograd.namespaces import tensors
 from pullback.errors import AutogradError, AutogradIndexError, AutogradValueError
 from pullback.func.arguments import require_chunk_size, require_function
 from pullback.tensor.batched import batched, levels_of
-from pullback.tensor.levels import MapLevel, check_alive
+from pullback.tensor.levels import MapLevel, RowLevel, check_alive
 from pullback.tensor.tensor import Tensor, adopt, numeric
 from pullback.utils import pytree
 
@@ -86,7 +86,7 @@ def map_rows(
 
     No other object holds the arrays of the rows, and the samples are along their first axis.
     """
-    level = MapLevel(rows[0].shape[0], randomness)
+    level = RowLevel(rows[0].shape[0], randomness)
     given = [batched(part._array, (level.number,)) for part in rows]
     with level:
         found = func(*given)

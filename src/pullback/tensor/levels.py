@@ -22,10 +22,12 @@ from pullback.tensor.tensor import birthplace
 __all__ = [
     "MapLevel",
     "Outside",
+    "RowLevel",
     "active_levels",
     "active_numbers",
     "check_alive",
     "is_active",
+    "leave_levels",
     "next_serial",
     "running_pass",
 ]
@@ -104,6 +106,12 @@ class MapLevel:
         _alive.discard(self.number)
 
 
+class RowLevel(MapLevel):
+    """The level of one pass that stands for a loop over a batch of gradients or tangents."""
+
+    __slots__ = ()
+
+
 class Outside:
     """A block in which one level is not active: what runs there works on all its samples."""
 
@@ -135,6 +143,13 @@ class Outside:
             _numbers.set(self._outer)
         finally:
             _active.set(self._levels)
+
+
+def leave_levels() -> None:
+    """Makes no level active in the context of the caller, who restores the levels that were."""
+    _active.set(())
+    _numbers.set(())
+    birthplace.set(0)
 
 
 def is_active(number: int) -> bool:

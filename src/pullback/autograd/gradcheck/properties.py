@@ -20,7 +20,7 @@ from pullback.autograd.graph.views import edge_of
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.record.record import recorded
 from pullback.errors import GradcheckError
-from pullback.tensor.levels import MapLevel
+from pullback.tensor.levels import RowLevel
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = [
@@ -177,7 +177,7 @@ def check_batched_tangents(problem: Problem) -> None:
 
 def _pushed_together(problem: Problem, place: int, batch: Array) -> dict[int, Array]:
     """The tangents of the outputs for all rows of a batch, by one call of the function."""
-    level = MapLevel(_BATCH, "error")
+    level = RowLevel(_BATCH, "error")
     rows = tensors._add_level(wrap(batch), 0, level.number)
     found = {}
     with dual_level():

@@ -2,6 +2,10 @@
 
 The writer hangs on the tensor's node and runs after the tensor's hooks. It knows the tensor only by
 a weak reference to its rare state, so that a graph does not keep the tensors that came out of it.
+
+One pass for a batch of gradients (``grad`` with ``is_grads_batched=True``) stands for a loop of
+passes, each of which would add to ``grad``. So the tensor gets the sum over the batch. (PyTorch
+leaves a batched tensor there, which no operation accepts.)
 """
 
 from __future__ import annotations
@@ -14,7 +18,9 @@ from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.node import ends_of
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.levels import forbid_in_transform
+from pullback.autograd.namespaces import tensors
 from pullback.errors import AutogradError
+from pullback.tensor.levels import RowLevel, active_levels
 from pullback.tensor.meta import Meta
 from pullback.tensor.tensor import Tensor, meta_of
 
@@ -42,16 +48,21 @@ def retain_grad(tensor: Tensor) -> None:
     if node is None or isinstance(node, AccumulateGrad):
         return
     meta.retains_grad = True
-    node.hook_lists().retained[number] = _writer(meta)
+    node.hook_lists().retained[number] = _writer(meta, getattr(tensor.shape, "levels", ()))
 
 
-def _writer(meta: Meta) -> Callable[[Any, Any], None]:
+def _writer(meta: Meta, levels: tuple[int, ...]) -> Callable[[Any, Any], None]:
+    """Writes the gradient of a tensor that varies with `levels`."""
     reference = ref(meta)
 
     def keep(xp: Any, gradient: Any) -> None:
         alive = reference()
         if gradient is None or alive is None:
             return
+        for level in active_levels():
+            if isinstance(level, RowLevel) and level.number not in levels:
+                rows = xp.to_tensor(gradient)
+                gradient = xp.from_tensor(tensors.sum_over_level(rows, level.number, level.size))
         if alive.grad is not None:
             gradient = xp.add(xp.from_tensor(alive.grad), gradient)
         else:

@@ -8,7 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
+from pullback.autograd.levels import records_in_transform
 from pullback.autograd.modes import is_grad_enabled
+from pullback.dispatch.modes import MAPPING, TRANSFORM, get_state
 from pullback.errors import AutogradValueError
 from pullback.interrupts import VariableGuard
 from pullback.utils.checkpoint.frame import Contexts, run_in_frame
@@ -95,8 +97,9 @@ def checkpoint(
             f"checkpoint: determinism_check should be one of {list(_CHECKS)}, but got "
             f"{determinism_check!r}"
         )
-    if not is_grad_enabled():
-        return function(*args, **kwargs)
+    if not is_grad_enabled() or _is_in_forward_transform():
+        with context_fn()[0] if is_grad_enabled() else nullcontext():
+            return function(*args, **kwargs)
     stop = _early_stop.get()
     return run_in_frame(
         function,
@@ -108,6 +111,14 @@ def checkpoint(
         preserves_rng=preserve_rng_state,
         debug=debug,
     )
+
+
+def _is_in_forward_transform() -> bool:
+    """Whether all transforms around are vmap or of forward mode, which save nothing for backward.
+
+    What a tensor from outside of them has recorded there is kept, as without a checkpoint.
+    """
+    return bool(get_state().modes & (TRANSFORM | MAPPING)) and not records_in_transform()
 
 
 def _refuse_for_reentrant(kwargs: dict[str, Any], has_options: bool) -> None:

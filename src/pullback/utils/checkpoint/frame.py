@@ -30,6 +30,7 @@ from pullback.autograd.graph.node import Node, next_sequence_number
 from pullback.autograd.graph.output_metadata import UNDESCRIBED
 from pullback.autograd.graph.saved import load_tensor
 from pullback.autograd.graph.saved_hooks import pack_inputs, saved_tensors_hooks
+from pullback.autograd.levels import run_outside_transforms
 from pullback.autograd.modes import enable_grad
 from pullback.autograd.record.record import save_list
 from pullback.errors import CheckpointError, SavedVersionError
@@ -158,7 +159,9 @@ class Frame:
         task = current_graph_task()
         values = None if task is None else self.values.get(task)
         if values is None or holder.place not in values:
-            values = _Recomputation(self).run()
+            # The levels of the pass are not those of the function: a batch of gradients, or a
+            # tangent of one, has nothing to do with the values that it saved.
+            values = run_outside_transforms(_Recomputation(self).run)
             if task is not None:
                 self.values[task] = values
         tensor, version = values.pop(holder.place)
