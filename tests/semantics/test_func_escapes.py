@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pullback
+from pullback.autograd.engine import fast_path
 from pullback.autograd.graph import accumulate_grad, escapes
 from pullback.autograd.graph.accumulate_grad import ended
 from pullback.autograd.graph.node import Node
@@ -482,3 +483,79 @@ def test_history_does_not_grow_where_the_outermost_transform_is_a_map(outer):
         assert mean[0]._edge is None  # without a look at ``requires_grad``, which would settle it
         assert len(ended) == before
         assert not escapes.pending
+
+
+# --- backward passes while a pullback is alive ---------------------------------------------------
+
+
+def alive_pullback(pb, escaped):
+    """A pullback of x * x, with the gradient that it has to give; values escape to a list."""
+
+    def f(x):
+        y = x * x
+        escaped.extend([x, y])
+        return y
+
+    return pb.func.vjp(f, row(pb))[1], [2 * n for n in ROW]
+
+
+@pytest.mark.parametrize("make", ["vjp", "linearize"])
+@pytest.mark.parametrize("asks", [False, True], ids=["backward", "grad"])
+def test_pass_over_another_graph_takes_the_fast_path(pb, monkeypatch, make, asks):
+    held = getattr(pb.func, make)(lambda x: x * x, row(pb))
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("a graph task was made")
+
+    monkeypatch.setattr(fast_path.GraphTask, "__init__", refuse)
+    x = pb.leaf(1.0, 2.0)
+    loss = (pb.sin(x) * x).sum()
+    found = pb.grad(loss, x)[0] if asks else (loss.backward(), x.grad)[1]
+    values = np.array([1.0, 2.0])
+    np.testing.assert_allclose(found.tolist(), np.cos(values) * values + np.sin(values))
+    del held
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["input", "value"])
+@pytest.mark.parametrize("asks", [False, True], ids=["backward", "grad"])
+def test_pass_that_meets_an_escaped_value_leaves_the_pullback_its_graph(pb, place, asks):
+    escaped = []
+    pull, expected = alive_pullback(pb, escaped)
+    w = pb.leaf(1.0, 2.0, 3.0)
+    other = escaped[place]
+    with pb.enable_grad():
+        loss = (w * w * (other * 1.0)).sum()
+    found = pb.grad(loss, w)[0] if asks else (loss.backward(), w.grad)[1]
+    assert found.tolist() == [2 * n * n ** (place + 1) for n in ROW]
+    for _ in range(2):
+        assert pull(pb.tensor([1.0, 1.0, 1.0]))[0].tolist() == expected
+
+
+def test_input_that_has_escaped_gets_no_gradient(pb):
+    escaped = []
+    pull, expected = alive_pullback(pb, escaped)
+    w = pb.leaf(1.0, 2.0, 3.0)
+    loss = (w * escaped[0]).sum()
+    with pb.raises("does not require grad"):
+        pb.grad(loss, escaped[0])
+    loss.backward()
+    assert escaped[0].grad is None
+    assert pull(pb.tensor([1.0, 1.0, 1.0]))[0].tolist() == expected
+
+
+def test_graph_recorded_while_the_function_ran_leaves_the_pullback_its_graph(pb):
+    """A tensor of the function that depends on a parameter, too, keeps its history."""
+    kept = []
+    w = pb.leaf(1.0, 2.0, 3.0)
+
+    def f(x):
+        y = x * x
+        kept.append((y * w).sum())
+        return y
+
+    _, pull = pb.func.vjp(f, row(pb))
+    (found,) = pb.grad(kept[0], w, retain_graph=True)
+    kept[0].backward()
+    assert found.tolist() == w.grad.tolist() == [n * n for n in ROW]
+    for _ in range(2):
+        assert pull(pb.tensor([1.0, 1.0, 1.0]))[0].tolist() == [2 * n for n in ROW]

@@ -22,7 +22,7 @@ from pullback.autograd.engine.dependencies import is_in_order, needed_nodes
 from pullback.autograd.engine.graph_task import GraphTask, Progress
 from pullback.autograd.engine.input_buffer import Buffers
 from pullback.autograd.engine.root_lock import OWNERS, PAUSE, take
-from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended
+from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended, reaches_ended
 from pullback.autograd.graph.node import Node, later_threads
 from pullback.autograd.graph.payload_nodes import marked
 from pullback.autograd.graph.views import edge_of
@@ -63,7 +63,7 @@ def run_everyday(
     if (
         seed is None
         or get_state().modes
-        or (process_levels or ended)
+        or (process_levels or (ended and inputs is None and reaches_ended([root])))
         or marked
         or current_graph_task() is not None
         or is_anomaly_enabled()
@@ -120,7 +120,7 @@ def _leaves_of(inputs: Sequence[Any]) -> list[Node] | None:
         is_leaf = type(tensor) is Tensor and tensor._edge is None and tensor._flags & REQUIRES_GRAD
         meta = tensor._meta if is_leaf else None
         leaf = None if meta is None or meta.accumulator is None else meta.accumulator()
-        if type(leaf) is not AccumulateGrad:
+        if type(leaf) is not AccumulateGrad or (ended and id(leaf) in ended):
             return None
         leaves.append(leaf)
     return leaves
