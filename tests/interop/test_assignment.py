@@ -132,7 +132,8 @@ def test_without_grad_mode_nothing_is_lost() -> None:
     assert array[0] == V[1]
 
 
-def test_rule_1_10_float_warns_and_works() -> None:
+def test_float_warns_and_works() -> None:
+    """Rule 1.10."""
     x = pb.tensor(V, requires_grad=True)
     with pytest.warns(UserWarning, match="no part of the graph"):
         assert float(x[0]) == 0.3

@@ -85,7 +85,8 @@ def test_a_tangent_is_not_lost_either() -> None:
     assert isinstance(caught.value.__cause__, AutogradError)
 
 
-def test_rule_1_10_calls_of_float_warn_whatever_they_are_named() -> None:
+def test_calls_of_float_warn_whatever_they_are_named() -> None:
+    """Rule 1.10."""
     x = pb.tensor(V, requires_grad=True)
     number = float
     table = {"to": float}

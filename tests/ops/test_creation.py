@@ -69,7 +69,8 @@ def test_leaves_are_made_on_request(make):
         make(device="cuda")
 
 
-def test_rule_1_5_integers_cannot_require_grad():
+def test_integers_cannot_require_grad():
+    """Rule 1.5."""
     for make in (lambda: pb.zeros(2, dtype=int, requires_grad=True), lambda: _leaf([1, 2])):
         with pytest.raises(AutogradError, match="only Tensors of floating point"):
             make()
@@ -79,14 +80,16 @@ def _leaf(data):
     return pb.tensor(data, requires_grad=True)
 
 
-def test_rule_1_9_likes_do_not_require_grad():
+def test_likes_do_not_require_grad():
+    """Rule 1.9."""
     x = _leaf([1.0, 2.0])
     for make in (pb.zeros_like, pb.ones_like, pb.empty_like):
         assert not make(x).requires_grad
     assert not pb.full_like(x, 3.0).requires_grad
 
 
-def test_rule_1_9_a_tensor_of_a_tensor_copies_and_warns():
+def test_a_tensor_of_a_tensor_copies_and_warns():
+    """Rule 1.9."""
     x = _leaf([1.0, 2.0])
     with pytest.warns(UserWarning, match="drops its history"):
         y = pb.tensor(x)
@@ -94,7 +97,8 @@ def test_rule_1_9_a_tensor_of_a_tensor_copies_and_warns():
     assert y.numpy() is not x._array
 
 
-def test_rule_1_9_asarray_of_a_tensor_is_the_tensor():
+def test_asarray_of_a_tensor_is_the_tensor():
+    """Rule 1.9."""
     x = _leaf([1.0, 2.0])
     assert pb.asarray(x) is x
     assert pb.asarray(x, dtype=float) is x

@@ -25,7 +25,8 @@ def gradient(output, x):
 # --- in-place rules ----------------------------------------------------------------------------
 
 
-def test_rule_4_1_assignment_to_a_leaf_or_its_view_is_refused_and_changes_nothing():
+def test_assignment_to_a_leaf_or_its_view_is_refused_and_changes_nothing():
+    """Rule 4.1."""
     a = leaf(1, 2)
     with pytest.raises(InplaceError, match="a view of a leaf Variable"):
         a[0] = 5.0
@@ -44,7 +45,8 @@ def test_rule_4_1_assignment_to_a_leaf_or_its_view_is_refused_and_changes_nothin
     ],
     ids=["zero_", "fill_", "copy_"],
 )
-def test_rule_4_5_overwritten_values_have_exact_zeros_upstream(write):
+def test_overwritten_values_have_exact_zeros_upstream(write):
+    """Rule 4.5."""
     w = leaf(1, 2)
     y = w * 1
     write(y)
@@ -72,7 +74,8 @@ def test_copy_casts_and_broadcasts():
 # --- assignment ----------------------------------------------------------------------------------
 
 
-def test_rule_4_18_assignment_builds_the_graph():
+def test_assignment_builds_the_graph():
+    """Rule 4.18."""
     w, b = leaf(5, 6), pb.tensor(7.0, requires_grad=True)
     a = pb.zeros(3)
     a[:2] = w
@@ -83,7 +86,8 @@ def test_rule_4_18_assignment_builds_the_graph():
     assert b.grad.item() == 3
 
 
-def test_rule_4_18_overwritten_slots_get_zero():
+def test_overwritten_slots_get_zero():
+    """Rule 4.18."""
     w = leaf(5, 6)
     a = pb.zeros(3)
     a[:2] = w
@@ -91,7 +95,8 @@ def test_rule_4_18_overwritten_slots_get_zero():
     assert gradient(a, w) == [0, 1]
 
 
-def test_rule_4_19_assignment_by_an_array():
+def test_assignment_by_an_array():
+    """Rule 4.19."""
     w = leaf(1, 2, 3)
     a = w * 1
     a[[0, 1]] = constant([8, 9])
@@ -99,7 +104,8 @@ def test_rule_4_19_assignment_by_an_array():
     assert gradient(a, w) == [0, 0, 1]
 
 
-def test_rule_4_19_and_trap_24_accumulating_with_duplicates():
+def test_accumulating_with_duplicates():
+    """Rules 4.19, 12.24."""
     w, v = leaf(1, 2, 3), leaf(10, 20)
     a = w * 1
     a.index_put_([np.array([0, 0])], v, accumulate=True)
@@ -109,7 +115,8 @@ def test_rule_4_19_and_trap_24_accumulating_with_duplicates():
     assert v.grad.tolist() == [1, 1]
 
 
-def test_rule_4_20_and_trap_24_duplicates_without_accumulation_last_gets_the_gradient():
+def test_duplicates_without_accumulation_last_gets_the_gradient():
+    """Rules 4.20, 12.24."""
     w, v = leaf(1, 2, 3), leaf(10, 20)
     a = w * 1
     a[[0, 0]] = v
@@ -118,7 +125,8 @@ def test_rule_4_20_and_trap_24_duplicates_without_accumulation_last_gets_the_gra
     assert w.grad.tolist() == [0, 2, 2]
 
 
-def test_rule_4_21_assignment_by_a_mask():
+def test_assignment_by_a_mask():
+    """Rule 4.21."""
     w, v = leaf(1, 2, 3), pb.tensor(5.0, requires_grad=True)
     a = w * 1
     a[w > 1] = v
@@ -128,7 +136,8 @@ def test_rule_4_21_assignment_by_a_mask():
     assert v.grad.item() == 2
 
 
-def test_rule_4_21_in_place_arithmetic_by_a_mask():
+def test_in_place_arithmetic_by_a_mask():
+    """Rule 4.21."""
     w = leaf(1, 2, 3)
     a = w * 1
     mask = pb.tensor([False, True, True])
@@ -136,7 +145,8 @@ def test_rule_4_21_in_place_arithmetic_by_a_mask():
     assert gradient(a, w) == [1, 10, 10]
 
 
-def test_rule_4_22_second_derivatives_through_writes_to_views():
+def test_second_derivatives_through_writes_to_views():
+    """Rule 4.22."""
     w = leaf(2, 3)
     a = w * 1
     a[:1].mul_(w[1])
@@ -196,7 +206,8 @@ def test_nothing_is_recorded_for_integers():
 
 
 @pytest.mark.parametrize("kind", ["integers", "truth values"])
-def test_rule_3_8_an_index_that_was_written_to_is_noticed(kind):
+def test_an_index_that_was_written_to_is_noticed(kind):
+    """Rule 3.8."""
     x = leaf(1, 2, 3)
     index = pb.tensor([0, 2]) if kind == "integers" else pb.tensor([True, False, True])
     y = x[index]
@@ -212,21 +223,24 @@ def test_a_scalar_tensor_as_index_may_change_afterwards():
     assert gradient(y, x) == [0, 2, 1]
 
 
-def test_rule_3_9_writing_a_power_of_a_view_back_is_refused_in_backward():
+def test_writing_a_power_of_a_view_back_is_refused_in_backward():
+    """Rule 3.9."""
     a = leaf(2, 3) * 1
     a[0] = a[0] ** 3
     with pytest.raises(SavedVersionError):
         a.sum().backward()
 
 
-def test_rule_3_9_writing_a_multiple_of_a_view_back_is_fine():
+def test_writing_a_multiple_of_a_view_back_is_fine():
+    """Rule 3.9."""
     w = leaf(2, 3)
     a = w * 1
     a[0] = a[0] * 3
     assert gradient(a, w) == [3, 1]
 
 
-def test_rule_3_9_writing_a_power_of_a_copy_back_is_fine_twice():
+def test_writing_a_power_of_a_copy_back_is_fine_twice():
+    """Rule 3.9."""
     w = leaf(2, 3)
     a = w * 1
     a[0] = a[0].clone() ** 3

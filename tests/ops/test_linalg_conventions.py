@@ -31,12 +31,14 @@ def second(function, x):
 
 
 @pytest.mark.parametrize("norm", [pb.linalg.norm, pb.linalg.vector_norm])
-def test_rule_7_77_norm_of_the_zero_vector(norm):
+def test_norm_of_the_zero_vector(norm):
+    """Rule 7.77."""
     check(norm, [0.0, 0.0], [0.0, 0.0])
     np.testing.assert_array_equal(second(norm, [0.0, 0.0]), [nan, nan])
 
 
-def test_rule_7_78_norm_1_at_a_zero():
+def test_norm_1_at_a_zero():
+    """Rule 7.78."""
     check(lambda x: pb.linalg.norm(x, 1), [0.0, 2.0], [0.0, 1.0])
 
 
@@ -49,22 +51,26 @@ def test_rule_7_78_norm_1_at_a_zero():
         (-inf, [0.0, 0.0], [0.0, 0.0]),
     ],
 )
-def test_rule_7_79_equal_extremes_share(order, x, expected):
+def test_norm_inf_shares_ties(order, x, expected):
+    """Rule 7.79."""
     check(lambda x: pb.linalg.norm(x, order), x, expected)
 
 
 @pytest.mark.parametrize("order", [3, 1.5, 0.5])
-def test_rule_7_80_norms_with_a_zero_entry(order):
+def test_norms_with_a_zero_entry(order):
+    """Rule 7.80."""
     check(lambda x: pb.linalg.norm(x, order), [0.0, 2.0], [0.0, 1.0])
     check(lambda x: pb.linalg.norm(x, order), [0.0, 0.0], [0.0, 0.0])
 
 
-def test_rule_7_80_norms_of_negative_order_with_a_zero_entry():
+def test_norms_of_negative_order_with_a_zero_entry():
+    """Rule 7.80."""
     for order in (-1, -3):
         check(lambda x, order=order: pb.linalg.norm(x, order), [1.0, 0.0, 2.0], [0.0, 0.0, 0.0])
 
 
-def test_rule_7_81_norm_0_does_not_use_its_input():
+def test_norm_0_does_not_use_its_input():
+    """Rule 7.81."""
     x = pb.tensor([1.0, 0.0, 2.0], requires_grad=True)
     count = pb.linalg.norm(x, 0)
     assert count.item() == 2.0
@@ -82,7 +88,8 @@ def test_rule_7_81_norm_0_does_not_use_its_input():
         (inf, [[0, 0], [0, 0]]),
     ],
 )
-def test_rule_7_82_matrix_norms_of_zero(order, expected):
+def test_matrix_norms_of_zero(order, expected):
+    """Rule 7.82."""
     check(lambda x: pb.linalg.matrix_norm(x, ord=order), np.zeros((2, 2)), expected)
     check(lambda x: pb.linalg.norm(x, order), np.zeros((2, 2)), expected)
 
@@ -96,7 +103,8 @@ def test_rule_7_82_matrix_norms_of_zero(order, expected):
         pb.linalg.svdvals,
     ],
 )
-def test_rule_7_100_repeated_values_alone_are_harmless(values):
+def test_repeated_values_alone_are_harmless(values):
+    """Rule 7.100."""
     check(values, np.eye(2), np.eye(2))
 
 
@@ -108,7 +116,8 @@ def test_rule_7_100_repeated_values_alone_are_harmless(values):
         lambda x: pb.linalg.svd(x).Vh,
     ],
 )
-def test_rule_7_100_vectors_of_repeated_values_have_no_derivative(vectors):
+def test_vectors_of_repeated_values_have_no_derivative(vectors):
+    """Rule 7.100."""
     assert np.isnan(gradient(vectors, np.eye(2))).all()
 
 
@@ -122,16 +131,20 @@ def test_rule_7_100_vectors_of_repeated_values_have_no_derivative(vectors):
         ([[0.0]], [[1]]),
     ],
 )
-def test_rule_7_101_determinant_of_a_singular_matrix_has_its_cofactors(x, expected):
+def test_determinant_of_a_singular_matrix_has_its_cofactors(x, expected):
+    """Rule 7.101."""
     check(pb.linalg.det, x, expected)
 
 
-def test_rule_7_101_determinant_of_a_nearly_singular_matrix_keeps_its_digits():
+def test_determinant_of_a_nearly_singular_matrix_keeps_its_digits():
+    """Rule 7.101."""
     x = np.array([[1.0, 2.0], [2.0, 4.0 + 1e-14]])
     check(pb.linalg.det, x, [[4.0 + 1e-14, -2], [-2, 1]])
 
 
-def test_rule_7_101_second_derivative_of_a_determinant_at_zero():
+def test_second_derivative_of_a_determinant_at_zero():
+    """Rule 7.101."""
+
     def hessian_row(i, j):
         leaf = pb.tensor(np.zeros((2, 2)), requires_grad=True)
         (first,) = pb.autograd.grad(pb.linalg.det(leaf), leaf, create_graph=True)
@@ -141,7 +154,8 @@ def test_rule_7_101_second_derivative_of_a_determinant_at_zero():
     assert hessian_row(0, 1) == [[0.0, 0.0], [-1.0, 0.0]]
 
 
-def test_rule_7_102_slogdet_of_a_singular_matrix_is_infinitely_steep():
+def test_slogdet_of_a_singular_matrix_is_infinitely_steep():
+    """Rule 7.102."""
     x = [[1.0, 2.0], [2.0, 4.0]]
     expected = [[-inf, inf], [inf, -inf]]
     check(lambda x: pb.linalg.slogdet(x).logabsdet, x, expected)
@@ -150,7 +164,8 @@ def test_rule_7_102_slogdet_of_a_singular_matrix_is_infinitely_steep():
     np.testing.assert_array_equal(both, [expected, [[0.5, 0.0], [0.0, 0.25]]])
 
 
-def test_rule_8_10_products_of_complex_numbers():
+def test_products_of_complex_numbers():
+    """Rule 8.10."""
     z, w = np.array([1 + 2j, 3 - 1j]), np.array([2 - 1j, 1j])
     check(lambda x: pb.dot(x, w), z, w.conj())
     check(lambda x: pb.dot(z, x), w, z.conj())
@@ -162,10 +177,12 @@ def test_rule_8_10_products_of_complex_numbers():
     check(lambda x: pb.matmul(a, x), b, a.conj().T @ g, weight=g)
 
 
-def test_rule_8_11_norms_of_complex_numbers():
+def test_norms_of_complex_numbers():
+    """Rule 8.11."""
     check(pb.linalg.norm, [3 + 4j, 0j], [0.6 + 0.8j, 0])
     check(lambda x: pb.linalg.norm(x, 1), [3 + 4j, 0j], [0.6 + 0.8j, 0])
 
 
-def test_rule_8_11_power_of_a_spectrum():
+def test_power_of_a_spectrum():
+    """Rule 8.11."""
     check(lambda x: pb.sum(pb.abs(pb.fft.fft(x)) ** 2), [3.0, 4.0], [12.0, 16.0])

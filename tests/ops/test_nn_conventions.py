@@ -68,7 +68,8 @@ def test_activations_at_their_kinks(function, options, points, expected):
     np.testing.assert_allclose(slopes(function, points, **options), expected, rtol=1e-8, atol=1e-12)
 
 
-def test_rule_7_04_prelu_takes_the_slope_at_0():
+def test_prelu_takes_the_slope_at_0():
+    """Rule 7.4."""
     grad, _ = gradients(F.prelu, [0.0, -1.0], [0.25])
     assert grad == [0.25, 0.25]
 
@@ -76,25 +77,29 @@ def test_rule_7_04_prelu_takes_the_slope_at_0():
 @pytest.mark.parametrize(
     "pool", [lambda x: F.max_pool1d(x, 3), lambda x: F.adaptive_max_pool1d(x, 1)]
 )
-def test_rule_7_72_max_pool_gives_ties_to_the_first(pool):
+def test_max_pool_gives_ties_to_the_first(pool):
+    """Rule 7.72."""
     assert slopes(pool, [[2.0, 3.0, 3.0]]) == [[0, 1, 0]]
     assert slopes(pool, [[3.0, 3.0, 3.0]]) == [[1, 0, 0]]
 
 
-def test_rule_7_72_windows_with_equal_cells_give_ties_to_the_first():
+def test_windows_with_equal_cells_give_ties_to_the_first():
+    """Rule 7.72."""
     assert slopes(F.adaptive_max_pool1d, [[1.0, 1.0, 2.0, 2.0]], output_size=2) == [[1, 0, 1, 0]]
     assert slopes(F.max_pool2d, [[[5.0, 5.0], [5.0, 5.0]]], kernel_size=2) == [[[1, 0], [0, 0]]]
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 1.5, 3.0, INF])
-def test_rule_7_85_cdist_and_pdist_are_flat_between_the_same_points(p):
+def test_cdist_and_pdist_are_flat_between_the_same_points(p):
+    """Rule 7.85."""
     x, y = gradients(lambda x, y: F.cdist(x, y, p), [[1.0, 2.0]], [[1.0, 2.0]])
     assert x == [[0, 0]]
     assert y == [[0, 0]]
     assert slopes(F.pdist, [[1.0, 2.0], [1.0, 2.0]], p=p) == [[0, 0], [0, 0]]
 
 
-def test_rule_7_85_cdist_of_many_coordinates_finds_the_same_points():
+def test_cdist_of_many_coordinates_finds_the_same_points():
+    """Rule 7.85."""
     points = np.linspace(-1, 1, 80).reshape(2, 40)
     x, y = gradients(F.cdist, points[:1], points[:1])
     assert not np.any(x)
@@ -102,28 +107,33 @@ def test_rule_7_85_cdist_of_many_coordinates_finds_the_same_points():
     assert F.cdist(points, points).numpy().diagonal().tolist() == [0, 0]
 
 
-def test_rule_7_86_pairwise_distance_of_the_same_points_is_the_diagonal():
+def test_pairwise_distance_of_the_same_points_is_the_diagonal():
+    """Rule 7.86."""
     x, y = gradients(F.pairwise_distance, [[1.0, 2.0]], [[1.0, 2.0]])
     np.testing.assert_allclose(x, [[0.70710678, 0.70710678]], rtol=1e-8)
     np.testing.assert_allclose(y, [[-0.70710678, -0.70710678]], rtol=1e-8)
 
 
-def test_rule_7_87_cosine_similarity_with_nothing_divides_by_eps():
+def test_cosine_similarity_with_nothing_divides_by_eps():
+    """Rule 7.87."""
     x, _ = gradients(lambda x, y: F.cosine_similarity(x, y, axis=0), [0.0, 0.0], [1.0, 1.0])
     np.testing.assert_allclose(x, [7.0710678e7] * 2, rtol=1e-8)
 
 
-def test_rule_7_88_normalize_of_nothing_divides_by_eps():
+def test_normalize_of_nothing_divides_by_eps():
+    """Rule 7.88."""
     np.testing.assert_allclose(slopes(F.normalize, [0.0, 0.0], axis=0), [1e12, 1e12])
 
 
-def test_rule_7_92_softmax_of_minus_infinities_is_nan():
+def test_softmax_of_minus_infinities_is_nan():
+    """Rule 7.92."""
     with np.errstate(invalid="ignore"):
         assert np.isnan(slopes(F.softmax, [-INF, -INF])).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}])
-def test_rule_7_95_cross_entropy_without_targets_is_nan_and_flat(options):
+def test_cross_entropy_without_targets_is_nan_and_flat(options):
+    """Rule 7.95."""
     x = pb.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     loss = F.cross_entropy(x, pb.tensor([-100, -100]), **options)
     loss.backward()
@@ -131,14 +141,16 @@ def test_rule_7_95_cross_entropy_without_targets_is_nan_and_flat(options):
     assert x.grad.tolist() == [[0, 0], [0, 0]]
 
 
-def test_rule_7_96_losses_of_differences_at_their_kinks():
+def test_losses_of_differences_at_their_kinks():
+    """Rule 7.96."""
     zeros = np.zeros(3)
     assert slopes(F.l1_loss, [0.0, 1.0, -1.0], target=zeros, reduction="sum") == [0, 1, -1]
     for loss in (F.smooth_l1_loss, F.huber_loss):
         assert slopes(loss, [0.0, 1.0, 2.0], target=zeros, reduction="sum") == [0, 1, 1]
 
 
-def test_rule_7_97_binary_cross_entropy_clamps_logarithms_and_slopes():
+def test_binary_cross_entropy_clamps_logarithms_and_slopes():
+    """Rule 7.97."""
     p, t = np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0])
     loss = F.binary_cross_entropy(p, t, reduction="none")
     assert loss.tolist() == [100, 0, 100]
@@ -146,20 +158,23 @@ def test_rule_7_97_binary_cross_entropy_clamps_logarithms_and_slopes():
     np.testing.assert_allclose(grads, [-1e12, 0, 1e12], rtol=1e-8)
 
 
-def test_rule_7_98_margins_belong_to_the_side_with_a_slope():
+def test_margins_belong_to_the_side_with_a_slope():
+    """Rule 7.98."""
     hinge = slopes(lambda x: F.hinge_embedding_loss(x, pb.tensor([-1])), [1.0])
     ranking, _ = gradients(lambda x, y: F.margin_ranking_loss(x, y, pb.tensor([1])), [2.0], [2.0])
     assert hinge == [-1]
     assert ranking == [-1]
 
 
-def test_rule_7_99_normalisation_of_a_constant_is_flat():
+def test_normalisation_of_a_constant_is_flat():
+    """Rule 7.99."""
     constant = np.full((3, 2), 4.0)
     assert not np.any(slopes(lambda x: F.layer_norm(x, (2,)), constant))
     assert not np.any(slopes(lambda x: F.batch_norm(x, None, None, training=True), constant))
 
 
-def test_rule_7_107_second_derivatives_at_kinks():
+def test_second_derivatives_at_kinks():
+    """Rule 7.107."""
     assert curves(F.relu, [0.0, 1.0, -1.0]) == [0, 0, 0]
     assert curves(F.leaky_relu, [0.0, 1.0, -1.0]) == [0, 0, 0]
     for function in (F.elu, F.celu):

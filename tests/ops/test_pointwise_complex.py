@@ -57,7 +57,8 @@ def same(got, want, rtol=1e-6):
         (lambda z: z ** (1 + 1j), 1, -0.0090 - 0.4673j),
     ],
 )
-def test_rule_8_3_complex_results(f, grad, expected):
+def test_gradients_of_complex_results(f, grad, expected):
+    """Rule 8.3."""
     np.testing.assert_allclose(gradient(f, Z, grad), expected, atol=5e-5)
 
 
@@ -72,27 +73,32 @@ def test_rule_8_3_complex_results(f, grad, expected):
         (lambda z: (z * z).imag, 4 + 2j),
     ],
 )
-def test_rule_8_4_real_results(f, expected):
+def test_gradients_of_real_results(f, expected):
+    """Rule 8.4."""
     np.testing.assert_allclose(gradient(f, Z), expected, atol=5e-5)
 
 
-def test_rule_8_1_steepest_ascent():
+def test_complex_gradient_is_steepest_ascent():
+    """Rule 8.1."""
     same(gradient(lambda z: pb.abs(z) ** 2, Z), 2 + 4j)
     same(gradient(lambda z: pb.abs(z - 3) ** 2, Z), -4 + 4j)
 
 
 @pytest.mark.parametrize("f", [pb.abs, pb.angle, pb.sign, lambda z: z**0])
-def test_rule_8_5_zero(f):
+def test_complex_gradients_at_zero(f):
+    """Rule 8.5."""
     assert gradient(f, 0j) == 0
 
 
-def test_rule_8_5_square_root_of_zero():
+def test_square_root_of_zero():
+    """Rule 8.5."""
     root = gradient(pb.sqrt, 0j)
     assert root.real == inf
     assert np.isnan(root.imag)
 
 
-def test_rule_8_7_a_real_input_gets_the_real_part():
+def test_a_real_input_gets_the_real_part():
+    """Rule 8.7."""
     for grad, for_x, for_z in ((1, 1, 3), (1j, 2, 3j)):
         x, z = gradients(lambda x, z: x * z, 3.0, Z, grad=grad)
         assert (x, z) == (for_x, for_z)
@@ -101,14 +107,16 @@ def test_rule_8_7_a_real_input_gets_the_real_part():
     assert gradient(lambda x: x.astype("complex128"), 1.0, 2 + 5j) == 2
 
 
-def test_rule_8_8_a_cast_to_real_numbers_warns():
+def test_a_cast_to_real_numbers_warns():
+    """Rule 8.8."""
     z = pb.tensor(Z, requires_grad=True)
     with pytest.warns(np.exceptions.ComplexWarning):
         x = z.astype("float64")
     assert pb.autograd.grad(x, z)[0].item() == 1 + 0j
 
 
-def test_rule_8_9_complex_numbers_from_and_as_real_ones():
+def test_complex_numbers_from_and_as_real_ones():
+    """Rule 8.9."""
     same(gradient(pb.view_as_real, Z), 1 + 1j)
     same(gradient(lambda x: pb.abs(pb.view_as_complex(x)), [3.0, 4.0]), [0.6, 0.8])
     same(gradients(lambda x, y: pb.abs(pb.complex(x, y)), 3.0, 4.0), [0.6, 0.8])
@@ -116,11 +124,13 @@ def test_rule_8_9_complex_numbers_from_and_as_real_ones():
     same([r, t], [math.cos(0.5), -2 * math.sin(0.5)])
 
 
-def test_rule_8_12_through_complex_numbers_and_back():
+def test_through_complex_numbers_and_back():
+    """Rule 8.12."""
     same(gradient(lambda x: pb.imag(pb.sqrt(x.astype("complex128"))), -1.0), -0.5)
 
 
-def test_rule_8_13_writes_to_the_real_part_reach_the_base():
+def test_writes_to_the_real_part_reach_the_base():
+    """Rule 8.13."""
     z = pb.tensor([Z], requires_grad=True)
     y = z * 1
     y.real.mul_(10)
@@ -140,7 +150,8 @@ def test_rule_8_13_writes_to_the_real_part_reach_the_base():
         pb.erf,
     ],
 )
-def test_rule_8_14_what_complex_numbers_do_not_have(f):
+def test_what_complex_numbers_do_not_have(f):
+    """Rule 8.14."""
     with pytest.raises(UnsupportedDtypeError, match="not implemented for complex"):
         f(pb.tensor([1 + 1j]))
 
@@ -151,7 +162,8 @@ def test_nan_to_num_treats_real_and_imaginary_parts_apart():
     assert gradient(pb.nan_to_num, z, 3 + 5j) == 5j
 
 
-def test_rule_8_17_second_order():
+def test_complex_second_derivatives():
+    """Rule 8.17."""
     z = pb.tensor(Z, requires_grad=True)
     (first,) = pb.autograd.grad(pb.abs(z) ** 4, z, create_graph=True)
     same(first.detach().numpy(), 20 + 40j)

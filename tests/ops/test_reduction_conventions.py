@@ -32,17 +32,20 @@ def hessian(function, data):
 
 
 @pytest.mark.parametrize("function", [pb.max, lambda x: pb.max(x, 0), pb.nanmax])
-def test_rule_7_56_largest_elements_that_tie_share_evenly(function):
+def test_largest_elements_that_tie_share_evenly(function):
+    """Rule 7.56."""
     np.testing.assert_array_equal(gradient(function, [3.0, 3.0, 1.0]), [0.5, 0.5, 0])
     np.testing.assert_array_equal(gradient(function, [2.0, 2.0, 2.0]), [1 / 3] * 3)
 
 
 @pytest.mark.parametrize("function", [pb.min, lambda x: pb.min(x, -1, True), pb.nanmin])
-def test_rule_7_56_smallest_elements_that_tie_share_evenly(function):
+def test_smallest_elements_that_tie_share_evenly(function):
+    """Rule 7.56."""
     np.testing.assert_array_equal(gradient(function, [1.0, 3.0, 1.0]), [0.5, 0, 0.5])
 
 
-def test_rule_7_56_ties_are_shared_within_their_slice():
+def test_ties_are_shared_within_their_slice():
+    """Rule 7.56."""
     data = [[3.0, 3.0, 1.0], [5.0, 3.0, 5.0]]
     got = gradient(lambda x: pb.max(x, 1), data, [2.0, 8.0])
     np.testing.assert_array_equal(got, [[1, 1, 0], [4, 0, 4]])
@@ -50,7 +53,8 @@ def test_rule_7_56_ties_are_shared_within_their_slice():
     np.testing.assert_array_equal(got, [[0, 0, 0], [0.5, 0, 0.5]])
 
 
-def test_rule_7_58_smallest_and_largest_together():
+def test_smallest_and_largest_together():
+    """Rule 7.58."""
     got = gradient(lambda x: pb.min(x) + pb.max(x), [1.0, 1.0, 3.0, 3.0])
     np.testing.assert_array_equal(got, [0.5, 0.5, 0.5, 0.5])
 
@@ -65,7 +69,8 @@ def test_nanmax_of_nan_only_shares_among_them():
     np.testing.assert_array_equal(gradient(pb.nanmax, [nan, -inf]), [0, 1])
 
 
-def test_rule_7_71_the_latest_of_equals_takes_over():
+def test_the_latest_of_equals_takes_over():
+    """Rule 7.71."""
     data = [1.0, 2.0, 2.0, 1.0]
     np.testing.assert_array_equal(gradient(lambda x: pb.cummax(x, 0)[0], data), [1, 1, 2, 0])
     np.testing.assert_array_equal(
@@ -80,18 +85,21 @@ def test_running_extremes_stay_at_the_latest_nan():
 
 
 @pytest.mark.parametrize("function", [pb.prod, lambda x: pb.prod(x, 0), pb.nanprod])
-def test_rule_7_74_product_with_one_zero(function):
+def test_product_with_one_zero(function):
+    """Rule 7.74."""
     np.testing.assert_array_equal(gradient(function, [0.0, 2.0, 3.0]), [6, 0, 0])
 
 
-def test_rule_7_75_product_with_two_zeros():
+def test_product_with_two_zeros():
+    """Rule 7.75."""
     np.testing.assert_array_equal(gradient(pb.prod, [0.0, 0.0, 3.0]), [0, 0, 0])
     second = hessian(pb.prod, [0.0, 0.0, 3.0])
     np.testing.assert_array_equal(second, [[0, 3, 0], [3, 0, 0], [0, 0, 0]])
     np.testing.assert_array_equal(second.sum(1), [3, 3, 0])
 
 
-def test_rule_7_75_third_order_with_three_zeros():
+def test_third_order_with_three_zeros():
+    """Rule 7.75."""
     x = pb.tensor([0.0, 0.0, 0.0, 5.0], requires_grad=True)
     (first,) = pb.autograd.grad(pb.prod(x), x, create_graph=True)
     (second,) = pb.autograd.grad(first[0], x, create_graph=True)
@@ -103,31 +111,36 @@ def test_product_with_infinity_is_not_divided_by_it():
     np.testing.assert_array_equal(gradient(pb.prod, [inf, 2.0]), [2, inf])
 
 
-def test_rule_7_76_running_product_with_zeros():
+def test_running_product_with_zeros():
+    """Rule 7.76."""
     np.testing.assert_array_equal(gradient(pb.cumprod, [2.0, 0.0, 3.0]), [1, 8, 0])
     np.testing.assert_array_equal(gradient(pb.cumprod, [2.0, 0.0, 0.0, 3.0]), [1, 2, 0, 0])
 
 
-def test_rule_7_76_running_product_second_order_with_zeros():
+def test_running_product_second_order_with_zeros():
+    """Rule 7.76."""
     second = hessian(lambda x: pb.cumprod(x).sum(), [0.0, 0.0, 3.0])
     np.testing.assert_array_equal(second, [[0, 4, 0], [4, 0, 0], [0, 0, 0]])
 
 
 @pytest.mark.parametrize("function", [pb.std, pb.nanstd])
-def test_rule_7_83_deviation_of_a_constant(function):
+def test_deviation_of_a_constant(function):
+    """Rule 7.83."""
     np.testing.assert_array_equal(gradient(function, [2.0, 2.0, 2.0]), [0, 0, 0])
     np.testing.assert_array_equal(hessian(function, [2.0, 2.0, 2.0]), np.zeros((3, 3)))
 
 
 @pytest.mark.filterwarnings("ignore:Degrees of freedom")
 @pytest.mark.parametrize("function", [pb.std, pb.var, pb.nanstd, pb.nanvar])
-def test_rule_7_83_one_element_without_freedom(function):
+def test_one_element_without_freedom(function):
+    """Rule 7.83."""
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(gradient(lambda x: function(x, ddof=1), [2.0]), [nan])
 
 
 @pytest.mark.parametrize("function", [pb.var, pb.nanvar])
-def test_rule_7_84_variance_of_a_constant(function):
+def test_variance_of_a_constant(function):
+    """Rule 7.84."""
     np.testing.assert_array_equal(gradient(function, [2.0, 2.0]), [0, 0])
     np.testing.assert_array_equal(gradient(function, [2.0]), [0])
 
@@ -136,7 +149,8 @@ def test_rule_7_84_variance_of_a_constant(function):
     ("data", "expected"),
     [([-inf, -inf], [nan, nan]), ([inf, 1.0], [nan, 0]), ([-inf, 1.0], [0, 1])],
 )
-def test_rule_7_89_logsumexp_of_infinities(data, expected):
+def test_logsumexp_of_infinities(data, expected):
+    """Rule 7.89."""
     np.testing.assert_array_equal(gradient(pb.logsumexp, data), expected)
 
 
@@ -150,29 +164,34 @@ def test_logsumexp_does_not_overflow():
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("function", [pb.sum, pb.mean, pb.prod, pb.logsumexp, pb.var])
-def test_rule_7_93_empty_slices(function):
+def test_gradient_of_empty_slice_is_zero(function):
+    """Rule 7.93."""
     assert gradient(lambda x: function(x, 1), np.zeros((2, 0))).shape == (2, 0)
 
 
-def test_rule_7_93_values_of_empty_slices():
+def test_values_of_empty_slices():
+    """Rule 7.93."""
     assert pb.sum(np.zeros(0)).item() == 0
     assert pb.prod(np.zeros(0)).item() == 1
     with pytest.warns(RuntimeWarning, match="Mean of empty slice"), np.errstate(all="ignore"):
         assert np.isnan(pb.mean(np.zeros(0)).item())
 
 
-def test_rule_7_94_nan_gets_no_gradient():
+def test_nan_gets_no_gradient():
+    """Rule 7.94."""
     np.testing.assert_array_equal(gradient(pb.nansum, [nan, 2.0]), [0, 1])
     np.testing.assert_array_equal(gradient(pb.nanmean, [nan, 2.0]), [0, 1])
 
 
-def test_rule_7_107_gradient_of_an_extreme_is_a_constant():
+def test_gradient_of_an_extreme_is_a_constant():
+    """Rule 7.107."""
     x = pb.tensor([3.0, 3.0, 1.0], requires_grad=True)
     (first,) = pb.autograd.grad(pb.max(x), x, create_graph=True)
     assert not first.requires_grad
 
 
-def test_rule_8_11_complex_reductions():
+def test_complex_reductions():
+    """Rule 8.11."""
     z = np.array([1 + 1j, 2 + 0j])
     np.testing.assert_allclose(gradient(pb.prod, z), [2, 1 - 1j])
     np.testing.assert_allclose(gradient(pb.mean, z), [0.5, 0.5])
@@ -181,7 +200,8 @@ def test_rule_8_11_complex_reductions():
 
 
 @pytest.mark.parametrize("name", ["max", "min", "ptp", "nanmax", "nanmin", "cummax", "cummin"])
-def test_rule_8_14_complex_numbers_have_no_order(name):
+def test_complex_numbers_have_no_order(name):
+    """Rule 8.14."""
     args = (0,) if name.startswith("cum") else ()
     with pytest.raises(NotImplementedError, match="complex numbers have no order") as caught:
         getattr(pb, name)(np.array([1j, 2.0]), *args)

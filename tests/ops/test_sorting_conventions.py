@@ -28,7 +28,8 @@ def gradient(function, data, weights=None):
         lambda x: pb.unique_inverse(x)[0],
     ],
 )
-def test_rule_7_19_distinct_elements_have_no_derivative(function):
+def test_distinct_elements_have_no_derivative(function):
+    """Rule 7.19."""
     x = pb.tensor([2.0, 1.0, 2.0], requires_grad=True)
     values = function(x)
     assert values.requires_grad
@@ -36,12 +37,14 @@ def test_rule_7_19_distinct_elements_have_no_derivative(function):
         pb.sum(values).backward()
 
 
-def test_rule_7_64_median_shares_ties():
+def test_median_shares_ties():
+    """Rule 7.64."""
     for function in (pb.median, pb.nanmedian):
         np.testing.assert_array_equal(gradient(function, [1.0, 2.0, 2.0, 3.0]), [0, 0.5, 0.5, 0])
 
 
-def test_rule_7_64_median_of_an_even_number_is_a_mean():
+def test_median_of_an_even_number_is_a_mean():
+    """Rule 7.64."""
     # NumPy's median, unlike PyTorch's, lies between the two in the middle.
     assert pb.median([1.0, 2.0, 3.0, 4.0]).item() == 2.5
     np.testing.assert_array_equal(gradient(pb.median, [4.0, 1.0, 3.0, 2.0]), [0, 0, 0.5, 0.5])
@@ -49,12 +52,15 @@ def test_rule_7_64_median_of_an_even_number_is_a_mean():
     np.testing.assert_array_equal(got, [0, 0, 0, 1])
 
 
-def test_rule_7_65_median_along_an_axis_is_one_element():
+def test_median_along_an_axis_is_one_element():
+    """Rule 7.65."""
     np.testing.assert_array_equal(gradient(lambda x: pb.median(x, 0), [2.0, 2.0, 2.0]), [0, 1, 0])
 
 
 @pytest.mark.parametrize("function", [pb.quantile, pb.nanquantile])
-def test_rule_7_66_quantile_of_equal_elements(function):
+def test_quantile_of_equal_elements(function):
+    """Rule 7.66."""
+
     def middle(x):
         return function(x, 0.5)
 
@@ -62,22 +68,27 @@ def test_rule_7_66_quantile_of_equal_elements(function):
     np.testing.assert_array_equal(gradient(middle, [2.0, 2.0, 2.0]), [0, 1, 0])
 
 
-def test_rule_7_67_kth_and_top_of_equals_are_the_first():
+def test_kth_and_top_of_equals_are_the_first():
+    """Rule 7.67."""
     data = [2.0, 2.0, 2.0]
     np.testing.assert_array_equal(gradient(lambda x: pb.kthvalue(x, 2)[0], data), [1, 0, 0])
     np.testing.assert_array_equal(gradient(lambda x: pb.topk(x, 1)[0], data), [1, 0, 0])
 
 
-def test_rule_7_68_mode_is_the_last_of_equals():
+def test_mode_is_the_last_of_equals():
+    """Rule 7.68."""
     np.testing.assert_array_equal(gradient(lambda x: pb.mode(x)[0], [2.0, 2.0, 1.0]), [0, 1, 0])
 
 
-def test_rule_7_69_sorting_moves_gradients():
+def test_sorting_moves_gradients():
+    """Rule 7.69."""
     weights = [1.0, 10.0, 100.0]
     np.testing.assert_array_equal(gradient(pb.sort, [2.0, 2.0, 1.0], weights), [10, 100, 1])
 
 
-def test_rule_7_70_descending_order_is_stable():
+def test_descending_order_is_stable():
+    """Rule 7.70."""
+
     def descending(x):
         return pb.sort(x, descending=True)
 
@@ -99,7 +110,8 @@ def test_rule_7_70_descending_order_is_stable():
         lambda z: pb.quantile(z, 0.5),
     ],
 )
-def test_rule_8_14_complex_numbers_have_no_order(call):
+def test_complex_numbers_have_no_order(call):
+    """Rule 8.14."""
     with pytest.raises(NotImplementedError, match="complex numbers have no order"):
         call(np.array([1j, 2.0]))
 

@@ -55,7 +55,8 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("make", VIEWS.values(), ids=VIEWS)
-def test_rule_4_9_views_share_memory_and_know_their_root(make):
+def test_views_share_memory_and_have_root_as_base(make):
+    """Rule 4.9."""
     a = constant([[1, 2, 3], [4, 5, 6]])
     v = make(a)
     assert v._is_view()
@@ -96,7 +97,8 @@ def test_a_view_is_differentiated_and_follows_writes_to_its_base(make):
         lambda a: pb.take(a, [0]),
     ],
 )
-def test_rule_4_9_copies_share_nothing(make):
+def test_copies_share_nothing(make):
+    """Rule 4.9."""
     a = constant([[1, 2], [4, 5]])
     copy = make(a)
     before = copy.tolist()
@@ -105,14 +107,16 @@ def test_rule_4_9_copies_share_nothing(make):
     assert copy.tolist() == before
 
 
-def test_rule_4_10_trivial_views_are_new_objects():
+def test_trivial_views_are_new_objects():
+    """Rule 4.10."""
     a = constant([1, 2])
     for v in (a.squeeze(), a[...], a.view(2), a[:]):
         assert v is not a
         assert v._is_view()
 
 
-def test_rule_4_11_a_view_of_another_dtype_has_no_history():
+def test_a_view_of_another_dtype_has_no_history():
+    """Rule 4.11."""
     a = leaf(1, 2) * 1
     v = a.view(np.int64)
     assert v.grad_fn is None
@@ -123,14 +127,16 @@ def test_rule_4_11_a_view_of_another_dtype_has_no_history():
 # --- views and writes ----------------------------------------------------------------------------
 
 
-def test_rule_4_12_a_write_to_a_view_rewrites_the_base():
+def test_a_write_to_a_view_rewrites_the_base():
+    """Rule 4.12."""
     w = leaf(1, 2, 3)
     a = w * 1
     a[:2].mul_(10)
     assert gradient(a, w) == [10, 10, 1]
 
 
-def test_rule_4_13_and_trap_1_chained_views():
+def test_write_through_chained_views_rewrites_base():
+    """Rules 4.13, 12.1."""
     w = leaf(1, 2, 3, 4)
     a = w * 1
     v = a.view(2, 2)
@@ -139,7 +145,8 @@ def test_rule_4_13_and_trap_1_chained_views():
     assert gradient(v * constant([[1, 2], [3, 4]]), w) == [10, 20, 3, 4]
 
 
-def test_rule_4_13_writing_through_a_transpose():
+def test_writing_through_a_transpose():
+    """Rule 4.13."""
     w = pb.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     a = pb.zeros(4)
     a.view(2, 2).T.copy_(w)
@@ -147,21 +154,24 @@ def test_rule_4_13_writing_through_a_transpose():
     assert gradient(a * constant([1, 2, 3, 4]), w) == [[1, 3], [2, 4]]
 
 
-def test_rule_4_13_writing_through_a_diagonal():
+def test_writing_through_a_diagonal():
+    """Rule 4.13."""
     w = pb.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     a = w * 1
     a.diagonal().mul_(10)
     assert gradient(a, w) == [[10, 1], [1, 10]]
 
 
-def test_rule_4_13_writing_through_a_stride():
+def test_writing_through_a_stride():
+    """Rule 4.13."""
     w = leaf(1, 2, 3)
     a = w * 1
     a[::2].exp_()
     np.testing.assert_allclose(gradient(a, w), [np.e, 1, np.exp(3)])
 
 
-def test_rule_4_14_and_trap_2_sibling_views_interleaved():
+def test_interleaved_writes_to_sibling_views_compose():
+    """Rules 4.14, 12.2."""
     w = leaf(1, 2, 3, 4)
     a = w * 1
     a[:2].mul_(10)
@@ -169,7 +179,8 @@ def test_rule_4_14_and_trap_2_sibling_views_interleaved():
     assert gradient(a, w) == [10, 30, 3, 1]
 
 
-def test_rule_4_15_a_write_to_the_base_reaches_its_views():
+def test_a_write_to_the_base_reaches_its_views():
+    """Rule 4.15."""
     w = leaf(1, 2, 3, 4)
     a = w * 1
     v = a.view(2, 2)
@@ -179,7 +190,8 @@ def test_rule_4_15_a_write_to_the_base_reaches_its_views():
     assert gradient(v[0] * constant([1, 2]), w) == [5, 10, 0, 0]
 
 
-def test_rule_4_16_a_view_of_a_plain_base_gets_history():
+def test_a_view_of_a_plain_base_gets_history():
+    """Rule 4.16."""
     w = leaf(3, 4)
     a = constant([1, 1])
     v = a[:1]
@@ -187,7 +199,8 @@ def test_rule_4_16_a_view_of_a_plain_base_gets_history():
     assert gradient(v, w) == [1, 0]
 
 
-def test_rule_4_16_a_base_gets_history_through_its_view():
+def test_a_base_gets_history_through_its_view():
+    """Rule 4.16."""
     w = leaf(3)
     a = constant([1, 1])
     a[:1].mul_(w)
@@ -195,7 +208,8 @@ def test_rule_4_16_a_base_gets_history_through_its_view():
     assert gradient(a, w) == [1]
 
 
-def test_rule_4_17_and_trap_3_earlier_results_keep_their_state():
+def test_earlier_results_keep_their_state():
+    """Rules 4.17, 12.3."""
     w, b = leaf(1, 2), pb.tensor(3.0, requires_grad=True)
     a = w * 1
     v = a[:1]
@@ -234,14 +248,16 @@ def test_writes_through_views_do_not_depend_on_the_layout_of_gradients(base, vie
 # --- several views of one call -------------------------------------------------------------------
 
 
-def test_rule_4_26_splits_made_of_slices_can_be_written_to():
+def test_splits_made_of_slices_can_be_written_to():
+    """Rule 4.26."""
     w = leaf(1, 2, 3)
     a = w * 1
     pb.array_split(a, 2)[0].mul_(10)
     assert gradient(a, w) == [10, 10, 1]
 
 
-def test_rule_4_27_views_of_one_call_share_a_node():
+def test_views_of_one_call_share_a_node():
+    """Rule 4.27."""
     x = leaf(1, 2, 3)
     p, q, _ = (x * 1).unbind()
     assert p.grad_fn is q.grad_fn
@@ -264,7 +280,9 @@ def test_iteration_over_a_tensor_without_axes_is_refused():
 # --- overlapping memory --------------------------------------------------------------------------
 
 
-def test_rule_4_31_writes_to_repeated_elements_are_refused():
+def test_writes_to_repeated_elements_are_refused():
+    """Rule 4.31."""
+
     def assign(a):
         a[:] = 5
 
@@ -281,7 +299,8 @@ def test_rule_4_31_writes_to_repeated_elements_are_refused():
         assert a.tolist() == [1, 1, 1]
 
 
-def test_rule_4_31_zeroing_filling_and_single_elements_are_allowed():
+def test_zeroing_filling_and_single_elements_are_allowed():
+    """Rule 4.31."""
     a = constant([1]).expand(3)
     a.fill_(7)
     assert a.tolist() == [7, 7, 7]
@@ -291,7 +310,8 @@ def test_rule_4_31_zeroing_filling_and_single_elements_are_allowed():
     assert a.tolist() == [5, 5, 5]
 
 
-def test_rule_4_32_assignment_of_an_overlapping_part_is_refused():
+def test_assignment_of_an_overlapping_part_is_refused():
+    """Rule 4.32."""
     a = constant([1, 2, 3])
     with pytest.raises(InplaceError, match="some elements of the input tensor and the written-to"):
         a[1:] = a[:-1]
@@ -320,7 +340,8 @@ def test_an_element_may_be_written_to_all_others():
     ],
     ids=["expand", "index", "take", "index_select", "gather"],
 )
-def test_rule_4_34_gradients_of_repeated_reads_are_summed(read, expected):
+def test_gradients_of_repeated_reads_are_summed(read, expected):
+    """Rule 4.34."""
     w = leaf(1, 2, 3)
     assert gradient(read(w), w) == expected
 
@@ -330,7 +351,8 @@ def test_rule_4_34_gradients_of_repeated_reads_are_summed(read, expected):
     [lambda w: w.as_strided((3, 2), (1, 1)), lambda w: w.unfold(0, 2, 1)],
     ids=["as_strided", "unfold"],
 )
-def test_rule_4_34_gradients_of_overlapping_windows_are_summed(read):
+def test_gradients_of_overlapping_windows_are_summed(read):
+    """Rule 4.34."""
     w = leaf(1, 2, 3, 4)
     assert gradient(read(w), w) == [1, 2, 2, 1]
 

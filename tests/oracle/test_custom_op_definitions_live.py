@@ -76,7 +76,8 @@ DEFINITIONS = {
 
 
 @pytest.mark.parametrize("title", DEFINITIONS)
-def test_c1_c33_the_same_definitions_are_refused(title):
+def test_the_same_definitions_are_refused(title):
+    """Rules 15.1, 15.31."""
     found = []
     for t in (pb, torch):
         with warnings.catch_warnings():

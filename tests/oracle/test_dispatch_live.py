@@ -111,7 +111,8 @@ class Both:
         assert ours == parsed(torch._C._dispatch_dump_table("live::f"))
 
 
-def test_d14_random_tables_are_those_of_pytorch(dice):
+def test_random_tables_are_those_of_pytorch(dice):
+    """Rule 14.14."""
     for _ in range(600):
         with ExitStack() as libraries:
             both = Both(libraries)
@@ -138,7 +139,8 @@ def same_keys(ours: DispatchKeySet, theirs: Any) -> None:
         assert ours.has(key) == theirs.has(torch_key(key))
 
 
-def test_d7_d8_key_sets_behave_as_in_pytorch(dice):
+def test_key_sets_behave_as_in_pytorch(dice):
+    """Rules 14.7, 14.8."""
     empty = torch._C.DispatchKeySet(torch_key("Undefined"))
     for _ in range(300):
         ours, theirs = DispatchKeySet(), empty
@@ -252,7 +254,8 @@ def register_kernels(libraries: ExitStack, dice: random.Random) -> list[str]:
 
 
 @pytest.mark.parametrize("operators", ["g(Tensor[] xs) -> str"], ids=["g"], indirect=True)
-def test_d9_random_calls_run_the_same_kernel(dice, operators, tensors):
+def test_random_calls_run_the_same_kernel(dice, operators, tensors):
+    """Rule 14.9."""
     ours, theirs = operators
     seen = set()
     for _ in range(1000):
@@ -316,7 +319,8 @@ SENTENCE = re.compile(
     ],
     ids=str,
 )
-def test_d35_a_wrong_call_is_refused_in_the_same_words(operators, values, named):
+def test_a_wrong_call_is_refused_in_the_same_words(operators, values, named):
+    """Rule 14.35."""
     sentences = []
     for operator, tensor in zip(operators, (Value("CPU"), torch.ones(2)), strict=True):
         args = [tensor if value == "x" else value for value in values]
@@ -354,7 +358,8 @@ def same_texts(*calls: list[str]) -> None:
     assert parsed(ours.rawDispatchTable()) == parsed(theirs.rawDispatchTable())
 
 
-def test_d48_tables_print_as_in_pytorch(dice):
+def test_tables_print_as_in_pytorch(dice):
+    """Rule 14.48."""
     assert PythonDispatcher.supported_keys == torch_dispatcher.PythonDispatcher.supported_keys
     for _ in range(150):
         keys = some(dice, tuple(PythonDispatcher.supported_keys))
@@ -363,7 +368,8 @@ def test_d48_tables_print_as_in_pytorch(dice):
 
 
 @pytest.mark.filterwarnings("ignore:.*verriding a previously registered kernel")
-def test_d45_stacked_kernels_print_as_in_pytorch(monkeypatch):
+def test_stacked_kernels_print_as_in_pytorch(monkeypatch):
+    """Rule 14.45."""
     monkeypatch.setattr(registry, "_override_warned", False)  # put back after the test
     same_texts(["CPU", "Autograd"], ["CPU", "XLA"], ["Autograd", "CPU"])
 
@@ -379,7 +385,8 @@ def test_d45_stacked_kernels_print_as_in_pytorch(monkeypatch):
     ],
     ids=",".join,
 )
-def test_d45_refusals_read_as_in_pytorch(dispatchers, keys):
+def test_refusals_read_as_in_pytorch(dispatchers, keys):
+    """Rule 14.45."""
     texts = []
     for dispatcher in dispatchers:
         with pytest.raises(RuntimeError) as error:
@@ -388,7 +395,8 @@ def test_d45_refusals_read_as_in_pytorch(dispatchers, keys):
     assert texts[0] == texts[1]
 
 
-def test_d44_a_second_live_instance_is_refused_in_the_same_words(dispatchers):
+def test_a_second_live_instance_is_refused_in_the_same_words(dispatchers):
+    """Rule 14.44."""
     words = r"Tried to register an operator \(__test__::foo\(Tensor x\) -> Tensor\)"
     for dispatcher in dispatchers:
         with pytest.raises(RuntimeError, match=words):

@@ -94,7 +94,8 @@ def decision(t, kernels, check, *, requires_grad=True, grad_mode=True):
 
 @pytest.mark.parametrize("title", REGISTRATIONS)
 @pytest.mark.parametrize("options", [{}, {"requires_grad": False}, {"grad_mode": False}])
-def test_o5_the_decision_is_the_same(title, options):
+def test_the_decision_is_the_same(title, options):
+    """Rule 16.5."""
     kernels = REGISTRATIONS[title]
     ours = decision(pb, kernels, optests.autograd_registration_check, **options)
     theirs = decision(torch, kernels, torch_optests.autograd_registration_check, **options)
@@ -161,7 +162,8 @@ def results(t, kernel, register):
 
 
 @pytest.mark.parametrize("title", CUSTOM)
-def test_o8_the_same_checks_find_a_mistake(title):
+def test_the_same_checks_find_a_mistake(title):
+    """Rule 16.8."""
     assert results(pb, *CUSTOM[title]) == results(torch, *CUSTOM[title])
 
 
@@ -194,7 +196,8 @@ def library_results(t, schema, kernel):
 
 
 @pytest.mark.parametrize("title", LIBRARY)
-def test_o4_the_same_schemas_are_broken(title):
+def test_the_same_schemas_are_broken(title):
+    """Rule 16.4."""
     assert library_results(pb, *LIBRARY[title]) == library_results(torch, *LIBRARY[title])
 
 

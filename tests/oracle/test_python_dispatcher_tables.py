@@ -39,7 +39,8 @@ def computed(registered: str) -> str:
     return dispatcher.dispatchTable()
 
 
-def test_d49_the_recorded_subsets_are_exactly_the_valid_ones():
+def test_the_recorded_subsets_are_exactly_the_valid_ones():
+    """Rule 14.49."""
     every = chain.from_iterable(combinations(KEYS, size) for size in range(len(KEYS) + 1))
     both = {"CompositeImplicitAutograd", "CompositeExplicitAutograd"}
     valid = {",".join(subset) for subset in every if not both <= set(subset)}
@@ -47,7 +48,8 @@ def test_d49_the_recorded_subsets_are_exactly_the_valid_ones():
     assert len(RECORDED) == 2**11 - 2**9 == 1536
 
 
-def test_d49_every_table_equals_the_recorded_one():
+def test_every_table_equals_the_recorded_one():
+    """Rule 14.49."""
     different = {
         registered: text
         for registered, table in RECORDED.items()
@@ -56,7 +58,8 @@ def test_d49_every_table_equals_the_recorded_one():
     assert different == {}
 
 
-def test_d49_totals_of_the_recorded_tables():
+def test_totals_of_the_recorded_tables():
+    """Rule 14.49."""
     kinds = Counter(
         text.rpartition("[")[2].rstrip("]")
         for table in RECORDED.values()
@@ -99,7 +102,8 @@ SHORT = {
         ("CPU,FPGA,AutogradOther,CEA", "K D D K K F F F"),
     ],
 )
-def test_d49_samples(registered, expected):
+def test_sample_tables_of_python_dispatcher(registered, expected):
+    """Rule 14.49."""
     registered = registered.replace("CIA", "CompositeImplicitAutograd")
     registered = registered.replace("CEA", "CompositeExplicitAutograd")
     table = {
@@ -134,7 +138,8 @@ CompositeImplicitAutograd[alias] fn_CompositeImplicitAutograd
 """
 
 
-def test_d48_the_full_sample_to_the_letter():
+def test_the_full_sample_to_the_letter():
+    """Rule 14.48."""
     dispatcher = PythonDispatcher()
     dispatcher.register(["CPU", "XLA", "Lazy", "CompositeImplicitAutograd"])
     assert dispatcher.dispatchTable() == COMPUTED_SAMPLE

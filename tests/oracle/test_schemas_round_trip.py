@@ -29,15 +29,18 @@ def test_table_is_complete() -> None:
     assert len(TABLE) == len(set(TEXTS)) == 3101
 
 
-def test_g1_every_schema_prints_back_to_the_letter(schemas: list[FunctionSchema]) -> None:
+def test_every_schema_prints_back_to_the_letter(schemas: list[FunctionSchema]) -> None:
+    """Rule 17.1."""
     assert [str(schema) for schema in schemas] == TEXTS
 
 
-def test_g2_every_schema_has_the_right_kind(schemas: list[FunctionSchema]) -> None:
+def test_every_schema_has_the_right_kind(schemas: list[FunctionSchema]) -> None:
+    """Rule 17.2."""
     assert [schema.kind().value for schema in schemas] == [kind for _, kind in TABLE]
 
 
-def test_g2_number_of_schemas_per_kind(schemas: list[FunctionSchema]) -> None:
+def test_number_of_schemas_per_kind(schemas: list[FunctionSchema]) -> None:
+    """Rule 17.2."""
     assert Counter(schema.kind().value for schema in schemas) == {
         "functional": 1647,
         "out": 1107,
@@ -46,9 +49,10 @@ def test_g2_number_of_schemas_per_kind(schemas: list[FunctionSchema]) -> None:
     }
 
 
-def test_g6_loose_dialect_reads_the_same_unless_an_overload_has_dots(
+def test_loose_dialect_reads_the_same_unless_an_overload_has_dots(
     schemas: list[FunctionSchema],
 ) -> None:
+    """Rule 17.6."""
     for text, strict in zip(TEXTS, schemas, strict=True):
         if "." in strict.name.overload_name:
             with pytest.raises(SchemaError, match="dot"):
@@ -57,7 +61,8 @@ def test_g6_loose_dialect_reads_the_same_unless_an_overload_has_dots(
             assert parse_schema(text, dialect="loose") == strict
 
 
-def test_g6_loose_dialect_ignores_white_space(schemas: list[FunctionSchema]) -> None:
+def test_loose_dialect_ignores_white_space(schemas: list[FunctionSchema]) -> None:
+    """Rule 17.6."""
     for text, strict in zip(TEXTS, schemas, strict=True):
         if "'" in text or '"' in text:
             continue
@@ -84,7 +89,8 @@ def partition(texts: Iterable[str], signature: Callable[[str], object]) -> set[f
     ],
     ids=lambda options: next(iter(options), "plain"),
 )
-def test_g4_signatures_make_the_same_families_as_torchgen(options: dict[str, bool]) -> None:
+def test_signatures_make_the_same_families_as_torchgen(options: dict[str, bool]) -> None:
+    """Rule 17.4."""
     torchgen_model = pytest.importorskip("torchgen.model")
     # torchgen gives this one overload a default that its schema does not have.
     texts = [text for text in TEXTS if not text.startswith("bernoulli.p(")]
@@ -99,7 +105,8 @@ def test_g4_signatures_make_the_same_families_as_torchgen(options: dict[str, boo
 
 
 @pytest.mark.oracle
-def test_g4_bernoulli_p_is_the_only_schema_torchgen_treats_specially() -> None:
+def test_bernoulli_p_is_the_only_schema_torchgen_treats_specially() -> None:
+    """Rule 17.4."""
     torchgen_model = pytest.importorskip("torchgen.model")
     (text,) = (text for text in TEXTS if text.startswith("bernoulli.p("))
     special = torchgen_model.FunctionSchema.parse(text).signature()
@@ -108,7 +115,8 @@ def test_g4_bernoulli_p_is_the_only_schema_torchgen_treats_specially() -> None:
 
 
 @pytest.mark.oracle
-def test_g5_return_names_agree_with_torchgen(schemas: list[FunctionSchema]) -> None:
+def test_return_names_agree_with_torchgen(schemas: list[FunctionSchema]) -> None:
+    """Rule 17.5."""
     torchgen_model = pytest.importorskip("torchgen.model")
     torchgen_cpp = pytest.importorskip("torchgen.api.cpp")
     for schema in schemas:

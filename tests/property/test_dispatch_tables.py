@@ -253,7 +253,8 @@ def table_of(operator: OpOverload) -> dict[str, Won]:
 
 @given(registered_sets, fallback_sets)
 @settings(deadline=None, max_examples=300)
-def test_d14_random_registrations_give_the_table_of_the_rule(keys, fallbacks):
+def test_random_registrations_give_the_table_of_the_rule(keys, fallbacks):
+    """Rule 14.14."""
     expected = model_table(set(keys), DEFAULT_FALLBACKS | set(fallbacks))
     with made(dict.fromkeys(keys, False), dict.fromkeys(fallbacks, False)) as operator:
         assert table_of(operator) == expected
@@ -263,7 +264,8 @@ def test_d14_random_registrations_give_the_table_of_the_rule(keys, fallbacks):
 
 @given(st.data(), registered_sets)
 @settings(deadline=None, max_examples=200)
-def test_d15_registration_order_never_matters(data, keys):
+def test_registration_order_never_matters(data, keys):
+    """Rule 14.15."""
     seen = []
     for order in (keys, data.draw(st.permutations(keys))):
         with Library("property", "FRAGMENT") as lib:
@@ -281,7 +283,8 @@ def test_d15_registration_order_never_matters(data, keys):
 
 @given(operators, key_sets, st.lists(key_sets, max_size=2), key_sets, key_sets)
 @settings(deadline=None, max_examples=400)
-def test_d9_a_call_runs_the_kernel_of_the_rule(operator, first, others, include, exclude):
+def test_a_call_runs_the_kernel_of_the_rule(operator, first, others, include, exclude):
+    """Rule 14.9."""
     present = Keys.of(first.union(*others) | include | {"BackendSelect", "ADInplaceOrView"})
     left = present.only(present.functionalities - Keys.of(exclude).functionalities)
     dispatched = operator.masked(left)
@@ -298,12 +301,14 @@ def test_d9_a_call_runs_the_kernel_of_the_rule(operator, first, others, include,
 
 @given(operators, key_sets)
 @settings(deadline=None, max_examples=200)
-def test_d24_redispatch_takes_the_keys_as_they_are(operator, keys):
+def test_redispatch_takes_the_keys_as_they_are(operator, keys):
+    """Rule 14.24."""
     with made(*operator) as f:
         keyset = DispatchKeySet(*keys)
         for _ in range(2):
             assert outcome(f.redispatch, keyset, None, [], []) == operator.run(Keys.of(keys))
 
 
-def test_d4_the_models_know_every_key():
+def test_model_of_the_table_has_every_key():
+    """Rule 14.4."""
     assert [key.name for key in DispatchKey] == ["Undefined", *RUNTIME, *ALIASES]

@@ -21,13 +21,15 @@ def listed(tree):
     return tuple(map(listed, tree)) if isinstance(tree, tuple) else tree.tolist()
 
 
-def test_rule_9_19_jvp(lib):
+def test_func_jvp_returns_output_and_tangent(lib):
+    """Rule 9.19."""
     x, v = pair(lib)
     output, tangent = lib.func.jvp(lambda x: x**3, (x,), (v,))
     assert (output.tolist(), tangent.tolist()) == ([1.0, 8.0], [3.0, 120.0])
 
 
-def test_rule_9_19_trees_and_aux(lib):
+def test_jvp_takes_trees_and_aux(lib):
+    """Rule 9.19."""
     x, v = pair(lib)
 
     def f(tree, y):
@@ -39,7 +41,8 @@ def test_rule_9_19_trees_and_aux(lib):
     assert aux.tolist() == [2.0, 3.0]
 
 
-def test_rule_9_19_structures_are_checked(lib):
+def test_jvp_checks_structure_of_tangents(lib):
+    """Rule 9.19."""
     x, v = pair(lib)
     for primals, tangents, words in (
         ([x], [v], "primals to be a tuple"),
@@ -59,7 +62,8 @@ def test_rule_9_19_structures_are_checked(lib):
         lib.func.jvp(lambda _: 3.0, (x,), (v,))
 
 
-def test_rule_9_19_independent_output(lib):
+def test_jvp_of_independent_output_is_zero(lib):
+    """Rule 9.19."""
     x, v = pair(lib)
     _, tangent = lib.func.jvp(lambda _: lib.tensor([5.0]), (x,), (v,))
     assert tangent.tolist() == [0.0]
@@ -68,7 +72,8 @@ def test_rule_9_19_independent_output(lib):
     assert lib.func.jvp(lambda x: x.argmax(), (x,), (v,))[1].item() == 0
 
 
-def test_rule_9_19_jvp_nests(lib):
+def test_jvp_nests(lib):
+    """Rule 9.19."""
     one = lib.tensor(1.0)
 
     def slope(f):
@@ -117,7 +122,8 @@ def test_a_dual_level_inside_jvp(pb):
     assert tangent.item() == 96.0
 
 
-def test_rule_9_20_jacobians(lib):
+def test_jacrev_and_jacfwd_agree(lib):
+    """Rule 9.20."""
     x = lib.tensor([1.0, 2.0])
     for jac in (lib.func.jacrev, lib.func.jacfwd):
         assert jac(lambda x: x * x.sum())(x).tolist() == [[4.0, 1.0], [2.0, 5.0]]
@@ -131,7 +137,8 @@ def test_rule_9_20_jacobians(lib):
         )
 
 
-def test_rule_9_20_trees_and_argnums(lib):
+def test_jacobians_of_trees_and_argnums(lib):
+    """Rule 9.20."""
     x, y = lib.tensor([1.0, 2.0]), lib.tensor(3.0)
 
     def f(x, tree):
@@ -149,7 +156,8 @@ def test_rule_9_20_trees_and_argnums(lib):
         assert listed(by_tree) == ({"y": [1.0, 2.0]}, {"s": {"y": 0.0}})
 
 
-def test_rule_9_20_aux_and_keywords(pb):
+def test_jacobians_take_aux_and_keywords(pb):
+    """Rule 9.20."""
     lib = pb  # PyTorch's jacfwd does not hand keywords on to the function
     x = lib.tensor([1.0, 2.0])
 
@@ -162,13 +170,15 @@ def test_rule_9_20_aux_and_keywords(pb):
 
 
 @pytest.mark.parametrize("chunk_size", [1, 2, 3, 100])
-def test_rule_9_20_chunks(lib, chunk_size):
+def test_jacrev_in_chunks_agrees(lib, chunk_size):
+    """Rule 9.20."""
     x = lib.tensor([1.0, 2.0, 3.0])
     found = lib.func.jacrev(lambda x: x**2, chunk_size=chunk_size)(x)
     assert found.tolist() == [[2.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 6.0]]
 
 
-def test_rule_9_20_wrong_options(lib):
+def test_jacobians_refuse_wrong_options(lib):
+    """Rule 9.20."""
     for size in (0, -1):
         with pytest.raises(ValueError, match="chunk_size"):
             lib.func.jacrev(lambda x: x, chunk_size=size)(lib.tensor([1.0]))
@@ -176,13 +186,15 @@ def test_rule_9_20_wrong_options(lib):
         lib.func.jacfwd(lambda x: x, randomness="some")(lib.tensor([1.0]))
 
 
-def test_rule_9_20_empty_inputs_and_outputs(lib):
+def test_jacobians_of_empty_inputs_and_outputs(lib):
+    """Rule 9.20."""
     x = lib.tensor([1.0, 2.0])
     assert tuple(lib.func.jacrev(lambda x: x[:0])(x).shape) == (0, 2)
     assert tuple(lib.func.jacfwd(lambda x: x.sum() + x[:0].sum())(x[:0]).shape) == (0,)
 
 
-def test_rule_9_20_hessian(lib):
+def test_hessian_of_scalar_and_vector_functions(lib):
+    """Rule 9.20."""
     x = lib.tensor([1.0, 2.0])
     assert lib.func.hessian(lambda x: (x**3).sum())(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
     assert tuple(lib.func.hessian(lambda x: x**3)(x).shape) == (2, 2, 2)
@@ -192,7 +204,8 @@ def test_rule_9_20_hessian(lib):
     assert by_tree["a"]["a"].tolist() == [[6.0, 0.0], [0.0, 12.0]]
 
 
-def test_rule_8_16_complex_jacobians_are_refused(lib):
+def test_complex_jacobians_are_refused(lib):
+    """Rule 8.16."""
     z = lib.tensor([1 + 1j], dtype="complex128")
     for jac in (lib.func.jacrev, lib.func.jacfwd):
         with lib.raises("Expected all inputs to be real"):
@@ -208,7 +221,8 @@ def test_jacobians_can_be_differentiated(lib):
         assert by_x.tolist() == [6.0, 12.0]
 
 
-def test_rule_9_21_linearize(lib):
+def test_linearize_fixes_primals(lib):
+    """Rule 9.21."""
     x, v = pair(lib)
     output, jvp_fn = lib.func.linearize(lambda x: (x**3, {"s": x.sum()}), x)
     assert listed(output) == ([1.0, 8.0], {"s": 3.0})

@@ -24,7 +24,8 @@ def listed(tree):
 
 
 @pytest.mark.parametrize("options", WAYS)
-def test_rule_9_12_jacobian(lib, options):
+def test_jacobian_follows_structure_of_inputs_and_outputs(lib, options):
+    """Rule 9.12."""
     functional, (x, y) = lib.autograd.functional, inputs(lib)
     assert functional.jacobian(lambda x: x**3, x, **options).tolist() == [[3.0, 0.0], [0.0, 12.0]]
     single = functional.jacobian(lambda x: x * 2, (x,), **options)
@@ -38,7 +39,8 @@ def test_rule_9_12_jacobian(lib, options):
     assert zeros.tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
-def test_rule_9_12_types(lib):
+def test_jacobian_refuses_lists_and_floats(lib):
+    """Rule 9.12."""
     functional, (x, _) = lib.autograd.functional, inputs(lib)
     for given, f in (
         ([x], lambda x: x),
@@ -51,7 +53,8 @@ def test_rule_9_12_types(lib):
             functional.jacobian(f, given)
 
 
-def test_rule_9_12_strict(lib):
+def test_strict_jacobian_refuses_independence(lib):
+    """Rule 9.12."""
     functional, (x, y) = lib.autograd.functional, inputs(lib)
     with lib.raises("Output 1 ... does not require gradients"):
         functional.jacobian(lambda x: (x, y), x, strict=True)
@@ -64,7 +67,8 @@ def test_rule_9_12_strict(lib):
         functional.jacobian(lambda x: x, x, strict=True, vectorize=True)
 
 
-def test_rule_9_12_strategies(lib):
+def test_jacobian_strategies_and_their_limits(lib):
+    """Rule 9.12."""
     functional, (x, _) = lib.autograd.functional, inputs(lib)
     with pytest.raises(NotImplementedError):
         functional.jacobian(lambda x: x, x, strategy="forward-mode")
@@ -74,7 +78,8 @@ def test_rule_9_12_strategies(lib):
         functional.jacobian(lambda x: x, x, strategy="sideways")
 
 
-def test_rule_9_13_flags_and_modes(lib):
+def test_functional_leaves_flags_and_modes_alone(lib):
+    """Rule 9.13."""
     functional, x = lib.autograd.functional, lib.leaf(1.0, 2.0)
     with lib.no_grad():
         plain = functional.jacobian(lambda x: x**3, x)
@@ -88,7 +93,8 @@ def test_rule_9_13_flags_and_modes(lib):
     assert not other.requires_grad
 
 
-def test_rule_8_16_complex_outputs(lib):
+def test_jacobian_of_complex_output_raises(lib):
+    """Rule 8.16."""
     with lib.raises("real scalar outputs"):
         lib.autograd.functional.jacobian(lambda x: x * 1j, inputs(lib)[0])
 
@@ -98,7 +104,8 @@ HESSIAN_WAYS += [{"vectorize": True, "outer_jacobian_strategy": "forward-mode"}]
 
 
 @pytest.mark.parametrize("options", HESSIAN_WAYS)
-def test_rule_9_14_hessian(lib, options):
+def test_hessian_needs_one_element_output(lib, options):
+    """Rule 9.14."""
     functional, (x, y) = lib.autograd.functional, inputs(lib)
     assert functional.hessian(cubes, x, **options).tolist() == [[6.0, 0.0], [0.0, 12.0]]
     assert functional.hessian(lambda x: cubes(x).reshape(1), x, **options)[0, 0].item() == 6.0
@@ -107,7 +114,8 @@ def test_rule_9_14_hessian(lib, options):
     assert listed(found) == (([[0.0, 0.0], [0.0, 0.0]], mixed), (mixed, second))
 
 
-def test_rule_9_14_linear_and_wrong_functions(lib):
+def test_hessian_of_linear_function_is_zero_and_wrong_outputs_raise(lib):
+    """Rule 9.14."""
     functional, (x, _) = lib.autograd.functional, inputs(lib)
     assert functional.hessian(lambda x: x.sum(), x).tolist() == [[0.0, 0.0], [0.0, 0.0]]
     with lib.raises("independent of the input"):
@@ -120,7 +128,8 @@ def test_rule_9_14_linear_and_wrong_functions(lib):
         functional.hessian(cubes, x, outer_jacobian_strategy="forward-mode")
 
 
-def test_rule_13_10_a_hessian_has_no_history_unless_asked_for(pb):
+def test_hessian_has_no_history_without_create_graph(pb):
+    """Rule 13.10."""
     functional, x = pb.autograd.functional, pb.leaf(1.0, 2.0)
     for options in HESSIAN_WAYS:
         assert not functional.hessian(cubes, x, **options).requires_grad
@@ -128,7 +137,8 @@ def test_rule_13_10_a_hessian_has_no_history_unless_asked_for(pb):
     assert pb.grad(graph.sum(), x)[0].tolist() == [6.0, 6.0]
 
 
-def test_rule_9_15_products(lib):
+def test_vjp_jvp_vhp_and_hvp_products(lib):
+    """Rule 9.15."""
     functional, (x, y) = lib.autograd.functional, inputs(lib)
     v = lib.tensor([1.0, 10.0])
     for product in (functional.vjp, functional.jvp):
@@ -148,7 +158,8 @@ def test_rule_9_15_products(lib):
         assert listed(found) == (41.0, ([6.0, 80.0], [8.0, 120.0]))
 
 
-def test_rule_9_15_the_vector_may_be_left_out(lib):
+def test_the_vector_may_be_left_out(lib):
+    """Rule 9.15."""
     functional, (x, _) = lib.autograd.functional, inputs(lib)
     assert functional.vjp(cubes, x)[1].tolist() == [3.0, 12.0]
     assert functional.jvp(lambda x: x**3, lib.tensor([2.0]))[1].tolist() == [12.0]
@@ -163,7 +174,8 @@ def test_rule_9_15_the_vector_may_be_left_out(lib):
             call()
 
 
-def test_rule_9_15_wrong_vectors(lib):
+def test_wrong_vectors_are_refused(lib):
+    """Rule 9.15."""
     functional, (x, _) = lib.autograd.functional, inputs(lib)
     for name in ("vjp", "jvp", "hvp", "vhp"):
         f = cubes if name.startswith(("h", "vh")) else lambda x: x
@@ -173,7 +185,8 @@ def test_rule_9_15_wrong_vectors(lib):
             getattr(functional, name)(f, x, (x, x))
 
 
-def test_rule_9_15_unused_inputs_and_strict(lib):
+def test_unused_inputs_give_zeros_or_raise_if_strict(lib):
+    """Rule 9.15."""
     functional, (x, y) = lib.autograd.functional, inputs(lib)
     v = (x, x)
     assert listed(functional.vjp(lambda x, _: x, (x, y), x))[1] == ([1.0, 2.0], [0.0, 0.0])

@@ -24,7 +24,9 @@ def run(lib, inside, kind="grad"):
     return lib.func.jvp(f, (x,), (lib.tensor([1.0, 1.0]),))[1].item()
 
 
-def test_rule_9_29_mutating_the_input(lib, words):
+def test_mutating_transformed_input_raises(lib, words):
+    """Rule 9.29."""
+
     def f(x):
         x.mul_(2)
         return x.sum()
@@ -57,7 +59,8 @@ def test_the_input_is_safe_from_all_sides(pb, words, how):
 
 
 @pytest.mark.parametrize("kind", ["grad", "jvp"])
-def test_rule_9_29_mutating_a_captured_tensor(lib, kind):
+def test_mutating_captured_tensor_raises(lib, kind):
+    """Rule 9.29."""
     buffer, total = lib.tensor([0.0, 0.0]), lib.tensor(0.0)
     for inside in (
         lambda x, _: buffer.copy_(x),
@@ -129,7 +132,8 @@ def test_gradients_of_an_inner_transform_may_be_written_to(pb):
 
 
 @pytest.mark.parametrize("kind", ["grad", "jvp"])
-def test_rule_9_29_what_is_forbidden(lib, kind):
+def test_grad_flags_and_backward_are_refused_inside_transforms(lib, kind):
+    """Rule 9.29."""
     for inside, words in (
         (lambda x, y: y.detach().requires_grad_(), "requires_grad_()"),
         (lambda x, y: y.sum().backward(), "backward()"),
@@ -139,7 +143,9 @@ def test_rule_9_29_what_is_forbidden(lib, kind):
             run(lib, inside, kind)
 
 
-def test_rule_9_29_retain_grad_and_saved_tensor_hooks(lib):
+def test_retain_grad_and_saved_tensor_hooks_are_refused_inside_transforms(lib):
+    """Rule 9.29."""
+
     def hooks(*_):
         with lib.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
             pass
@@ -150,7 +156,9 @@ def test_rule_9_29_retain_grad_and_saved_tensor_hooks(lib):
         run(lib, hooks)
 
 
-def test_rule_9_29_autograd_grad_is_allowed(lib):
+def test_autograd_grad_works_inside_transforms(lib):
+    """Rule 9.29."""
+
     def slope(x, create_graph):
         return lib.grad((x**3).sum(), x, create_graph=create_graph)[0].sum()
 
@@ -159,7 +167,8 @@ def test_rule_9_29_autograd_grad_is_allowed(lib):
     assert lib.func.grad(lambda x: slope(x, False))(x).tolist() == [0.0, 0.0]
 
 
-def test_rule_9_29_hooks_and_detach(lib):
+def test_hooks_and_detach_work_inside_transforms(lib):
+    """Rule 9.29."""
     assert run(lib, lambda _, y: y.register_hook(lambda g: g * 10)) == [20.0, 20.0]
     assert run(lib, lambda x, _: x.register_hook(lambda g: g * 10)) == [20.0, 20.0]
     f = lib.func.grad(lambda x: (x * x.detach()).sum())
@@ -225,7 +234,8 @@ class Square:
         return NewSquare
 
 
-def test_rule_6_26_an_old_function_has_no_place_in_a_transform(lib):
+def test_old_style_function_is_refused_by_transforms(lib):
+    """Rule 6.26."""
     x = lib.tensor([1.0, 2.0])
     square = Square.old(lib)
     for call in (

@@ -19,11 +19,13 @@ def cubes(x):
     return (x**3).sum()
 
 
-def test_rule_9_16_gradient(lib):
+def test_func_grad_returns_gradient(lib):
+    """Rule 9.16."""
     assert lib.func.grad(cubes)(x_of(lib)).tolist() == [3.0, 12.0]
 
 
-def test_rule_9_16_the_output_has_no_axes(lib):
+def test_func_grad_refuses_output_with_axes(lib):
+    """Rule 9.16."""
     with lib.raises("scalar Tensor"):
         lib.func.grad(lambda x: x[:1])(x_of(lib))
     with lib.raises("to return"):
@@ -34,7 +36,8 @@ def test_rule_9_16_the_output_has_no_axes(lib):
         lib.func.grad(lambda x: (x * 1j).sum())(x_of(lib))
 
 
-def test_rule_9_16_argnums(lib):
+def test_func_grad_argnums(lib):
+    """Rule 9.16."""
     x, y = x_of(lib), lib.tensor([3.0, 4.0])
 
     def dot(a, b):
@@ -64,7 +67,8 @@ class Pair(NamedTuple):
     right: Any
 
 
-def test_rule_9_16_trees(lib):
+def test_func_grad_of_trees(lib):
+    """Rule 9.16."""
     x, y = x_of(lib), lib.tensor([3.0, 4.0])
     tree = {"a": [x], "b": Pair(y, (x,))}
 
@@ -92,7 +96,8 @@ def test_dataclasses_and_none_are_trees(pb):
     assert found.bias is None
 
 
-def test_rule_9_16_aux(lib):
+def test_func_grad_returns_aux(lib):
+    """Rule 9.16."""
     grad, aux = lib.func.grad(lambda x: (cubes(x), {"y": x * 2}), has_aux=True)(x_of(lib))
     assert grad.tolist() == [3.0, 12.0]
     assert aux["y"].tolist() == [2.0, 4.0]
@@ -111,13 +116,15 @@ def test_aux_may_be_anything(pb):
     assert aux[3] is captured
 
 
-def test_rule_9_16_independent_output_gives_zeros(lib):
+def test_independent_output_gives_zeros(lib):
+    """Rule 9.16."""
     assert lib.func.grad(lambda _: lib.tensor(3.0))(x_of(lib)).tolist() == [0.0, 0.0]
     grads = lib.func.grad(lambda x, _: cubes(x), argnums=(0, 1))(x_of(lib), lib.tensor(5.0))
     assert grads[1].item() == 0.0
 
 
-def test_rule_9_16_integers_and_floats_are_refused(lib):
+def test_integers_and_floats_are_refused(lib):
+    """Rule 9.16."""
     with pytest.raises((RuntimeError, ValueError), match="floating point"):
         lib.func.grad(lambda x: x.sum())(lib.tensor([1, 2], dtype="int64"))
     with pytest.raises(ValueError, match="must be Tensor"):
@@ -133,7 +140,8 @@ def test_errors_name_the_argument(pb):
         pb.func.grad(lambda pair: pair.right)(Pair(1.0, x_of(pb)))
 
 
-def test_rule_9_16_grad_and_value(lib):
+def test_grad_and_value_returns_both(lib):
+    """Rule 9.16."""
     grad, value = lib.func.grad_and_value(cubes)(x_of(lib))
     assert (grad.tolist(), value.item()) == ([3.0, 12.0], 9.0)
     assert not value.requires_grad
@@ -143,7 +151,8 @@ def test_rule_9_16_grad_and_value(lib):
     assert (grad.tolist(), value.item(), aux.tolist()) == ([3.0, 12.0], 9.0, [2.0, 3.0])
 
 
-def test_rule_9_17_grad_modes(lib):
+def test_func_grad_ignores_outer_no_grad(lib):
+    """Rule 9.17."""
     with lib.no_grad():
         assert lib.func.grad(cubes)(x_of(lib)).tolist() == [3.0, 12.0]
 
@@ -155,7 +164,8 @@ def test_rule_9_17_grad_modes(lib):
     assert lib.func.grad(f)(x_of(lib)).tolist() == [1.0, 1.0]
 
 
-def test_rule_9_17_results_can_be_differentiated_outside(lib):
+def test_results_can_be_differentiated_outside(lib):
+    """Rule 9.17."""
     x = lib.leaf(1.0, 2.0)
     first = lib.func.grad(cubes)(x)
     assert first.requires_grad
@@ -165,7 +175,8 @@ def test_rule_9_17_results_can_be_differentiated_outside(lib):
         assert not lib.func.grad(cubes)(x).requires_grad
 
 
-def test_rule_9_17_captured_tensors_can_be_differentiated_by(lib):
+def test_captured_tensors_can_be_differentiated_by(lib):
+    """Rule 9.17."""
     w = lib.leaf(3.0, 4.0)
     grad, value = lib.func.grad_and_value(lambda x: (x * x * w).sum())(x_of(lib))
     assert grad.requires_grad
@@ -174,7 +185,8 @@ def test_rule_9_17_captured_tensors_can_be_differentiated_by(lib):
     assert w.grad.tolist() == [3.0, 8.0]
 
 
-def test_rule_9_17_nesting(lib):
+def test_nested_func_grad_gives_higher_derivatives(lib):
+    """Rule 9.17."""
     f = lib.func.grad(lib.func.grad(lambda x: x**3))
     assert f(lib.tensor(2.0)).item() == 12.0
 
@@ -209,7 +221,8 @@ def test_arguments_are_left_alone(pb):
     assert not plain.requires_grad
 
 
-def test_rule_2_37_inference_mode(lib):
+def test_func_grad_works_in_inference_mode(lib):
+    """Rule 2.37."""
     with lib.inference_mode():
         x, w = x_of(lib), lib.tensor([3.0, 4.0])
         assert lib.func.grad(cubes)(x).tolist() == [3.0, 12.0]
@@ -217,7 +230,8 @@ def test_rule_2_37_inference_mode(lib):
         assert lib.func.jvp(cubes, (x,), (w,))[1].item() == 57.0
 
 
-def test_rule_9_18_vjp(lib):
+def test_vjp_function_is_reusable_and_returns_tuple(lib):
+    """Rule 9.18."""
     x = x_of(lib)
     output, vjp_fn = lib.func.vjp(lambda x: x**3, x)
     assert output.tolist() == [1.0, 8.0]
@@ -231,7 +245,8 @@ def test_rule_9_18_vjp(lib):
             vjp_fn(wrong)
 
 
-def test_rule_9_18_trees_and_aux(lib):
+def test_vjp_takes_trees_and_aux(lib):
+    """Rule 9.18."""
     x, y = x_of(lib), lib.tensor([3.0, 4.0])
 
     def f(x, tree):
@@ -244,7 +259,8 @@ def test_rule_9_18_trees_and_aux(lib):
     assert by_tree["y"].tolist() == [1.0, 2.0]
 
 
-def test_rule_9_18_outputs_are_differentiable_tensors(lib):
+def test_outputs_are_differentiable_tensors(lib):
+    """Rule 9.18."""
     with lib.raises("only tensors"):
         lib.func.vjp(lambda x: (x, 3), x_of(lib))
     with lib.raises("floating-point or complex Tensors"):

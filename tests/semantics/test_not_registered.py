@@ -24,7 +24,8 @@ def double(lib):
     return lib.operator("double")
 
 
-def test_d40_warn_puts_the_result_into_the_graph_and_warns_at_backward(double):
+def test_warn_puts_the_result_into_the_graph_and_warns_at_backward(double):
+    """Rule 14.40."""
     x = pb.tensor([1.0, 2.0], requires_grad=True)
     y = double(x)
     assert y.requires_grad
@@ -39,14 +40,16 @@ def test_d40_warn_puts_the_result_into_the_graph_and_warns_at_backward(double):
         pb.autograd.grad(double(x).sum(), x)
 
 
-def test_d40_other_paths_keep_their_gradient(double):
+def test_other_paths_keep_their_gradient(double):
+    """Rule 14.40."""
     x = pb.tensor([1.0, 2.0], requires_grad=True)
     with pytest.warns(UserWarning, match=COMPLAINT):
         (double(x) + x * 3.0).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
 
 
-def test_d40_a_history_of_the_kernels_own_is_kept_and_warned_about(lib):
+def test_a_history_of_the_kernels_own_is_kept_and_warned_about(lib):
+    """Rule 14.40."""
     lib.define("triple(Tensor x) -> Tensor")
     lib.impl("triple", lambda x: x * 3.0, "CPU")
     x = pb.tensor([1.0, 2.0], requires_grad=True)
@@ -57,13 +60,15 @@ def test_d40_a_history_of_the_kernels_own_is_kept_and_warned_about(lib):
     assert x.grad.tolist() == [3.0, 3.0]
 
 
-def test_d40_nothing_leaves_the_result_alone(double):
+def test_nothing_leaves_the_result_alone(double):
+    """Rule 14.40."""
     x = pb.tensor([1.0], requires_grad=True)
     with set_autograd_fallback_mode("nothing"):
         assert not double(x).requires_grad
 
 
-def test_d40_no_effect_without_need(double, lib):
+def test_no_effect_without_need(double, lib):
+    """Rule 14.40."""
     x = pb.tensor([1.0], requires_grad=True)
     with pb.no_grad():
         assert not double(x).requires_grad

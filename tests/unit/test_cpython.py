@@ -18,8 +18,8 @@ needs_means = pytest.mark.skipif(not _cpython.IS_TESTED, reason="the fallbacks a
 
 # Tests whose subject is decided by the means: aliases of gradients, views in forward mode, frames.
 RELEVANT = [
-    "tests/semantics/test_section_4c_views.py",
-    "tests/semantics/test_section_9a_forward_ad.py",
+    "tests/semantics/test_views.py",
+    "tests/semantics/test_forward_ad.py",
     "tests/semantics/test_shared_gradients.py",
     "tests/unit/library/test_compiled_backward.py",
 ]

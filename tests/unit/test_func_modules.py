@@ -34,7 +34,8 @@ def t(value):
     return pb.tensor(value)
 
 
-def test_rule_9_22_given_tensors_are_used_and_originals_restored():
+def test_given_tensors_are_used_and_originals_restored():
+    """Rule 9.22."""
     layer = Linear(2.0, 1.0)
     before = dict(vars(layer))
     assert functional_call(layer, {"weight": t(10.0)}, (t(3.0),)).item() == 31.0
@@ -46,13 +47,15 @@ def test_rule_9_22_given_tensors_are_used_and_originals_restored():
     assert layer.weight is before["weight"]
 
 
-def test_rule_9_22_paths_through_lists_and_dicts():
+def test_paths_through_lists_and_dicts():
+    """Rule 9.22."""
     stack = Stack()
     found = functional_call(stack, {"layers.1.weight": t(10.0), "layers.1.bias": t(7.0)}, t(1.0))
     assert found.item() == (3.0 * 10 + 7) * 2.0
 
 
-def test_rule_9_22_tied_weights():
+def test_functional_call_ties_weights():
+    """Rule 9.22."""
     stack = Stack()
     assert functional_call(stack, {"layers.0.weight": t(1.0)}, t(1.0)).item() == 6.0
     loose = functional_call(stack, {"layers.0.weight": t(1.0)}, t(1.0), tie_weights=False)
@@ -60,7 +63,8 @@ def test_rule_9_22_tied_weights():
     assert stack.extra["tied"] is stack.layers[0].weight
 
 
-def test_rule_9_22_strict():
+def test_functional_call_strict_names_keys():
+    """Rule 9.22."""
     layer = Linear(2.0, 1.0)
     whole = {"weight": t(1.0), "bias": t(0.0), "scale": t(1.0)}
     assert functional_call(layer, whole, t(3.0), strict=True).item() == 3.0
@@ -74,7 +78,8 @@ def test_rule_9_22_strict():
     assert functional_call(Stack(), everything, t(5.0), strict=True).item() == 5.0
 
 
-def test_rule_9_22_several_dicts():
+def test_functional_call_takes_several_dicts():
+    """Rule 9.22."""
     layer = Linear(2.0, 1.0)
     found = functional_call(layer, ({"weight": t(1.0)}, {"scale": t(10.0)}), t(3.0))
     assert found.item() == 40.0
@@ -91,7 +96,8 @@ def test_gradients_by_the_parameters_of_an_object():
     assert (found["weight"].item(), found["bias"].item()) == (90.0, 30.0)
 
 
-def test_rule_9_23_stack():
+def test_stack_module_state_stacks_parameters():
+    """Rule 9.23."""
     parameters, buffers = stack_module_state([Linear(2.0, 1.0), Linear(3.0, 0.0)])
     assert parameters["weight"].tolist() == [2.0, 3.0]
     assert parameters["weight"].requires_grad

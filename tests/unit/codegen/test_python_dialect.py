@@ -87,7 +87,8 @@ def test_names_are_values_and_calls_are_functions():
         ("grads[True]", (None,)),
     ],
 )
-def test_g18_uses_of_the_list_of_gradients(formula, uses):
+def test_uses_of_the_list_of_gradients(formula, uses):
+    """Rule 17.17."""
     assert PYTHON.gradient_uses(formula) == uses
 
 
@@ -193,16 +194,19 @@ def test_substitution_is_done_at_once_and_keeps_precedence():
     assert replaced == "(b + 1) * a + f(b + 1).a"
 
 
-def test_g21_element_wise():
+def test_auto_element_wise_formula():
+    """Rule 17.20."""
     assert PYTHON.elementwise("grad * cos(self)", "self") == "conj(conj(self_t) * cos(self_p))"
 
 
-def test_g21_linear():
+def test_auto_linear_formula():
+    """Rule 17.20."""
     call = PYTHON.call(FUNC, {"self": "self_t"}, method=False)
 
     assert call == "f(self_t, other, xs, n, eps=eps)"
     assert PYTHON.call(FUNC, {"self": "self_t"}, method=True) == ("self_t.f(other, xs, n, eps=eps)")
 
 
-def test_g25_the_kernel_writes_in_place_not_the_formula():
+def test_the_kernel_writes_in_place_not_the_formula():
+    """Rule 17.24."""
     assert PYTHON.write_in_place("self_t * 2", "f") == "self_t * 2"

@@ -27,18 +27,21 @@ def f(lib):
     return lib.operator("f")
 
 
-def test_d40_the_default_mode_is_warn():
+def test_the_default_mode_is_warn():
+    """Rule 14.40."""
     assert autograd_fallback_mode() == "warn"
 
 
-def test_d40_nothing_runs_the_kernel_below(f, lib, value):
+def test_mode_nothing_runs_the_kernel_below(f, lib, value):
+    """Rule 14.40."""
     x = value("cpu", requires_grad=True)
     with set_autograd_fallback_mode("nothing"):
         assert f(x) is x
     assert lib.ran == [x]
 
 
-def test_d40_warn_says_that_the_result_is_cut_off(f, value):
+def test_mode_warn_warns_that_result_is_cut_off(f, value):
+    """Rule 14.40."""
     x = value("cpu", requires_grad=True)
     for _ in range(2):
         with pytest.warns(UserWarning, match=COMPLAINT) as caught:
@@ -47,7 +50,8 @@ def test_d40_warn_says_that_the_result_is_cut_off(f, value):
     assert f.name() in str(caught[0].message)
 
 
-def test_d40_error_raises_at_the_call_before_the_kernel(f, lib, value):
+def test_mode_error_raises_before_the_kernel_runs(f, lib, value):
+    """Rule 14.40."""
     x = value("cpu", requires_grad=True)
     with (
         set_autograd_fallback_mode("error"),
@@ -59,7 +63,8 @@ def test_d40_error_raises_at_the_call_before_the_kernel(f, lib, value):
 
 
 @pytest.mark.parametrize("mode", ["nothing", "warn", "error"])
-def test_d40_no_effect_without_a_gradient_to_lose(f, lib, value, mode):
+def test_no_effect_without_a_gradient_to_lose(f, lib, value, mode):
+    """Rule 14.40."""
     with set_autograd_fallback_mode(mode):
         f(value("cpu"))
         with AutoGradMode(False):
@@ -70,7 +75,8 @@ def test_d40_no_effect_without_a_gradient_to_lose(f, lib, value, mode):
 @pytest.mark.parametrize(
     "schema", ["g(Tensor x) -> int", "g(Tensor(a!) x) -> ()", "g_(Tensor(a!) self) -> Tensor(a!)"]
 )
-def test_d40_no_effect_on_results_that_are_no_new_tensors(lib, value, schema):
+def test_no_effect_on_results_that_are_no_new_tensors(lib, value, schema):
+    """Rule 14.40."""
     lib.define(schema)
     name = schema.split("(")[0]
     results = {"int": 1, "()": None}
@@ -79,7 +85,8 @@ def test_d40_no_effect_on_results_that_are_no_new_tensors(lib, value, schema):
         lib.operator(name)(value("cpu", requires_grad=True))
 
 
-def test_d40_the_mode_is_restored_also_after_an_error():
+def test_the_mode_is_restored_also_after_an_error():
+    """Rule 14.40."""
     with set_autograd_fallback_mode("error"):
         with pytest.raises(KeyError, match="inside"), set_autograd_fallback_mode("nothing"):
             raise KeyError("inside")
@@ -87,13 +94,15 @@ def test_d40_the_mode_is_restored_also_after_an_error():
     assert autograd_fallback_mode() == "warn"
 
 
-def test_d40_another_mode_is_refused():
+def test_another_mode_is_refused():
+    """Rule 14.40."""
     with pytest.raises(DispatchError, match="Unsupported AutogradFallbackMode: 'quiet'"):
         set_autograd_fallback_mode("quiet")
     assert autograd_fallback_mode() == "warn"
 
 
-def test_d40_an_autograd_kernel_ends_the_fallback(f, lib, value):
+def test_an_autograd_kernel_ends_the_fallback(f, lib, value):
+    """Rule 14.40."""
     x = value("cpu", requires_grad=True)
     with set_autograd_fallback_mode("error"):
         with lib.impl("f", lambda x: x, "Autograd"):
@@ -102,12 +111,14 @@ def test_d40_an_autograd_kernel_ends_the_fallback(f, lib, value):
             f(x)
 
 
-def test_d40_a_missing_backend_kernel_is_reported_for_the_backend(f, value):
+def test_a_missing_backend_kernel_is_reported_for_the_backend(f, value):
+    """Rule 14.40."""
     with pytest.raises(KernelNotFoundError, match="from the 'XLA' backend"):
         f(value("xla", requires_grad=True))
 
 
-def test_d42_adinplaceorview_sits_just_below_autograd_and_falls_through(f, lib, value):
+def test_adinplaceorview_sits_just_below_autograd_and_falls_through(f, lib, value):
+    """Rule 14.42."""
     seen = []
 
     def bump(keys, x):
@@ -123,7 +134,9 @@ def test_d42_adinplaceorview_sits_just_below_autograd_and_falls_through(f, lib, 
     assert len(seen) == 2
 
 
-def test_d24_a_redispatch_from_above_autograd_knows_what_requires_grad(f, lib, value):
+def test_redispatch_from_above_autograd_keeps_requires_grad(f, lib, value):
+    """Rule 14.24."""
+
     def trace(keys, x):
         return f.redispatch(keys.remove("Tracer"), x)
 
@@ -138,7 +151,8 @@ def test_d24_a_redispatch_from_above_autograd_knows_what_requires_grad(f, lib, v
         assert f(plain) is plain
 
 
-def test_d40_the_warning_stands_at_the_line_of_the_call(f, lib, value):
+def test_the_warning_stands_at_the_line_of_the_call(f, lib, value):
+    """Rule 14.40."""
     lib.define("outer(Tensor x) -> Tensor")
     lib.impl("outer", lambda x: f(x), "CompositeImplicitAutograd")
     x = value("cpu", requires_grad=True)
@@ -156,7 +170,8 @@ def test_d40_the_warning_stands_at_the_line_of_the_call(f, lib, value):
     assert lines[2] < lines[0]  # the line inside the composite
 
 
-def test_d40_warn_tells_a_line_once_where_the_filters_say_so(f, value):
+def test_warning_filters_apply_to_the_line_of_the_call(f, value):
+    """Rule 14.40."""
     x = value("cpu", requires_grad=True)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")

@@ -48,7 +48,8 @@ def f(lib):
         ("(int n, *, Tensor x)", lambda x: [1, ("x", x)]),
     ],
 )
-def test_d10_tensors_optionals_and_lists_are_dispatch_arguments(lib, value, schema, arguments):
+def test_tensors_optionals_and_lists_are_dispatch_arguments(lib, value, schema, arguments):
+    """Rule 14.10."""
     lib.define(f"f{schema} -> str")
     for key in ("CPU", "Meta"):
         lib.impl("f", kernel_named(key), key)
@@ -61,7 +62,8 @@ def test_d10_tensors_optionals_and_lists_are_dispatch_arguments(lib, value, sche
         assert f.call(*positional, **keywords) == key
 
 
-def test_d10_missing_tensors_are_skipped(lib, value):
+def test_missing_tensors_are_skipped(lib, value):
+    """Rule 14.10."""
     lib.define("f(Tensor? x, Tensor?[] ys) -> str")
     lib.impl("f", kernel_named("CPU"), "CPU")
     lib.impl("f", kernel_named("none"), "CompositeExplicitAutograd")
@@ -70,7 +72,8 @@ def test_d10_missing_tensors_are_skipped(lib, value):
     assert f(None, [None, value("inference")]) == "CPU"
 
 
-def test_d10_backends_may_mix(lib, value):
+def test_arguments_of_several_backends_may_mix(lib, value):
+    """Rule 14.10."""
     lib.define("f(Tensor x, Tensor y) -> str")
     for key in ("CPU", "XLA", "Meta"):
         lib.impl("f", kernel_named(key), key)
@@ -82,7 +85,8 @@ def test_d10_backends_may_mix(lib, value):
 # ---- fallthrough ---------------------------------------------------------------------------------
 
 
-def test_d20_a_fallthrough_key_is_masked_out_of_the_call(lib, value):
+def test_a_fallthrough_key_is_masked_out_of_the_call(lib, value):
+    """Rule 14.20."""
     lib.define("f(Tensor x) -> str")
     lib.impl("f", kernel_named("CPU"), "CPU")
     autograd = lib.impl("f", kernel_named("autograd"), "AutogradCPU")
@@ -93,7 +97,8 @@ def test_d20_a_fallthrough_key_is_masked_out_of_the_call(lib, value):
     assert f(value("cpu")) == "CPU"
 
 
-def test_d21_masks_differ_by_backend(lib, value):
+def test_masks_differ_by_backend(lib, value):
+    """Rule 14.21."""
     lib.define("f(Tensor x) -> str")
     lib.impl("f", kernel_named("autograd"), "Autograd")
     lib.impl("f", fallthrough_kernel, "AutogradMeta")
@@ -103,7 +108,8 @@ def test_d21_masks_differ_by_backend(lib, value):
     assert f(value("meta")) == "Meta"
 
 
-def test_d22_fallthrough_on_the_only_backend_lands_on_undefined(lib, value):
+def test_fallthrough_on_the_only_backend_lands_on_undefined(lib, value):
+    """Rule 14.22."""
     lib.define("f(Tensor x) -> str")
     lib.impl("f", fallthrough_kernel, "CPU")
     f = lib.operator("f")
@@ -116,7 +122,8 @@ def test_d22_fallthrough_on_the_only_backend_lands_on_undefined(lib, value):
 # ---- redispatch ----------------------------------------------------------------------------------
 
 
-def test_d24_redispatch_takes_the_key_set_as_it_is(lib, value):
+def test_redispatch_takes_the_key_set_as_it_is(lib, value):
+    """Rule 14.24."""
     lib.define("f(Tensor x) -> str")
     for key in ("CPU", "XLA", "Autograd"):
         lib.impl("f", kernel_named(key), key)
@@ -129,7 +136,8 @@ def test_d24_redispatch_takes_the_key_set_as_it_is(lib, value):
         assert f.redispatch(DispatchKeySet("CPU", "AutogradCPU"), x) == "Autograd"
 
 
-def test_d24_redispatch_to_a_fallthrough_or_an_empty_set_is_an_error(lib, value):
+def test_redispatch_to_a_fallthrough_or_an_empty_set_is_an_error(lib, value):
+    """Rule 14.24."""
     lib.define("f(Tensor x) -> str")
     lib.impl("f", fallthrough_kernel, "AutogradCPU")
     f = lib.operator("f")
@@ -139,7 +147,8 @@ def test_d24_redispatch_to_a_fallthrough_or_an_empty_set_is_an_error(lib, value)
         f.redispatch(DispatchKeySet(), value("cpu"))
 
 
-def test_d24_redispatch_fills_defaults_with_fresh_lists(lib, value):
+def test_redispatch_fills_defaults_with_fresh_lists(lib, value):
+    """Rule 14.24."""
     lib.define("f(Tensor x, int[2] size=1, *, float alpha=2) -> int[]")
     lib.impl("f", lambda x, size, *, alpha: size.append(int(alpha)) or size, "CPU")
     f = lib.operator("f")
@@ -148,7 +157,8 @@ def test_d24_redispatch_fills_defaults_with_fresh_lists(lib, value):
         assert f(value("cpu")) == [1, 1, 2]
 
 
-def test_d25_redispatch_without_a_guard_does_not_protect_inner_calls(lib, value):
+def test_redispatch_without_a_guard_does_not_protect_inner_calls(lib, value):
+    """Rule 14.25."""
     seen = []
     lib.define("inner(Tensor x) -> Tensor")
     lib.define("outer(Tensor x) -> Tensor")
@@ -177,7 +187,8 @@ def test_d25_redispatch_without_a_guard_does_not_protect_inner_calls(lib, value)
     assert seen == ["inner autograd"]
 
 
-def test_d26_a_kernel_with_keyset_gets_the_masked_set_first(lib, value):
+def test_a_kernel_with_keyset_gets_the_masked_set_first(lib, value):
+    """Rule 14.26."""
     sets = []
     lib.define("f(Tensor x) -> Tensor")
     lib.impl("f", lambda keys, x: sets.append(keys) or x, "Autograd", with_keyset=True)
@@ -189,7 +200,8 @@ def test_d26_a_kernel_with_keyset_gets_the_masked_set_first(lib, value):
 # ---- binding -------------------------------------------------------------------------------------
 
 
-def test_d35_positional_keyword_and_default_arguments(f, lib, value):
+def test_positional_keyword_and_default_arguments(f, lib, value):
+    """Rule 14.35."""
     x = value("cpu")
     assert f(x) is f(x=x) is f.call(x) is x
     f(x, 4, alpha=2)
@@ -213,9 +225,8 @@ def test_d35_positional_keyword_and_default_arguments(f, lib, value):
         ((None,), {}, "Expected a value of type 'Tensor' for argument 'x' but instead found type"),
     ],
 )
-def test_d35_a_call_that_does_not_fit_names_argument_and_schema(
-    f, lib, value, args, kwargs, message
-):
+def test_a_call_that_does_not_fit_names_argument_and_schema(f, lib, value, args, kwargs, message):
+    """Rule 14.35."""
     args = tuple(value("cpu") if a == "x" else a for a in args)
     with pytest.raises(BindError, match=message.replace("?", "[?]")) as error:
         f(*args, **kwargs)
@@ -224,7 +235,8 @@ def test_d35_a_call_that_does_not_fit_names_argument_and_schema(
     assert lib.calls == []
 
 
-def test_d35_missing_arguments_of_every_type_are_reported(lib):
+def test_missing_arguments_of_every_type_are_reported(lib):
+    """Rule 14.35."""
     lib.define("g(int n, float[] xs, str s, dtype d) -> str")
     lib.impl("g", kernel_named("ran"), "CompositeExplicitAutograd")
     g = lib.operator("g")
@@ -235,12 +247,14 @@ def test_d35_missing_arguments_of_every_type_are_reported(lib):
     assert g(*given) == "ran"
 
 
-def test_d35_a_class_is_no_tensor(f, value):
+def test_a_class_is_no_tensor(f, value):
+    """Rule 14.35."""
     with pytest.raises(BindError, match="for argument 'x' but instead found type 'type'"):
         f(type(value("cpu")))
 
 
-def test_d35_arguments_named_like_python_words(lib, value):
+def test_arguments_named_like_python_words(lib, value):
+    """Rule 14.35."""
     lib.define("f(Tensor self, int lambda, *, int from=2) -> int")
     lib.impl("f", lambda x, k, **kw: k + kw["from"], "CPU")
     f = lib.operator("f")
@@ -250,7 +264,8 @@ def test_d35_arguments_named_like_python_words(lib, value):
     assert f.redispatch(DispatchKeySet("CPU"), x, 1) == 3
 
 
-def test_d36_a_packet_tries_its_overloads_in_order_of_definition(lib, value):
+def test_a_packet_tries_its_overloads_in_order_of_definition(lib, value):
+    """Rule 14.36."""
     lib.define("f.number(Tensor x, Scalar y) -> str")
     lib.define("f.tensor(Tensor x, Tensor y) -> str")
     lib.define("f.text(Tensor x, str y) -> str")
@@ -266,7 +281,8 @@ def test_d36_a_packet_tries_its_overloads_in_order_of_definition(lib, value):
         assert f"{lib.ns}.f.{overload}: " in str(error.value)
 
 
-def test_d36_a_packet_follows_definitions_that_come_and_go(lib, value):
+def test_a_packet_follows_definitions_that_come_and_go(lib, value):
+    """Rule 14.36."""
     lib.define("f(Tensor x) -> str")
     lib.impl("f", kernel_named("one"), "CPU")
     packet = lib.operator("f").overloadpacket
@@ -286,7 +302,8 @@ def test_d36_a_packet_follows_definitions_that_come_and_go(lib, value):
         packet(x, 2)
 
 
-def test_d37_kernels_get_every_argument_of_the_schema(lib, value):
+def test_kernels_get_every_argument_of_the_schema(lib, value):
+    """Rule 14.37."""
     got = []
     lib.define("f(Tensor x, int n=3, *, bool flag=False) -> ()")
     lib.impl("f", lambda *args, **kwargs: got.append((args[1:], kwargs)), "CPU")
@@ -296,7 +313,8 @@ def test_d37_kernels_get_every_argument_of_the_schema(lib, value):
     assert got == [((3,), {"flag": False})] * 2
 
 
-def test_d35_arguments_named_like_built_in_functions(lib, value):
+def test_arguments_named_like_built_in_functions(lib, value):
+    """Rule 14.35."""
     lib.define("f(Tensor type, int list, int int=1, int[] str=[1]) -> int")
     lib.impl("f", lambda t, a, b, c: a + b + sum(c), "CPU")
     f = lib.operator("f")
@@ -307,7 +325,8 @@ def test_d35_arguments_named_like_built_in_functions(lib, value):
         lib.define("g(Tensor _pb_flags) -> int")
 
 
-def test_d35_an_argument_given_twice(f, lib, value):
+def test_an_argument_given_twice(f, lib, value):
+    """Rule 14.35."""
     x = value("cpu")
     for wrong in (lambda: f(x, x=x), lambda: f(x, 4, n=4)):
         with pytest.raises(BindError, match="both as positional and keyword argument"):
@@ -315,7 +334,8 @@ def test_d35_an_argument_given_twice(f, lib, value):
     assert lib.calls == []
 
 
-def test_d35_an_argument_given_twice_is_refused_even_if_it_is_the_default(f, lib, value):
+def test_an_argument_given_twice_is_refused_even_if_it_is_the_default(f, lib, value):
+    """Rule 14.35."""
     x = value("cpu")
     for wrong in (lambda: f(x, 3, n=2), lambda: f.overloadpacket(x, 3, n=3)):
         with pytest.raises(BindError, match="'n' specified both as positional and keyword"):
@@ -323,7 +343,8 @@ def test_d35_an_argument_given_twice_is_refused_even_if_it_is_the_default(f, lib
     assert lib.calls == []
 
 
-def test_d35_keywords_find_the_linked_kernel_without_linking_again(f, lib, value, monkeypatch):
+def test_keywords_find_the_linked_kernel_without_linking_again(f, lib, value, monkeypatch):
+    """Rule 14.35."""
     x = value("cpu")
     f(x)
 
@@ -336,7 +357,8 @@ def test_d35_keywords_find_the_linked_kernel_without_linking_again(f, lib, value
     assert lib.calls[1:] == [(5, 1.0), (6, 0.5)]
 
 
-def test_d35_a_default_of_none_makes_no_tensor(lib, value):
+def test_a_default_of_none_makes_no_tensor(lib, value):
+    """Rule 14.35."""
     lib.define("g(Tensor x, Tensor y=None, int reduction=Mean) -> str")
     lib.impl("g", lambda x, y, reduction: f"{y} {reduction}", "CPU")
     g, x = lib.operator("g"), value("cpu")
@@ -345,7 +367,8 @@ def test_d35_a_default_of_none_makes_no_tensor(lib, value):
     assert g(x, x).endswith(" 1")
 
 
-def test_d36_a_packet_passes_keyword_only_arguments_named_like_python_words(lib, value):
+def test_a_packet_passes_keyword_only_arguments_named_like_python_words(lib, value):
+    """Rule 14.36."""
     lib.define("f.a(Tensor x, *, int class) -> int")
     lib.define("f.b(Tensor x, *, str class='b') -> str")
     for overload in ("a", "b"):
@@ -355,7 +378,8 @@ def test_d36_a_packet_passes_keyword_only_arguments_named_like_python_words(lib,
 
 
 @pytest.mark.parametrize("kind", ["Tensor[]", "Tensor?[]", "int[]"])
-def test_d37_kernels_get_a_list_of_their_own(lib, value, kind):
+def test_kernels_get_a_list_of_their_own(lib, value, kind):
+    """Rule 14.37."""
     lib.define(f"f(Tensor x, {kind} xs) -> int")
     lib.impl("f", lambda x, xs: xs.clear() or 0, "CPU")
     f, x = lib.operator("f"), value("cpu")
@@ -366,6 +390,7 @@ def test_d37_kernels_get_a_list_of_their_own(lib, value, kind):
 
 
 @pytest.mark.parametrize("keys", ["CPU", DispatchKey.CPU, None])
-def test_d24_a_redispatch_takes_a_key_set(f, value, keys):
+def test_a_redispatch_takes_a_key_set(f, value, keys):
+    """Rule 14.24."""
     with pytest.raises(DispatchError, match="redispatch expected a DispatchKeySet"):
         f.redispatch(keys, value("cpu"))

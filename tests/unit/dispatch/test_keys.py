@@ -26,7 +26,8 @@ def names(keys) -> list[str]:
     return [key.name for key in keys]
 
 
-def test_d1_a_runtime_key_is_a_functionality_or_its_pair_with_a_backend():
+def test_a_runtime_key_is_a_functionality_or_its_pair_with_a_backend():
+    """Rule 14.1."""
     per_backend = [prefix for prefix in FUNCTIONALITIES.values() if prefix is not None]
     assert per_backend == ["", "SparseCsr", "Autograd"]
     for prefix in per_backend:
@@ -34,13 +35,15 @@ def test_d1_a_runtime_key_is_a_functionality_or_its_pair_with_a_backend():
             assert DispatchKey[prefix + backend] in RUNTIME_KEYS
 
 
-def test_d2_meta_beats_every_real_backend():
+def test_meta_beats_every_real_backend():
+    """Rule 14.2."""
     assert BACKENDS == ("CPU", "XLA", "Lazy", "Dask", "Meta")
     mixed = DispatchKeySet("CPU", "Meta")
     assert mixed.highest() is DispatchKey.Meta
 
 
-def test_d3_functionalities_keep_their_order_of_priority():
+def test_functionalities_keep_their_order_of_priority():
+    """Rule 14.3."""
     order = [key for key in FUNCTIONALITIES if FUNCTIONALITIES[key] is None]
     assert order == [
         "FPGA",
@@ -70,7 +73,8 @@ def test_d3_functionalities_keep_their_order_of_priority():
     ]
 
 
-def test_d4_the_table_runs_by_functionality_then_backend():
+def test_the_table_runs_by_functionality_then_backend():
+    """Rule 14.4."""
     expected = ["Undefined"]
     for name, prefix in FUNCTIONALITIES.items():
         expected += [name] if prefix is None else [prefix + backend for backend in BACKENDS]
@@ -88,14 +92,16 @@ def test_d4_the_table_runs_by_functionality_then_backend():
         ("FuncTorchBatchedDecomposition", 1),
     ],
 )
-def test_d5_alias_keys_cover_runtime_keys(alias, count):
+def test_alias_keys_cover_runtime_keys(alias, count):
+    """Rule 14.5."""
     covered = runtime_keys_of(alias)
     assert len(covered) == count
     assert all(not key.is_alias for key in covered)
     assert DispatchKey[alias] in ALIAS_KEYS
 
 
-def test_d5_composite_implicit_covers_backends_and_autograd():
+def test_composite_implicit_covers_backends_and_autograd():
+    """Rule 14.5."""
     assert runtime_keys_of("CompositeImplicitAutograd") == (
         runtime_keys_of("CompositeExplicitAutograd") | runtime_keys_of("Autograd")
     )
@@ -106,13 +112,15 @@ def test_d5_composite_implicit_covers_backends_and_autograd():
 
 
 @pytest.mark.parametrize("alias", names(ALIAS_KEYS))
-def test_d5_alias_keys_never_occur_in_a_key_set(alias):
+def test_alias_keys_never_occur_in_a_key_set(alias):
+    """Rule 14.5."""
     with pytest.raises(DispatchKeyError, match=f"{alias} is an alias key"):
         DispatchKeySet(alias)
     assert alias not in DispatchKeySet("CPU", "AutogradCPU")
 
 
-def test_d6_backends_of_an_autograd_key():
+def test_backends_of_an_autograd_key():
+    """Rule 14.6."""
     for backend in BACKENDS:
         assert backends_of(DispatchKey["Autograd" + backend]) == {DispatchKey[backend]}
     other = {"FPGA", *("SparseCsr" + backend for backend in BACKENDS)}
@@ -121,7 +129,8 @@ def test_d6_backends_of_an_autograd_key():
     assert all(not backends_of(key) for key in rest)
 
 
-def test_d7_functionality_and_backend_bits_are_independent():
+def test_functionality_and_backend_bits_are_independent():
+    """Rule 14.7."""
     mixed = DispatchKeySet("CPU") | DispatchKeySet("AutogradXLA")
     assert repr(mixed) == "DispatchKeySet(CPU, XLA, AutogradCPU, AutogradXLA)"
     assert mixed.has("XLA")
@@ -130,7 +139,8 @@ def test_d7_functionality_and_backend_bits_are_independent():
     assert mixed & DispatchKeySet("CPU") == DispatchKeySet("CPU")
 
 
-def test_d7_difference_keeps_backend_bits():
+def test_difference_keeps_backend_bits():
+    """Rule 14.7."""
     mixed = DispatchKeySet("CPU", "AutogradXLA")
     assert names(mixed - DispatchKeySet("AutogradXLA")) == ["CPU", "XLA"]
     assert names(mixed.remove("AutogradCPU")) == ["CPU", "XLA"]
@@ -138,7 +148,8 @@ def test_d7_difference_keeps_backend_bits():
     assert mixed.add("Tracer").highest() is DispatchKey.Tracer
 
 
-def test_d8_the_highest_key_pairs_functionality_and_backend():
+def test_the_highest_key_pairs_functionality_and_backend():
+    """Rule 14.8."""
     assert DispatchKeySet("CPU", "AutogradXLA").highest() is DispatchKey.AutogradXLA
     assert DispatchKeySet("CPU", "FPGA").highest() is DispatchKey.FPGA
     assert DispatchKeySet().highest() is DispatchKey.Undefined
@@ -146,7 +157,8 @@ def test_d8_the_highest_key_pairs_functionality_and_backend():
     assert only_backends.highest() is DispatchKey.Undefined
 
 
-def test_d24_the_sets_below_autograd():
+def test_the_sets_below_autograd():
+    """Rule 14.24."""
     full = DispatchKeySet(*(key for key in RUNTIME_KEYS))
     assert (full & after_autograd).highest() is DispatchKey.ADInplaceOrView
     assert (full & after_ADInplaceOrView).highest() is DispatchKey.Python

@@ -44,7 +44,8 @@ def snapshot():
 # ---- libraries -----------------------------------------------------------------------------------
 
 
-def test_d31_one_def_library_and_any_number_of_fragments(lib):
+def test_one_def_library_and_any_number_of_fragments(lib):
+    """Rule 14.31."""
     with pytest.raises(RegistrationError, match="Only a single TORCH_LIBRARY") as error:
         Library(lib.ns, "DEF")
     assert f"made at {inspect.getsourcefile(type(error.value))}" not in str(error.value)
@@ -53,12 +54,14 @@ def test_d31_one_def_library_and_any_number_of_fragments(lib):
         assert two.define("h(Tensor x) -> Tensor") == f"{lib.ns}::h"
 
 
-def test_d31_the_built_in_operators_are_defined_once():
+def test_the_built_in_operators_are_defined_once():
+    """Rule 14.31."""
     with pytest.raises(RegistrationError, match="Only a single TORCH_LIBRARY"):
         Library("pullback", "DEF")
 
 
-def test_d31_an_impl_library_defines_nothing(lib):
+def test_an_impl_library_defines_nothing(lib):
+    """Rule 14.31."""
     with (
         Library(lib.ns, "IMPL") as impl,
         pytest.raises(
@@ -81,7 +84,8 @@ def test_d31_an_impl_library_defines_nothing(lib):
         (None, "DEF", "one identifier"),
     ],
 )
-def test_d31_wrong_kinds_and_namespaces(namespace, kind, message):
+def test_wrong_kinds_and_namespaces(namespace, kind, message):
+    """Rule 14.31."""
     before = snapshot()
     with pytest.raises(LibraryKindError, match=message) as error:
         Library(namespace, kind)
@@ -89,7 +93,8 @@ def test_d31_wrong_kinds_and_namespaces(namespace, kind, message):
     assert snapshot() == before
 
 
-def test_d31_a_keyed_library_refuses_another_key(lib, f):
+def test_a_keyed_library_refuses_another_key(lib, f):
+    """Rule 14.31."""
     assert f.name()
     with Library(lib.ns, "IMPL", "CPU") as keyed:
         with pytest.raises(RegistrationError, match="inconsistent with the dispatch key"):
@@ -98,7 +103,8 @@ def test_d31_a_keyed_library_refuses_another_key(lib, f):
         assert keyed.is_registered("f", "CPU")
 
 
-def test_d31_names_carry_the_namespace_of_the_library(lib):
+def test_names_carry_the_namespace_of_the_library(lib):
+    """Rule 14.31."""
     with pytest.raises(RegistrationError, match="does not match namespace"):
         lib.define("other::g(Tensor x) -> Tensor")
     with pytest.raises(RegistrationError, match="does not match namespace"):
@@ -110,7 +116,8 @@ def test_d31_names_carry_the_namespace_of_the_library(lib):
 # ---- the end of a library ------------------------------------------------------------------------
 
 
-def test_d33_everything_goes_with_its_library(value):
+def test_everything_goes_with_its_library(value):
+    """Rule 14.33."""
     before = snapshot()
     lib = Library("mortal", "DEF")
     lib.define("f(Tensor x) -> str")
@@ -135,7 +142,8 @@ def test_d33_everything_goes_with_its_library(value):
     lib._destroy()
 
 
-def test_d33_a_library_that_nobody_holds_ends():
+def test_unreferenced_library_ends():
+    """Rule 14.33."""
     before = snapshot()
     lib = Library("unheld", "DEF")
     lib.define("f(Tensor x) -> str")
@@ -145,7 +153,8 @@ def test_d33_a_library_that_nobody_holds_ends():
     assert snapshot() == before
 
 
-def test_d33_functional_forms_keep_their_registrations(monkeypatch, value):
+def test_functional_forms_keep_their_registrations(monkeypatch, value):
+    """Rule 14.33."""
     from pullback.dispatch import functional
 
     kept: list[Library] = []
@@ -175,7 +184,8 @@ def test_d33_functional_forms_keep_their_registrations(monkeypatch, value):
         (("kept::f", "f(Tensor x) -> Tensor"), "expected schema to look like"),
     ],
 )
-def test_d33_functional_define_wants_name_and_nameless_schema(arguments, message):
+def test_functional_define_wants_name_and_nameless_schema(arguments, message):
+    """Rule 14.33."""
     before = snapshot()
     with pytest.raises(ValueError, match=message):
         dispatch.define(*arguments)
@@ -183,7 +193,8 @@ def test_d33_functional_define_wants_name_and_nameless_schema(arguments, message
 
 
 @pytest.mark.parametrize("namespace", ["é", "3a", "a b", "__mine", "__test__", None])
-def test_d31_namespaces_are_ascii_identifiers_that_python_does_not_use(namespace):
+def test_namespaces_are_ascii_identifiers_that_python_does_not_use(namespace):
+    """Rule 14.31."""
     with pytest.raises(LibraryKindError, match="namespace"):
         Library(namespace, "FRAGMENT")
 
@@ -198,7 +209,8 @@ def test_every_namespace_is_reached_by_its_name():
         assert pullback.ops.annotations.o.discard is lib.operator("o.discard")
 
 
-def test_d33_an_operator_whose_definition_ended_answers_nothing():
+def test_operator_whose_definition_ended_raises():
+    """Rule 14.33."""
     with Library("ended", "DEF") as lib:
         lib.define("f(Tensor x) -> Tensor")
         lib.impl("f", lambda x: x, "CPU")

@@ -23,7 +23,8 @@ from pullback.dispatch.modes import DEFAULT_STATE, get_state
 from pullback.errors import DispatchError, DispatchKeyError
 
 
-def test_d9_exclusion_beats_inclusion(lib, value):
+def test_exclusion_beats_inclusion(lib, value):
+    """Rule 14.9."""
     lib.define("f(Tensor x) -> str")
     lib.impl("f", lambda x: "tracer", "Tracer")
     lib.impl("f", lambda x: "cpu", "CPU")
@@ -38,13 +39,15 @@ def test_d9_exclusion_beats_inclusion(lib, value):
     assert f(x) == "cpu"
 
 
-def test_d11_the_default_sets():
+def test_default_include_and_exclude_sets():
+    """Rule 14.11."""
     assert included_keys() == DispatchKeySet("BackendSelect", "ADInplaceOrView")
     assert excluded_keys() == DispatchKeySet()
     assert is_grad_enabled()
 
 
-def test_d11_a_new_thread_starts_from_the_defaults():
+def test_a_new_thread_starts_from_the_defaults():
+    """Rule 14.11."""
     seen = []
     with ExcludeDispatchKeyGuard("Tracer"), AutoGradMode(False), InferenceModeGuard():
         thread = threading.Thread(target=lambda: seen.append(get_state()))
@@ -53,7 +56,8 @@ def test_d11_a_new_thread_starts_from_the_defaults():
     assert seen == [DEFAULT_STATE]
 
 
-def test_d11_leaving_a_guard_removes_only_what_it_added():
+def test_leaving_a_guard_removes_only_what_it_added():
+    """Rule 14.11."""
     with ExcludeDispatchKeyGuard("Tracer"):
         with ExcludeDispatchKeyGuard("Tracer", "Python"):
             assert set(excluded_keys()) == set(DispatchKeySet("Tracer", "Python"))
@@ -80,7 +84,9 @@ def test_d11_leaving_a_guard_removes_only_what_it_added():
         lambda: AutoGradMode(False),
     ],
 )
-def test_d11_guards_restore_the_state_after_an_error(make):
+def test_guards_restore_the_state_after_an_error(make):
+    """Rule 14.11."""
+
     def fail():
         with make():
             assert get_state() != DEFAULT_STATE
@@ -91,7 +97,8 @@ def test_d11_guards_restore_the_state_after_an_error(make):
     assert get_state() == DEFAULT_STATE
 
 
-def test_d11_a_guard_serves_one_block_at_a_time():
+def test_a_guard_serves_one_block_at_a_time():
+    """Rule 14.11."""
     guard = ExcludeDispatchKeyGuard("Tracer")
     with guard, pytest.raises(DispatchError, match="ExcludeDispatchKeyGuard is active already"):
         guard.__enter__()
@@ -100,7 +107,8 @@ def test_d11_a_guard_serves_one_block_at_a_time():
     assert get_state() == DEFAULT_STATE
 
 
-def test_d13_no_grad_changes_neither_set():
+def test_no_grad_changes_neither_set():
+    """Rule 14.13."""
     before = included_keys(), excluded_keys()
     with AutoGradMode(False):
         assert not is_grad_enabled()
@@ -110,7 +118,8 @@ def test_d13_no_grad_changes_neither_set():
         assert not is_grad_enabled()
 
 
-def test_d13_inference_mode_takes_adinplaceorview_and_autograd_away():
+def test_inference_mode_takes_adinplaceorview_and_autograd_away():
+    """Rule 14.13."""
     with InferenceModeGuard():
         assert included_keys() == DispatchKeySet("BackendSelect")
         assert excluded_keys().has("AutogradCPU")
@@ -118,7 +127,8 @@ def test_d13_inference_mode_takes_adinplaceorview_and_autograd_away():
         assert not excluded_keys().has("ADInplaceOrView")
 
 
-def test_d23_the_guards_below_autograd():
+def test_the_guards_below_autograd():
+    """Rule 14.23."""
     with AutoDispatchBelowAutograd():
         assert excluded_keys().has("AutogradXLA")
         assert excluded_keys().has("AutogradOther")
@@ -128,7 +138,8 @@ def test_d23_the_guards_below_autograd():
         assert excluded_keys().has("ADInplaceOrView")
 
 
-def test_d23_nested_calls_inside_the_guard_skip_autograd_too(lib, value):
+def test_nested_calls_inside_the_guard_skip_autograd_too(lib, value):
+    """Rule 14.23."""
     lib.define("inner(Tensor x) -> str")
     lib.define("outer(Tensor x) -> str")
     lib.impl("inner", lambda x: "autograd", "Autograd")
@@ -148,7 +159,9 @@ def test_guards_refuse_alias_and_unknown_keys():
     assert get_state() == DEFAULT_STATE
 
 
-def test_d13_a_guard_that_ends_in_another_context_changes_only_its_own_bits():
+def test_a_guard_that_ends_in_another_context_changes_only_its_own_bits():
+    """Rule 14.13."""
+
     def generator():
         with ExcludeDispatchKeyGuard("Tracer"), AutoGradMode(False):
             yield
@@ -160,7 +173,8 @@ def test_d13_a_guard_that_ends_in_another_context_changes_only_its_own_bits():
     assert get_state() is DEFAULT_STATE
 
 
-def test_d13_a_guard_cannot_end_before_it_begins():
+def test_a_guard_cannot_end_before_it_begins():
+    """Rule 14.13."""
     guard = ExcludeDispatchKeyGuard("Tracer")
     for _ in range(2):
         with pytest.raises(DispatchError, match="ExcludeDispatchKeyGuard is not active"):

@@ -38,7 +38,8 @@ def labels(dispatcher: PythonDispatcher) -> list[str]:
     return [line.partition(":")[0] for line in kernel_lines(dispatcher)]
 
 
-def test_d43_class_attributes():
+def test_class_attributes_of_python_dispatcher():
+    """Rule 14.43."""
     assert PythonDispatcher.namespace == "__test__"
     assert PythonDispatcher.name == "foo"
     assert PythonDispatcher.runtime_keys == [
@@ -57,24 +58,28 @@ def test_d43_class_attributes():
     )
 
 
-def test_d43_keys_are_the_supported_keys(dispatcher):
+def test_keys_are_the_supported_keys(dispatcher):
+    """Rule 14.43."""
     assert dispatcher.keys() == PythonDispatcher.supported_keys
 
 
-def test_d44_the_constructor_defines_the_operator(dispatcher):
+def test_the_constructor_defines_the_operator(dispatcher):
+    """Rule 14.44."""
     entry = registry.find("__test__::foo")
     assert str(entry.schema) == "__test__::foo(Tensor x) -> Tensor"
     assert kernel_lines(dispatcher) == []
 
 
-def test_d44_a_second_live_instance_is_refused(dispatcher):
+def test_a_second_live_instance_is_refused(dispatcher):
+    """Rule 14.44."""
     dispatcher.register(["CPU"])
     with pytest.raises(RegistrationError, match="Tried to register an operator"):
         PythonDispatcher()
     assert labels(dispatcher) == ["CPU"]
 
 
-def test_d44_del_makes_room_for_a_new_one_that_starts_empty():
+def test_del_makes_room_for_a_new_one_that_starts_empty():
+    """Rule 14.44."""
     first = PythonDispatcher()
     first.register(["CPU", "Autograd"])
     del first
@@ -85,7 +90,8 @@ def test_d44_del_makes_room_for_a_new_one_that_starts_empty():
     assert labels(second) == ["CPU"]
 
 
-def test_d45_duplicates_are_refused_to_the_letter(dispatcher):
+def test_duplicates_are_refused_to_the_letter(dispatcher):
+    """Rule 14.45."""
     with pytest.raises(RegistrationError) as error:
         dispatcher.register(["CPU", "XLA", "CPU"])
     assert str(error.value) == (
@@ -95,14 +101,16 @@ def test_d45_duplicates_are_refused_to_the_letter(dispatcher):
     assert labels(dispatcher) == []
 
 
-def test_d45_both_composites_are_refused_to_the_letter(dispatcher):
+def test_both_composites_are_refused_to_the_letter(dispatcher):
+    """Rule 14.45."""
     with pytest.raises(RegistrationError) as error:
         dispatcher.register([EXPLICIT, "CPU", IMPLICIT])
     assert str(error.value) == BOTH_COMPOSITES
     assert labels(dispatcher) == []
 
 
-def test_d45_an_unsupported_key_is_refused_to_the_letter(dispatcher):
+def test_an_unsupported_key_is_refused_to_the_letter(dispatcher):
+    """Rule 14.45."""
     with pytest.raises(RegistrationError) as error:
         dispatcher.register(["Tracer"])
     assert str(error.value) == (
@@ -119,19 +127,22 @@ def test_d45_an_unsupported_key_is_refused_to_the_letter(dispatcher):
         (["nope", EXPLICIT], "nope is not supported"),
     ],
 )
-def test_d45_checks_run_in_order(dispatcher, keys, words):
+def test_checks_run_in_order(dispatcher, keys, words):
+    """Rule 14.45."""
     with pytest.raises(RegistrationError, match=words):
         dispatcher.register(keys)
     assert labels(dispatcher) == []
 
 
-def test_d45_keys_before_the_unsupported_one_stay_registered(dispatcher):
+def test_keys_before_the_unsupported_one_stay_registered(dispatcher):
+    """Rule 14.45."""
     with pytest.raises(RegistrationError, match="nope is not supported"):
         dispatcher.register(["Autograd", "CPU", "nope", "XLA"])
     assert labels(dispatcher) == ["CPU", "Autograd[alias]"]
 
 
-def test_d45_both_composites_in_two_calls_are_accepted_and_explicit_wins(dispatcher):
+def test_both_composites_in_two_calls_are_accepted_and_explicit_wins(dispatcher):
+    """Rule 14.45."""
     dispatcher.register([IMPLICIT])
     dispatcher.register([EXPLICIT])
     table = dispatcher.dispatchTable()
@@ -139,7 +150,8 @@ def test_d45_both_composites_in_two_calls_are_accepted_and_explicit_wins(dispatc
     assert "math kernel" not in table
 
 
-def test_d45_the_same_key_in_two_calls_stacks_with_a_warning(dispatcher, monkeypatch):
+def test_the_same_key_in_two_calls_stacks_with_a_warning(dispatcher, monkeypatch):
+    """Rule 14.45."""
     monkeypatch.setattr(registry, "_override_warned", False)
     dispatcher.register(["CPU"])
     with pytest.warns(UserWarning, match="Overriding a previously registered kernel"):
@@ -149,7 +161,8 @@ def test_d45_the_same_key_in_two_calls_stacks_with_a_warning(dispatcher, monkeyp
 
 
 @pytest.mark.usefixtures("silent")
-def test_d46_raw_registrations_to_the_letter(dispatcher):
+def test_raw_registrations_to_the_letter(dispatcher):
+    """Rule 14.46."""
     dispatcher.register([IMPLICIT, "CPU"])
     dispatcher.register(["CPU"])
     assert dispatcher.rawRegistrations() == (
@@ -164,7 +177,8 @@ def test_d46_raw_registrations_to_the_letter(dispatcher):
     )
 
 
-def test_d46_registrations_stand_in_an_order_of_their_own(dispatcher):
+def test_registrations_stand_in_an_order_of_their_own(dispatcher):
+    """Rule 14.46."""
     dispatcher.register([EXPLICIT, *PythonDispatcher.runtime_keys, "Autograd"])
     dispatcher.register([IMPLICIT])
     assert labels(dispatcher) == [
@@ -182,7 +196,8 @@ def test_d46_registrations_stand_in_an_order_of_their_own(dispatcher):
     ]
 
 
-def test_d47_raw_table_lines_in_table_order(dispatcher):
+def test_raw_table_lines_in_table_order(dispatcher):
+    """Rule 14.47."""
     dispatcher.register(["FPGA", "CPU", IMPLICIT])
     lines = dispatcher.rawDispatchTable().splitlines()
     keys = [line.partition(":")[0] for line in lines]
@@ -195,7 +210,8 @@ def test_d47_raw_table_lines_in_table_order(dispatcher):
     assert "AutogradOther: ambiguous_autogradother [ambiguous autogradother]" in lines
 
 
-def test_d47_fallthrough_stands_before_the_debug_text(dispatcher):
+def test_fallthrough_stands_before_the_debug_text(dispatcher):
+    """Rule 14.47."""
     lines = dict(line.split(": ", 1) for line in dispatcher.rawDispatchTable().splitlines())
     for key in ("BackendSelect", "ADInplaceOrView"):
         assert lines[key].startswith("fallthrough registered at ")
@@ -205,7 +221,8 @@ def test_d47_fallthrough_stands_before_the_debug_text(dispatcher):
     assert "Undefined" not in lines
 
 
-def test_d48_an_empty_dispatcher_prints_only_fallbacks(dispatcher):
+def test_an_empty_dispatcher_prints_only_fallbacks(dispatcher):
+    """Rule 14.48."""
     assert dispatcher.registrations() == "\nRegistered Kernels\n" + HEAD
     keys = ("AutogradOther", "AutogradCPU", "AutogradXLA", "AutogradLazy")
     lines = "".join(f"{key:<15} [backend fallback]\n" for key in keys)
@@ -213,7 +230,8 @@ def test_d48_an_empty_dispatcher_prints_only_fallbacks(dispatcher):
 
 
 @pytest.mark.usefixtures("silent")
-def test_d48_an_inactive_line_shows_the_mark_instead_of_its_kernel(dispatcher):
+def test_an_inactive_line_shows_the_mark_instead_of_its_kernel(dispatcher):
+    """Rule 14.48."""
     dispatcher.register(["CPU", "Autograd"])
     dispatcher.register(["CPU"])
     assert dispatcher.registrations() == (
@@ -223,7 +241,8 @@ def test_d48_an_inactive_line_shows_the_mark_instead_of_its_kernel(dispatcher):
     )
 
 
-def test_d48_the_table_leaves_out_keys_that_are_not_demonstrated(dispatcher):
+def test_the_table_leaves_out_keys_that_are_not_demonstrated(dispatcher):
+    """Rule 14.48."""
     dispatcher.register([IMPLICIT])
     lines = dispatcher.dispatchTable().splitlines()[4:]
     shown = [line.split()[0] for line in lines]
@@ -231,7 +250,8 @@ def test_d48_the_table_leaves_out_keys_that_are_not_demonstrated(dispatcher):
     assert "Meta: " in dispatcher.rawDispatchTable()
 
 
-def test_d45_a_text_is_no_list_of_keys():
+def test_a_text_is_no_list_of_keys():
+    """Rule 14.45."""
     dispatcher = PythonDispatcher()
     with pytest.raises(RegistrationError, match="expected a list of keys"):
         dispatcher.register("CPU")

@@ -58,7 +58,8 @@ def snapshot():
 # ---- fallbacks -----------------------------------------------------------------------------------
 
 
-def test_d19_a_fallback_serves_every_operator_and_gets_the_operator(f, value):
+def test_a_fallback_serves_every_operator_and_gets_the_operator(f, value):
+    """Rule 14.19."""
     x = value("Tracer", "CPU")
     with Library("_", "IMPL") as fallbacks:
         fallbacks.fallback(lambda op, *args: f"{op.name()}/{len(args)}", "Tracer")
@@ -67,13 +68,15 @@ def test_d19_a_fallback_serves_every_operator_and_gets_the_operator(f, value):
         f(x)
 
 
-def test_d19_a_fallback_may_want_the_key_set(f, value):
+def test_a_fallback_may_want_the_key_set(f, value):
+    """Rule 14.19."""
     with Library("_", "IMPL", "Tracer") as fallbacks:
         fallbacks.fallback(lambda keys, op, x: f"{keys} {op.name()}", with_keyset=True)
         assert f(value("Tracer", "CPU")) == f"DispatchKeySet(CPU, Tracer) {f.name()}"
 
 
-def test_d19_one_fallback_a_key_in_namespace_underscore_with_a_key(lib):
+def test_one_fallback_a_key_in_namespace_underscore_with_a_key(lib):
+    """Rule 14.19."""
     before = snapshot()
     with Library("_", "IMPL") as fallbacks:
         fallbacks.fallback(fallthrough_kernel, "Tracer")
@@ -97,7 +100,8 @@ def test_d19_one_fallback_a_key_in_namespace_underscore_with_a_key(lib):
 
 
 @pytest.mark.usefixtures("_override_unwarned")
-def test_d27_the_newest_kernel_is_active_and_the_older_comes_back(lib, f, value):
+def test_the_newest_kernel_is_active_and_the_older_comes_back(lib, f, value):
+    """Rule 14.27."""
     lib.impl("f", kernel_named("old"), "CPU")
     newer = Library(lib.ns, "IMPL")
     with pytest.warns(UserWarning, match="Overriding a previously registered kernel") as caught:
@@ -111,7 +115,8 @@ def test_d27_the_newest_kernel_is_active_and_the_older_comes_back(lib, f, value)
 
 
 @pytest.mark.usefixtures("_override_unwarned")
-def test_d27_overriding_warns_once_and_never_for_meta(lib, f):
+def test_overriding_warns_once_and_never_for_meta(lib, f):
+    """Rule 14.27."""
     lib.impl("f", kernel_named("meta"), "Meta")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -125,7 +130,8 @@ def test_d27_overriding_warns_once_and_never_for_meta(lib, f):
 
 
 @pytest.mark.usefixtures("_override_warned")
-def test_d27_a_kernel_below_the_top_can_go_first(lib, f, value):
+def test_a_kernel_below_the_top_can_go_first(lib, f, value):
+    """Rule 14.27."""
     handles = [lib.impl("f", kernel_named(name), "CPU") for name in ("a", "b", "c")]
     handles[1].destroy()
     assert f(value("cpu")) == "c"
@@ -135,7 +141,8 @@ def test_d27_a_kernel_below_the_top_can_go_first(lib, f, value):
     assert f(value("cpu")) == "a"
 
 
-def test_d28_overriding_can_be_refused(lib, f, value):
+def test_overriding_can_be_refused(lib, f, value):
+    """Rule 14.28."""
     lib.impl("f", kernel_named("first"), "CPU")
     before = snapshot()
     with Library(lib.ns, "IMPL") as other:
@@ -151,7 +158,8 @@ def test_d28_overriding_can_be_refused(lib, f, value):
 
 
 @pytest.mark.usefixtures("_override_warned")
-def test_d28_the_older_claim_survives_the_end_of_an_override(lib, f):
+def test_the_older_claim_survives_the_end_of_an_override(lib, f):
+    """Rule 14.28."""
     lib.impl("f", kernel_named("old"), "CPU")
     with Library(lib.ns, "IMPL") as newer:
         newer.impl("f", kernel_named("new"), "CPU")
@@ -163,7 +171,8 @@ def test_d28_the_older_claim_survives_the_end_of_an_override(lib, f):
 # ---- definitions ---------------------------------------------------------------------------------
 
 
-def test_d29_one_definition_a_name_and_overload(lib, f):
+def test_one_definition_a_name_and_overload(lib, f):
+    """Rule 14.29."""
     before = snapshot()
     with pytest.raises(RegistrationError, match=r"Tried to register an operator .* multiple times"):
         lib.define("f(Tensor x, int n) -> Tensor")
@@ -178,7 +187,8 @@ def test_d29_one_definition_a_name_and_overload(lib, f):
 
 
 @pytest.mark.usefixtures("f")
-def test_d29_a_second_definition_is_reported_before_the_kernels_are_looked_at(lib):
+def test_a_second_definition_is_reported_before_the_kernels_are_looked_at(lib):
+    """Rule 14.29."""
     lib.impl("f", lambda x: x, "CPU")
     with pytest.raises(RegistrationError, match=r"Tried to register an operator .* multiple times"):
         lib.define("f(Tensor x, int n) -> str")
@@ -194,14 +204,16 @@ def test_d29_a_second_definition_is_reported_before_the_kernels_are_looked_at(li
         ("f.", "expected an overload name"),
     ],
 )
-def test_d30_kernels_are_registered_to_legal_names_only(lib, name, message):
+def test_kernels_are_registered_to_legal_names_only(lib, name, message):
+    """Rule 14.30."""
     before = snapshot()
     with pytest.raises(RegistrationError, match=re.escape(message)):
         lib.impl(name, kernel_named("x"), "CPU")
     assert snapshot() == before
 
 
-def test_d30_kernels_may_come_before_the_definition(lib, value):
+def test_kernels_may_come_before_the_definition(lib, value):
+    """Rule 14.30."""
     lib.impl("late", kernel_named("cpu"), "CPU")
     assert find_dangling_impls() == [f"{lib.ns}::late"]
     assert "schema: (none)" in dump_registrations(registry.find(f"{lib.ns}::late"))
@@ -213,7 +225,8 @@ def test_d30_kernels_may_come_before_the_definition(lib, value):
     assert getattr(pullback.ops, lib.ns).late(value("cpu")) == "cpu"
 
 
-def test_d30_kernels_of_others_outlive_the_definition(value):
+def test_kernels_of_others_outlive_the_definition(value):
+    """Rule 14.30."""
     with Library("passing", "DEF") as definer, Library("passing", "IMPL") as implementer:
         definer.define("f(Tensor x) -> str")
         implementer.impl("f", kernel_named("cpu"), "CPU")
@@ -242,7 +255,8 @@ def test_d30_kernels_of_others_outlive_the_definition(value):
         (("f", lambda x, y: None, "CPU"), KernelTypeError, "missing a required argument: 'y'"),
     ],
 )
-def test_d32_what_is_no_kernel_is_refused(lib, f, arguments, error, message):
+def test_non_callable_kernel_is_refused(lib, f, arguments, error, message):
+    """Rule 14.32."""
     before = snapshot()
     with pytest.raises(error, match=message):
         lib.impl(*arguments)
@@ -250,7 +264,8 @@ def test_d32_what_is_no_kernel_is_refused(lib, f, arguments, error, message):
     assert not f._entry.kernels
 
 
-def test_d32_built_in_types_of_the_refusals(lib):
+def test_built_in_types_of_the_refusals(lib):
+    """Rule 14.32."""
     with pytest.raises(TypeError):
         lib.impl("f", 3, "CPU")
     with pytest.raises(RuntimeError):
@@ -259,14 +274,16 @@ def test_d32_built_in_types_of_the_refusals(lib):
         lib.impl("f", kernel_named("x"), "nowhere")
 
 
-def test_d32_no_meta_kernel_over_a_composite(lib, f):
+def test_no_meta_kernel_over_a_composite(lib, f):
+    """Rule 14.32."""
     lib.impl("f", kernel_named("math"), "CompositeImplicitAutograd")
     with pytest.raises(RegistrationError, match="should not register a meta kernel directly"):
         lib.impl(f, kernel_named("meta"), "Meta")
     assert not f.has_kernel_for_dispatch_key("Meta")
 
 
-def test_d32_a_kernel_that_came_first_is_checked_at_the_definition(lib):
+def test_a_kernel_that_came_first_is_checked_at_the_definition(lib):
+    """Rule 14.32."""
     lib.impl("g", lambda x: x, "CPU")
     before = snapshot()
     with pytest.raises(KernelTypeError, match="too many positional arguments"):
@@ -275,7 +292,8 @@ def test_d32_a_kernel_that_came_first_is_checked_at_the_definition(lib):
     lib.define("g(Tensor x) -> Tensor")
 
 
-def test_d32_kernels_with_a_key_set_take_one_argument_more(lib, f, value):
+def test_kernels_with_a_key_set_take_one_argument_more(lib, f, value):
+    """Rule 14.32."""
     with pytest.raises(KernelTypeError, match="after the key set"):
         lib.impl("f", lambda x: "cpu", "CPU", with_keyset=True)
     lib.impl("f", lambda keys, x: str(keys.highest()), "CPU", with_keyset=True)
@@ -292,7 +310,8 @@ def test_a_schema_that_does_not_parse_defines_nothing(lib):
 # ---- queries -------------------------------------------------------------------------------------
 
 
-def test_d34_direct_and_computed_kernels(lib, f):
+def test_direct_and_computed_kernels(lib, f):
+    """Rule 14.34."""
     lib.impl("f", kernel_named("math"), "CompositeImplicitAutograd")
     assert f.has_kernel_for_dispatch_key("CompositeImplicitAutograd")
     assert not f.has_kernel_for_dispatch_key("CPU")
@@ -302,7 +321,8 @@ def test_d34_direct_and_computed_kernels(lib, f):
     assert get_kernel(f.name(), DispatchKey.AutogradCPU).fn is get_kernel(f, "CPU").fn
 
 
-def test_d34_get_kernel_refuses_precisely(f):
+def test_get_kernel_refuses_precisely(f):
+    """Rule 14.34."""
     with pytest.raises(ValueError, match="Invalid dispatch key"):
         get_kernel(f, "CPUU")
     with pytest.raises(ValueError, match="Invalid dispatch key: Autograd is an alias key"):

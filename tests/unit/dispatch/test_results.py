@@ -20,7 +20,8 @@ from pullback.errors import BindError, KernelNotFoundError, KernelResultError
         ("int[]", (1, 2), [1, 2]),
     ],
 )
-def test_d38_results_are_cast_to_the_schema(lib, value, returns, result, expected):
+def test_results_are_cast_to_the_schema(lib, value, returns, result, expected):
+    """Rule 14.38."""
     lib.define(f"f(Tensor x) -> {returns}")
     lib.impl("f", lambda x: result, "CPU")
     got = lib.operator("f")(value("cpu"))
@@ -28,7 +29,8 @@ def test_d38_results_are_cast_to_the_schema(lib, value, returns, result, expecte
     assert type(got) is type(expected)
 
 
-def test_d38_a_tuple_of_tensors_comes_back_as_a_list(lib, value):
+def test_a_tuple_of_tensors_comes_back_as_a_list(lib, value):
+    """Rule 14.38."""
     lib.define("f(Tensor x) -> Tensor[]")
     lib.impl("f", lambda x: (x, x), "CPU")
     x = value("cpu")
@@ -46,7 +48,8 @@ def test_d38_a_tuple_of_tensors_comes_back_as_a_list(lib, value):
         ("str", 3, "Unable to cast 3 to str"),
     ],
 )
-def test_d38_results_that_break_the_schema_raise(lib, value, returns, result, message):
+def test_results_that_break_the_schema_raise(lib, value, returns, result, message):
+    """Rule 14.38."""
     lib.define(f"f(Tensor x) -> {returns}")
     lib.impl("f", lambda x: result, "CPU")
     with pytest.raises(KernelResultError, match=message) as error:
@@ -57,7 +60,8 @@ def test_d38_results_that_break_the_schema_raise(lib, value, returns, result, me
 # ---- missing kernels -----------------------------------------------------------------------------
 
 
-def test_d39_a_missing_kernel_lists_what_there_is(lib, value):
+def test_a_missing_kernel_lists_what_there_is(lib, value):
+    """Rule 14.39."""
     lib.define("f(Tensor x) -> Tensor")
     lib.impl("f", lambda x: x, "XLA")
     f = lib.operator("f")
@@ -69,7 +73,8 @@ def test_d39_a_missing_kernel_lists_what_there_is(lib, value):
     assert "AutogradCPU" in str(error.value)
 
 
-def test_d39_without_tensors_the_error_names_the_schema(lib):
+def test_without_tensors_the_error_names_the_schema(lib):
+    """Rule 14.39."""
     lib.define("f(int n) -> Tensor")
     with pytest.raises(
         NotImplementedError,
@@ -79,7 +84,8 @@ def test_d39_without_tensors_the_error_names_the_schema(lib):
         lib.operator("f")(1)
 
 
-def test_d39_meta_without_a_kernel(lib, value):
+def test_meta_without_a_kernel(lib, value):
+    """Rule 14.39."""
     lib.define("f(Tensor x) -> Tensor")
     lib.impl("f", lambda x: x, "CPU")
     with pytest.raises(

@@ -41,7 +41,8 @@ def kernel_named(key: str):
     return lambda xs: key
 
 
-def test_d14_every_step_of_the_precedence(table):
+def test_every_step_of_the_precedence(table):
+    """Rule 14.14."""
     assert table("CPU")["CPU"] == "kernel"
     assert table("CPU", CEANF, CEA)["SparseCsrCPU"] == "default backend kernel"
     assert table(CEA)["XLA"] == "default backend kernel"
@@ -53,7 +54,8 @@ def test_d14_every_step_of_the_precedence(table):
     assert "CPU" not in table("XLA")
 
 
-def test_d14_non_functional_composite_beats_the_functional_one(table, lib):
+def test_non_functional_composite_beats_the_functional_one(table, lib):
+    """Rule 14.14."""
     table(CEA, CEANF)
     entries = lib.last.dispatch_table()
     assert entries[DispatchKey.CPU].kernel.key.name == CEANF
@@ -62,13 +64,15 @@ def test_d14_non_functional_composite_beats_the_functional_one(table, lib):
     assert entries[DispatchKey.XLA].step == 3
 
 
-def test_d15_registration_order_never_matters(table):
+def test_registration_order_never_matters(table):
+    """Rule 14.15."""
     keys = ["CPU", "Autograd", CIA, "FPGA"]
     tables = [table(*order) for order in itertools.permutations(keys)]
     assert all(other == tables[0] for other in tables)
 
 
-def test_d15_deregistration_is_the_exact_inverse(lib):
+def test_deregistration_is_the_exact_inverse(lib):
+    """Rule 14.15."""
     lib.define("f(Tensor[] xs) -> str")
     entry = find(f"{lib.ns}::f")
     before = repr(DispatchTable(entry))
@@ -141,7 +145,8 @@ def test_d16g_the_ambiguous_marker_raises_when_called(table, lib, value):
 
 
 @pytest.mark.parametrize("key", ["", "Undefined"])
-def test_d17_no_key_means_the_implicit_composite(lib, key):
+def test_no_key_means_the_implicit_composite(lib, key):
+    """Rule 14.17."""
     lib.define("f(Tensor x) -> str")
     lib.impl("f", lambda x: "ran", key)
     assert lib.is_registered("f", CIA)
@@ -150,7 +155,8 @@ def test_d17_no_key_means_the_implicit_composite(lib, key):
         assert keyed.is_registered("f", "CPU")
 
 
-def test_d18_the_default_fallbacks_are_visible(table, lib):
+def test_the_default_fallbacks_are_visible(table, lib):
+    """Rule 14.18."""
     entries = table()
     autograd = {name for name in DispatchKey.__members__ if name.startswith("Autograd")}
     autograd.remove("Autograd")
@@ -162,7 +168,8 @@ def test_d18_the_default_fallbacks_are_visible(table, lib):
     assert "AutogradCPU: registered at" in text
 
 
-def test_d34_alias_keys_have_no_table_entry(table, lib):
+def test_alias_keys_have_no_table_entry(table, lib):
+    """Rule 14.34."""
     table("CPU")
     with pytest.raises(
         DispatchKeyError, match="Alias keys do not have runtime kernel registrations"
@@ -170,7 +177,8 @@ def test_d34_alias_keys_have_no_table_entry(table, lib):
         lib.last.has_computed_kernel_for_dispatch_key("Autograd")
 
 
-def test_d20_a_fallthrough_counts_as_a_kernel(lib):
+def test_a_fallthrough_counts_as_a_kernel(lib):
+    """Rule 14.20."""
     lib.define("f(Tensor x) -> str")
     lib.impl("f", fallthrough_kernel, "AutogradCPU")
     f = lib.operator("f")

@@ -128,7 +128,8 @@ def test_a_completed_registration_is_seen_by_the_next_call_of_every_thread(lib, 
     assert call() == ROUNDS - 1
 
 
-def test_d19_a_completed_fallback_is_seen_by_the_next_call_of_every_thread(lib, value):
+def test_a_completed_fallback_is_seen_by_the_next_call_of_every_thread(lib, value):
+    """Rule 14.19."""
     lib.define("f(Tensor x) -> int")
     f = lib.operator("f")
     x = value("XLA")
@@ -182,7 +183,8 @@ def test_a_registration_during_a_link_leaves_no_stale_link(lib, value, monkeypat
         assert call() == 1
 
 
-def test_d15_no_call_mixes_two_states_of_the_registry(lib, value):
+def test_no_call_mixes_two_states_of_the_registry(lib, value):
+    """Rule 14.15."""
     # At every moment a kernel stands at CPU or at Autograd. An autograd entry of one moment and a
     # backend entry of another would together find no kernel at all.
     lib.define("f(Tensor x) -> str")
@@ -202,7 +204,8 @@ def test_d15_no_call_mixes_two_states_of_the_registry(lib, value):
     assert seen <= {"cpu", "autograd"}
 
 
-def test_d20_fallthrough_comes_and_goes_without_an_error(lib, value):
+def test_fallthrough_comes_and_goes_without_an_error(lib, value):
+    """Rule 14.20."""
     lib.define("f(Tensor x) -> str")
     f = lib.operator("f")
     x = value("CPU", "Tracer")
@@ -219,7 +222,8 @@ def test_d20_fallthrough_comes_and_goes_without_an_error(lib, value):
     assert f(x) == "tracer"
 
 
-def test_d33_a_call_of_an_operator_that_ends_either_runs_or_says_so(value):
+def test_call_of_ending_operator_runs_or_raises(value):
+    """Rule 14.33."""
     x = value("cpu")
     held = []
 
@@ -305,7 +309,8 @@ def test_concurrent_first_calls_of_a_fresh_operator_all_succeed(value):
             assert call_in_threads_at_once(library, value("cpu")) == [2] * 8
 
 
-def test_d11_guards_hold_in_their_own_thread_only(lib, value):
+def test_guards_hold_in_their_own_thread_only(lib, value):
+    """Rule 14.11."""
     lib.define("f(Tensor x) -> str")
     for key in ("CPU", "AutogradCPU", "Tracer"):
         lib.impl("f", lambda x, key=key: key, key)
@@ -340,7 +345,8 @@ def test_d11_guards_hold_in_their_own_thread_only(lib, value):
     assert get_state() is DEFAULT_STATE
 
 
-def test_d33_a_library_that_ends_during_a_registration_leaves_nothing_behind() -> None:
+def test_a_library_that_ends_during_a_registration_leaves_nothing_behind() -> None:
+    """Rule 14.33."""
     looking, ended = threading.Event(), threading.Event()
 
     class Slow:

@@ -19,7 +19,8 @@ def same(x: T) -> T:
 
 
 @pytest.mark.parametrize("given", [3, np.sin, type("C", (), {"__call__": same})()])
-def test_c1_only_a_plain_function(ns, given):
+def test_only_a_plain_function(ns, given):
+    """Rule 15.1."""
     with pytest.raises(ValueError, match="Expected `func` to be a Python function"):
         custom_op(f"{ns}::f", given, mutates_args=())
 
@@ -37,19 +38,23 @@ def test_c1_only_a_plain_function(ns, given):
         ),
     ],
 )
-def test_c1_names(name, words):
+def test_operator_names_are_checked(name, words):
+    """Rule 15.1."""
     with pytest.raises(ValueError, match=words):
         custom_op(name, same, mutates_args=())
 
 
-def test_c1_c21_an_operator_of_a_library_is_not_replaced(ns, lib):
+def test_an_operator_of_a_library_is_not_replaced(ns, lib):
+    """Rules 15.1, 15.19."""
     lib.define("f(Tensor x) -> Tensor")
     with pytest.raises(RuntimeError, match="Tried to register an operator"):
         custom_op(f"{ns}::f", same, mutates_args=())
     assert lib.operator("f").schema is not None
 
 
-def test_c2_a_manual_schema_has_to_match_the_function(ns):
+def test_a_manual_schema_has_to_match_the_function(ns):
+    """Rule 15.2."""
+
     def varargs(*x): ...
 
     def positional(x, /): ...
@@ -66,7 +71,8 @@ def test_c2_a_manual_schema_has_to_match_the_function(ns):
             custom_op(f"{ns}::f", fn, mutates_args=(), schema="(Tensor x) -> Tensor")
 
 
-def test_c2_a_manual_schema_needs_no_hints(ns):
+def test_a_manual_schema_needs_no_hints(ns):
+    """Rule 15.2."""
     op = custom_op(
         f"{ns}::f", lambda x, n: x * n, mutates_args=(), schema="(Tensor x, int n=2) -> Tensor"
     )
@@ -75,7 +81,8 @@ def test_c2_a_manual_schema_needs_no_hints(ns):
         custom_op(f"{ns}::g", same, mutates_args=(), schema="g(Tensor x) -> Tensor")
 
 
-def test_c3_syntax_errors_are_those_of_the_schema_parser(ns):
+def test_syntax_errors_are_those_of_the_schema_parser(ns):
+    """Rule 15.3."""
     with pytest.raises(RuntimeError, match=r"Invalid function schema|unrecognized type"):
         custom_op(f"{ns}::f", lambda x: x, mutates_args=(), schema="(Tensr x) -> Tensor")
 
@@ -91,19 +98,22 @@ def test_c3_syntax_errors_are_those_of_the_schema_parser(ns):
         ("f(Tensor x) -> Tensor?", "operator with return not in"),
     ],
 )
-def test_c3_c9_gradients_by_name_need_a_functional_schema(ns, lib, schema, words):
+def test_gradients_by_name_need_a_functional_schema(ns, lib, schema, words):
+    """Rules 15.3, 15.9."""
     lib.define(schema)
     for register in (pb.library.impl_save_for_backward, pb.library.impl_backward):
         with pytest.raises(RuntimeError, match=f"to register backward formula for {words}"):
             register(f"{ns}::f", lib=lib)(same)
 
 
-def test_c3_an_annotated_input_with_a_plain_output_is_allowed(ns, lib):
+def test_an_annotated_input_with_a_plain_output_is_allowed(ns, lib):
+    """Rule 15.3."""
     lib.define("f(Tensor(a) x) -> Tensor")
     pb.library.impl_save_for_backward(f"{ns}::f", lib=lib)(lambda inputs, output: None)
 
 
-def test_c4_identity(ns):
+def test_custom_op_copies_name_and_doc_of_function(ns):
+    """Rule 15.4."""
     op = custom_op(f"{ns}::f", same, mutates_args=())
     assert repr(op) == f'<CustomOp(op="{ns}::f")>'
     assert (op.__name__, op.__module__, op.__doc__) == ("same", __name__, None)
@@ -116,7 +126,8 @@ def test_c4_identity(ns):
     custom_op(f"{ns}::f", same, mutates_args=())
 
 
-def test_c5_impl_once_for_each_device(ns, lib):
+def test_impl_once_for_each_device(ns, lib):
+    """Rule 15.5."""
     op = custom_op(f"{ns}::f", same, mutates_args=(), device_types=())
     double = op.impl("cpu")(lambda x: x * 2)
     assert op(pb.tensor([1.0])).tolist() == [2.0]
@@ -133,7 +144,8 @@ def test_c5_impl_once_for_each_device(ns, lib):
         other.impl("cpu")(same)
 
 
-def test_c6_impl_abstract_once(ns, lib):
+def test_abstract_implementation_is_registered_once(ns, lib):
+    """Rule 15.6."""
     op = custom_op(f"{ns}::f", same, mutates_args=())
     op.impl_abstract()(same)
     with pytest.raises(RuntimeError, match="already has a abstract impl registered from Python at"):
@@ -149,7 +161,9 @@ def test_c6_impl_abstract_once(ns, lib):
         pb.library.impl_abstract(f"{ns}::h", same, lib=lib)
 
 
-def test_c7_impl_factory(ns):
+def test_factory_implementation_serves_calls_without_tensors(ns):
+    """Rule 15.7."""
+
     def ones(n: int) -> T: ...
 
     op = custom_op(f"{ns}::ones", ones, mutates_args=(), device_types=())
@@ -157,7 +171,8 @@ def test_c7_impl_factory(ns):
     assert op(2).tolist() == [1.0, 1.0]
 
 
-def test_c8_words_for_missing_kernels(ns):
+def test_messages_of_missing_kernels(ns):
+    """Rule 15.8."""
     op = custom_op(f"{ns}::f", same, mutates_args=(), device_types=())
     with pytest.raises(NotImplementedError, match="there is no cpu impl registered"):
         op(pb.tensor([1.0]))
@@ -171,7 +186,8 @@ def test_c8_words_for_missing_kernels(ns):
         op.op.redispatch(pb.dispatch.DispatchKeySet("Tracer"), pb.tensor([1.0]))
 
 
-def test_c20_mutates_args_is_mandatory_and_overloads_are_allowed(ns):
+def test_mutates_args_is_mandatory_and_overloads_are_allowed(ns):
+    """Rule 15.18."""
     with pytest.raises(TypeError, match="mutates_args"):
         custom_op(f"{ns}::f", same)
     op = custom_op(f"{ns}::f.ov", same, mutates_args=())
@@ -188,7 +204,8 @@ def test_c20_mutates_args_is_mandatory_and_overloads_are_allowed(ns):
     assert decorated.schema.name.name.base
 
 
-def test_c21_a_second_definition_replaces_the_first(ns, caplog):
+def test_a_second_definition_replaces_the_first(ns, caplog):
+    """Rule 15.19."""
     first = custom_op(f"{ns}::f", same, mutates_args=())
     second = custom_op(f"{ns}::f", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
     assert getattr(pb.ops, ns).f.default is second.op
@@ -198,7 +215,8 @@ def test_c21_a_second_definition_replaces_the_first(ns, caplog):
         first(pb.tensor(1.0))
 
 
-def test_c22_what_is_registered_at_once(ns):
+def test_what_is_registered_at_once(ns):
+    """Rule 15.20."""
     op = custom_op(f"{ns}::f", same, mutates_args=())
     assert {k.name for k in op.op.entry.kernels} == {
         "CompositeExplicitAutograd",
@@ -222,7 +240,8 @@ def test_c22_what_is_registered_at_once(ns):
     }
 
 
-def test_c23_schema_and_mutates_args_agree(ns):
+def test_schema_and_mutates_args_agree(ns):
+    """Rule 15.21."""
     for schema, mutates in (("(Tensor(a!) x) -> ()", ()), ("(Tensor x) -> ()", ("x",))):
         with pytest.raises(ValueError, match="make these consistent"):
             custom_op(f"{ns}::f", lambda x: None, mutates_args=mutates, schema=schema)
@@ -233,7 +252,8 @@ def test_c23_schema_and_mutates_args_agree(ns):
         custom_op(f"{ns}::f", keyword, mutates_args=())
 
 
-def test_c24_kernels_of_devices(ns):
+def test_kernels_are_registered_by_device(ns):
+    """Rule 15.22."""
     op = custom_op(f"{ns}::f", same, mutates_args=())
     op.register_kernel("cpu")(lambda x: x + 1)
     assert op(pb.tensor([1.0])).tolist() == [2.0]
@@ -247,7 +267,9 @@ def test_c24_kernels_of_devices(ns):
         op.register_kernel("cpu", 3)
 
 
-def test_c24_without_tensors_an_argument_chooses_the_device(ns):
+def test_without_tensors_an_argument_chooses_the_device(ns):
+    """Rule 15.22."""
+
     def ones(n: int, device: Device = "cpu") -> T:
         return pb.ones(n)
 
@@ -265,7 +287,8 @@ def test_c24_without_tensors_an_argument_chooses_the_device(ns):
     assert custom_op(f"{ns}::nowhere", nowhere, mutates_args=())(2).tolist() == [1.0, 1.0]
 
 
-def test_c25_kernels_are_switched(ns, caplog):
+def test_kernels_can_be_switched_off_by_device(ns, caplog):
+    """Rule 15.23."""
     op = custom_op(f"{ns}::f", same, mutates_args=())
     op.register_kernel("cpu", lambda x: x + 1)
     x = pb.tensor([1.0])

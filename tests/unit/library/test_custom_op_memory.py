@@ -20,7 +20,8 @@ from pullback.library import Library, custom_op
         ("(Tensor x) -> (Tensor, Tensor)", lambda x: tuple((x + 1).reshape(2, 1).unbind())),
     ],
 )
-def test_c26_results_are_new_memory(ns, schema, kernel):
+def test_results_are_new_memory(ns, schema, kernel):
+    """Rule 15.24."""
     op = custom_op(f"{ns}::f", kernel, mutates_args=(), schema=schema)
     x = pb.tensor([1.0, 2.0])
     with pytest.raises(
@@ -29,7 +30,8 @@ def test_c26_results_are_new_memory(ns, schema, kernel):
         op([x] if "Tensor[] x" in schema else x)
 
 
-def test_c26_disjoint_inputs_of_one_buffer_are_no_fault(ns):
+def test_disjoint_inputs_of_one_buffer_are_no_fault(ns):
+    """Rule 15.24."""
     op = custom_op(
         f"{ns}::f", lambda x, y: x + y, mutates_args=(), schema="(Tensor x, Tensor y) -> Tensor"
     )
@@ -37,7 +39,8 @@ def test_c26_disjoint_inputs_of_one_buffer_are_no_fault(ns):
     assert op(x[:1], x[1:]).tolist() == [3.0]
 
 
-def test_c27_a_declared_view_is_tracked(ns, leaf):
+def test_a_declared_view_is_tracked(ns, leaf):
+    """Rule 15.25."""
     op = custom_op(
         f"{ns}::f", lambda x: x[:1], mutates_args=(), schema="(Tensor(a) x) -> Tensor(a)"
     )
@@ -84,7 +87,8 @@ OUT = "(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
         ("(Tensor x, *, Tensor(a!) o, Tensor(b!) p) -> (Tensor(b!), Tensor(a!))", "out"),
     ],
 )
-def test_c28_tags_need_their_schema(ns, lib, schema, tag):
+def test_tags_need_their_schema(ns, lib, schema, tag):
+    """Rule 15.26."""
     with pytest.raises(ValueError, match=f"the tag '{tag}' demands"):
         lib.define(f"f{schema}", tags=[tag])
     assert find(ns) is None
@@ -94,12 +98,14 @@ def find(ns):
     return pb.dispatch.registry.find(f"{ns}::f")
 
 
-def test_c28_the_two_tags_exclude_each_other(ns, lib):
+def test_the_two_tags_exclude_each_other(ns, lib):
+    """Rule 15.26."""
     with pytest.raises(ValueError, match="exclude each other"):
         lib.define(f"f{INPLACE}", tags=("inplace", "out"))
 
 
-def test_c28_tagged_kernels_return_what_they_wrote(ns, leaf):
+def test_tagged_kernels_return_what_they_wrote(ns, leaf):
+    """Rule 15.26."""
     good = custom_op(
         f"{ns}::f", lambda x: x.mul_(2), mutates_args=("x",), schema=INPLACE, tags="inplace"
     )
@@ -134,7 +140,8 @@ def test_c28_tagged_kernels_return_what_they_wrote(ns, leaf):
         op.register_autograd(lambda ctx, grad: grad)
 
 
-def test_c29_versions_of_written_arguments(ns, leaf):
+def test_versions_of_written_arguments(ns, leaf):
+    """Rule 15.27."""
     raw = custom_op(
         f"{ns}::raw",
         lambda x: x.numpy().__imul__(2) and None if x.size == 1 else None,

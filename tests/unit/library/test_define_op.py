@@ -146,7 +146,8 @@ def scaled(ns, **more):
     return op
 
 
-def test_c42_a_rule_serves_vmap(ns):
+def test_a_rule_serves_vmap(ns):
+    """Rule 15.40."""
     op = scaled(ns)
     seen = []
 
@@ -163,7 +164,8 @@ def test_c42_a_rule_serves_vmap(ns):
     assert pb.func.vmap(op)(x, by).tolist() == (0 * x).tolist()
 
 
-def test_c42_what_a_rule_returns_is_checked(ns):
+def test_what_a_rule_returns_is_checked(ns):
+    """Rule 15.40."""
     op = scaled(ns)
     x, by = pb.tensor([[1.0]]), pb.tensor([1.0])
     op.register_vmap(lambda info, in_dims, x, by: x)
@@ -174,7 +176,8 @@ def test_c42_what_a_rule_returns_is_checked(ns):
         pb.func.vmap(op)(x, by)
 
 
-def test_c42_without_a_rule_samples_are_looped_over_with_a_warning(ns):
+def test_without_a_rule_samples_are_looped_over_with_a_warning(ns):
+    """Rule 15.40."""
     op = scaled(ns)
     x, by = pb.tensor([[1.0, 2.0], [3.0, 4.0]]), pb.tensor([1.0, 10.0])
     with pytest.warns(UserWarning, match="no batching rule"):
@@ -194,7 +197,8 @@ def test_c42_without_a_rule_samples_are_looped_over_with_a_warning(ns):
         pb.func.vmap(lambda x: (write(x), x)[1])(pb.tensor([1.0]))
 
 
-def test_c42_a_wrong_rule_is_found_by_opcheck(ns):
+def test_a_wrong_rule_is_found_by_opcheck(ns):
+    """Rule 15.40."""
     op = scaled(ns)
     op.register_fake(lambda x, by: pb.empty_like(x))
     op.register_vmap(
@@ -206,7 +210,8 @@ def test_c42_a_wrong_rule_is_found_by_opcheck(ns):
     assert {row.test for row in report.failures} == {"test_vmap"}
 
 
-def test_c42_rules_of_library_operators_end_with_their_library(ns):
+def test_rules_of_library_operators_end_with_their_library(ns):
+    """Rule 15.40."""
     with pb.library.Library(ns, "FRAGMENT") as lib:
         lib.define("f(Tensor x) -> Tensor")
         lib.impl("f", lambda x: pb.asarray(2 * x.numpy()), "CPU")

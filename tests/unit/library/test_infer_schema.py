@@ -95,7 +95,8 @@ BAD = [
 
 
 @pytest.mark.parametrize(("parameters", "returns", "mutates", "expected"), GOOD)
-def test_c30_c31_c32_c33_inferred(parameters, returns, mutates, expected):
+def test_schema_is_inferred_from_hints(parameters, returns, mutates, expected):
+    """Rules 15.28, 15.29, 15.30, 15.31."""
     found = pb.library.infer_schema(function(parameters, returns, pb), mutates_args=mutates)
     assert expected is None or found == expected
     named = pb.library.infer_schema(
@@ -107,14 +108,16 @@ def test_c30_c31_c32_c33_inferred(parameters, returns, mutates, expected):
 @oracle
 @pytest.mark.skipif(torch is None, reason="needs torch")
 @pytest.mark.parametrize(("parameters", "returns", "mutates", "expected"), GOOD)
-def test_c30_inferred_as_torch_does(parameters, returns, mutates, expected):
+def test_inferred_as_torch_does(parameters, returns, mutates, expected):
+    """Rule 15.28."""
     mine = pb.library.infer_schema(function(parameters, returns, pb), mutates_args=mutates)
     theirs = torch.library.infer_schema(function(parameters, returns, torch), mutates_args=mutates)
     assert mine == theirs
 
 
 @pytest.mark.parametrize(("parameters", "returns", "mutates", "words"), BAD)
-def test_c30_c31_c32_c33_refused(parameters, returns, mutates, words):
+def test_unsupported_hints_are_refused(parameters, returns, mutates, words):
+    """Rules 15.28, 15.29, 15.30, 15.31."""
     with pytest.raises(ValueError, match=words):
         pb.library.infer_schema(function(parameters, returns, pb), mutates_args=mutates)
 
@@ -122,12 +125,14 @@ def test_c30_c31_c32_c33_refused(parameters, returns, mutates, words):
 @oracle
 @pytest.mark.skipif(torch is None, reason="needs torch")
 @pytest.mark.parametrize(("parameters", "returns", "mutates", "words"), BAD)
-def test_c30_refused_as_torch_does(parameters, returns, mutates, words):
+def test_refused_as_torch_does(parameters, returns, mutates, words):
+    """Rule 15.28."""
     with pytest.raises(ValueError, match=r"infer_schema|mutates_args"):
         torch.library.infer_schema(function(parameters, returns, torch), mutates_args=mutates)
 
 
-def test_c30_text_hints_of_local_names():
+def test_text_hints_of_local_names():
+    """Rule 15.28."""
     alias = pb.Tensor
 
     def f(x: alias) -> alias:
@@ -137,7 +142,9 @@ def test_c30_text_hints_of_local_names():
     assert pb.library.infer_schema(f, mutates_args=()) == "(Tensor x) -> Tensor"
 
 
-def test_c30_a_hint_that_cannot_be_evaluated_is_named():
+def test_a_hint_that_cannot_be_evaluated_is_named():
+    """Rule 15.28."""
+
     def f(x) -> pb.Tensor: ...
 
     f.__annotations__["x"] = "Tensr"

@@ -21,7 +21,8 @@ def product(ns, backward=None, save=None, schema="(Tensor x, Tensor y) -> Tensor
     return op
 
 
-def test_c9_other_gradients_are_refused(ns, lib):
+def test_other_gradients_are_refused(ns, lib):
+    """Rule 15.9."""
     lib.define("f(Tensor x) -> Tensor")
     lib.impl("f", lambda x: x, "Autograd")
     with pytest.raises(RuntimeError, match="already has an Autograd kernel registered"):
@@ -32,7 +33,8 @@ def test_c9_other_gradients_are_refused(ns, lib):
         impl_save_for_backward(f"{ns}::g", lib=lib)(lambda inputs, output: None)
 
 
-def test_c9_the_two_styles_exclude_each_other(ns, cube):
+def test_the_two_styles_exclude_each_other(ns, cube):
+    """Rule 15.9."""
     with pytest.raises(RuntimeError, match="already has an implementation"):
         cube.impl_backward()(lambda ctx, saved, grad: {})
     op = product(ns)
@@ -41,7 +43,8 @@ def test_c9_the_two_styles_exclude_each_other(ns, cube):
 
 
 @pytest.mark.parametrize("half", ["backward", "save_for_backward"])
-def test_c10_one_half_names_the_other(ns, leaf, half):
+def test_one_half_names_the_other(ns, leaf, half):
+    """Rule 15.10."""
     op = custom_op(f"{ns}::f", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
     getattr(op, f"impl_{half}")()(lambda *_: None)
     other = "save_for_backward" if half == "backward" else "backward"
@@ -57,7 +60,8 @@ def test_c10_one_half_names_the_other(ns, leaf, half):
         getattr(op, f"impl_{half}")()(lambda *_: None)
 
 
-def test_c11_without_a_formula_the_call_raises(ns, leaf):
+def test_without_a_formula_the_call_raises(ns, leaf):
+    """Rule 15.11."""
     op = custom_op(
         f"{ns}::f", lambda xs: xs[0] * 2, mutates_args=(), schema="(Tensor[] xs) -> Tensor"
     )
@@ -68,7 +72,8 @@ def test_c11_without_a_formula_the_call_raises(ns, leaf):
         assert not op([leaf(1)]).requires_grad
 
 
-def test_c12_save_sees_every_call(ns, leaf):
+def test_save_function_is_called_on_every_call(ns, leaf):
+    """Rule 15.12."""
     seen = []
 
     def save(inputs, output):
@@ -90,7 +95,8 @@ def test_c12_save_sees_every_call(ns, leaf):
     ]
 
 
-def test_c13_what_is_saved_may_be_any_structure(ns, leaf):
+def test_what_is_saved_may_be_any_structure(ns, leaf):
+    """Rule 15.13."""
     seen = []
 
     def save(inputs, output):
@@ -117,7 +123,8 @@ def test_c13_what_is_saved_may_be_any_structure(ns, leaf):
         z.sum().backward()
 
 
-def test_c13_saved_values_are_freed_and_seen_by_hooks(ns, leaf):
+def test_saved_values_are_freed_and_seen_by_hooks(ns, leaf):
+    """Rule 15.13."""
     x, y = leaf(3), leaf(5)
     op = product(ns)
     packed = []
@@ -129,7 +136,8 @@ def test_c13_saved_values_are_freed_and_seen_by_hooks(ns, leaf):
         z.backward()
 
 
-def test_c14_one_gradient_for_each_return(ns, leaf):
+def test_one_gradient_for_each_return(ns, leaf):
+    """Rule 15.14."""
     seen = []
 
     def backward(ctx, saved, *grads):
@@ -156,7 +164,8 @@ def test_c14_one_gradient_for_each_return(ns, leaf):
 
 
 @pytest.mark.parametrize("flags", [(True,), [1], [True, True], "True", [None]])
-def test_c15_output_differentiability_is_a_list_of_bools(ns, flags):
+def test_output_differentiability_is_a_list_of_bools(ns, flags):
+    """Rule 15.15."""
     op = custom_op(f"{ns}::f", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
     with pytest.raises(
         RuntimeError, match="expected output_differentiability to be a list of bools"
@@ -164,7 +173,9 @@ def test_c15_output_differentiability_is_a_list_of_bools(ns, flags):
         op.impl_backward(output_differentiability=flags)(lambda *_: {})
 
 
-def test_c15_outputs_that_are_not_differentiable(ns, leaf):
+def test_outputs_that_are_not_differentiable(ns, leaf):
+    """Rule 15.15."""
+
     def make(name, flags):
         op = custom_op(
             f"{ns}::{name}",
@@ -221,7 +232,8 @@ BAD = [
 
 
 @pytest.mark.parametrize(("backward", "words"), BAD)
-def test_c16_what_a_backward_returns_is_checked(ns, leaf, backward, words):
+def test_what_a_backward_returns_is_checked(ns, leaf, backward, words):
+    """Rule 15.16."""
     op = custom_op(
         f"{ns}::f",
         lambda x, xs, n, o: x * n,
@@ -238,20 +250,23 @@ def test_c16_what_a_backward_returns_is_checked(ns, leaf, backward, words):
     )
 
 
-def test_c16_a_wrong_shape_is_the_engines_to_report(ns):
+def test_engine_reports_gradient_of_wrong_shape(ns):
+    """Rule 15.16."""
     op = product(ns, backward=lambda ctx, saved, g: {"x": pb.ones(5), "y": None})
     x = pb.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(RuntimeError, match=r"invalid gradient at index 0 - got \[5\] but expected"):
         op(x, x.detach()).sum().backward()
 
 
-def test_c16_higher_order(ns, leaf):
+def test_named_gradients_of_higher_order(ns, leaf):
+    """Rule 15.16."""
     op, x = product(ns), leaf(3)
     (first,) = pb.autograd.grad(op(x, x), x, create_graph=True)
     assert pb.autograd.grad(first, x)[0].item() == 2.0
 
 
-def test_c17_defaults_and_keyword_only_arguments_work(ns, leaf):
+def test_defaults_and_keyword_only_arguments_work(ns, leaf):
+    """Rule 15.17."""
     op = custom_op(
         f"{ns}::f",
         lambda x, n=2, *, m=5: x * n * m,
@@ -266,7 +281,8 @@ def test_c17_defaults_and_keyword_only_arguments_work(ns, leaf):
     assert x.grad.item() == 12.0
 
 
-def test_c17_the_functional_form(ns, lib, leaf):
+def test_functional_form_registers_backward(ns, lib, leaf):
+    """Rule 15.17."""
     lib.define("f(Tensor x) -> Tensor")
     lib.impl("f", lambda x: pb.asarray(x.detach().numpy() * 2), "CPU")
     impl_save_for_backward(f"{ns}::f", func=lambda inputs, output: None, lib=lib)
@@ -276,7 +292,8 @@ def test_c17_the_functional_form(ns, lib, leaf):
     assert x.grad.item() == 2.0
 
 
-def test_c16_a_gradient_of_the_wrong_shape_names_the_place(ns, leaf):
+def test_a_gradient_of_the_wrong_shape_names_the_place(ns, leaf):
+    """Rule 15.16."""
     op = pb.library.custom_op(
         f"{ns}::shape", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor"
     )

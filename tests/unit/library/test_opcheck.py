@@ -30,7 +30,8 @@ def wrong(ns):
     return op
 
 
-def test_o1_results_and_table(cube):
+def test_opcheck_returns_results_and_table(cube):
+    """Rule 16.1."""
     cube.register_fake(lambda x: pb.empty_like(x))
     report = opcheck(cube, (leaf(),))
     assert dict(report) == dict.fromkeys(ALL_TESTS, "SUCCESS")
@@ -39,7 +40,8 @@ def test_o1_results_and_table(cube):
     assert list(opcheck(cube, (leaf(),), tests="test_schema")) == ["test_schema"]
 
 
-def test_o1_all_checks_run_and_one_error_tells_of_all(ns):
+def test_all_checks_run_and_one_error_lists_all_failures(ns):
+    """Rule 16.1."""
     op = wrong(ns)
     with pytest.raises(
         OpCheckError, match=r"opcheck\(op, ...\): test_schema, .*test_gradients"
@@ -54,7 +56,8 @@ def test_o1_all_checks_run_and_one_error_tells_of_all(ns):
     assert isinstance(report["test_schema"], OpCheckError)
 
 
-def test_o2_argument_errors(ns, lib, cube):
+def test_opcheck_argument_errors(ns, lib, cube):
+    """Rule 16.2."""
     with pytest.raises(ValueError, match="rtol and atol come together"):
         opcheck(cube, (leaf(),), rtol=1e-3)
     for given in ("cube", pb.sin, 3):
@@ -71,7 +74,8 @@ def test_o2_argument_errors(ns, lib, cube):
     assert opcheck(getattr(pb.ops, ns).cube, (leaf(),), tests=["test_schema"])
 
 
-def test_o3_what_does_not_apply_is_skipped(cube):
+def test_what_does_not_apply_is_skipped(cube):
+    """Rule 16.3."""
     rows = {
         row.test: row
         for row in opcheck(
@@ -82,7 +86,8 @@ def test_o3_what_does_not_apply_is_skipped(cube):
     assert rows["test_gradients"].tried == "no input requires grad"
 
 
-def test_o3_copies_keep_strides_and_shared_memory():
+def test_copies_keep_strides_and_shared_memory():
+    """Rule 16.3."""
     from pullback.library.checks.case import Case
 
     memory = pb.asarray(np.arange(12.0).reshape(3, 4))
@@ -95,7 +100,8 @@ def test_o3_copies_keep_strides_and_shared_memory():
     assert y.tolist() == b.tolist()
 
 
-def test_o4_what_passes(lib):
+def test_schema_check_passes_correct_operators(lib):
+    """Rule 16.4."""
     lib.define("same(Tensor x) -> Tensor")
     lib.impl("same", lambda x: x.copy_(x.clone()) + 1, "CPU")  # writes what was there
     lib.define("unused(Tensor(a!) x) -> ()")
@@ -110,7 +116,9 @@ def test_o4_what_passes(lib):
 
 
 @pytest.mark.parametrize("method", ["resize", "transpose", "set"])
-def test_o4_changes_of_shape_and_memory_are_found(lib, method):
+def test_changes_of_shape_and_memory_are_found(lib, method):
+    """Rule 16.4."""
+
     def kernel(x):
         if method == "resize":
             x._array = np.resize(x._array, 5)
@@ -126,14 +134,16 @@ def test_o4_changes_of_shape_and_memory_are_found(lib, method):
         opcheck(lib.operator("f"), (pb.tensor([[1.0, 2.0]]),), tests="test_schema")
 
 
-def test_o4_self_is_called_input(lib):
+def test_self_is_called_input(lib):
+    """Rule 16.4."""
     lib.define("f(Tensor self) -> Tensor")
     lib.impl("f", lambda self: self[:1], "CPU")
     with pytest.raises(OpCheckError, match="Argument input is not defined to alias"):
         opcheck(lib.operator("f"), (pb.tensor([1.0]),), tests="test_schema")
 
 
-def test_o5_argument_errors(cube):
+def test_registration_check_argument_errors(cube):
+    """Rule 16.5."""
     with pytest.raises(AssertionError, match="expected op to be an OpOverload"):
         autograd_registration_check(cube, (leaf(),))
     with pytest.raises(RuntimeError, match="no inputs have requires_grad=True"):
@@ -159,14 +169,16 @@ PASSES = {
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_o5_what_passes(lib, name):
+def test_registration_check_passes_correct_operators(lib, name):
+    """Rule 16.5."""
     lib.define("f(Tensor x) -> Tensor")
     for key, fn in PASSES[name]:
         lib.impl("f", fn, key)
     autograd_registration_check(lib.operator("f"), (leaf(),))
 
 
-def test_o5_under_no_grad_and_the_mode_is_put_back(lib):
+def test_under_no_grad_and_the_mode_is_put_back(lib):
+    """Rule 16.5."""
     lib.define("f(Tensor x) -> Tensor")
     lib.impl("f", double, "CPU")
     with pb.no_grad():
@@ -177,7 +189,8 @@ def test_o5_under_no_grad_and_the_mode_is_put_back(lib):
         assert pb.dispatch.autograd_fallback_mode() == "error"
 
 
-def test_o8_which_check_finds_what(ns, lib):
+def test_which_check_finds_what(ns, lib):
+    """Rule 16.8."""
     lib.define("f(Tensor x) -> Tensor")
     lib.impl("f", lambda x: x.detach().mul_(2) + 1, "CPU")
     report = opcheck(lib.operator("f"), (leaf(),), raise_exception=False)

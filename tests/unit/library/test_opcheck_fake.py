@@ -49,17 +49,20 @@ WRONG_FAKES = {
 
 
 @pytest.mark.parametrize("name", WRONG_FAKES)
-def test_o6_wrong_fake_kernels_are_found(ns, name):
+def test_wrong_fake_kernels_are_found(ns, name):
+    """Rule 16.6."""
     fake, words = WRONG_FAKES[name]
     assert words in checked(square(ns, fake))
 
 
-def test_o6_a_right_fake_kernel_passes(ns):
+def test_a_right_fake_kernel_passes(ns):
+    """Rule 16.6."""
     op = square(ns, lambda x: pb.empty_like(x))
     assert opcheck(op, (matrix(),), tests=TESTS)
 
 
-def test_o6_the_number_of_returns(ns, lib):
+def test_the_number_of_returns(ns, lib):
+    """Rule 16.6."""
     lib.define("f(Tensor x) -> Tensor[]")
     lib.impl("f", lambda x: [x + 1, x + 2], "CPU")
     lib.impl("f", lambda x: [x + 1], "Meta")
@@ -67,7 +70,9 @@ def test_o6_the_number_of_returns(ns, lib):
     assert "mismatch in number of returns" in str(report["test_faketensor"])
 
 
-def test_o6_requires_grad_recorded_below_autograd(lib):
+def test_requires_grad_recorded_below_autograd(lib):
+    """Rule 16.6."""
+
     class Double(pb.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -85,7 +90,9 @@ def test_o6_requires_grad_recorded_below_autograd(lib):
     assert "mismatched requires_grad-ness" in str(report["test_faketensor"])
 
 
-def test_o6_a_size_that_depends_on_the_data(ns):
+def test_a_size_that_depends_on_the_data(ns):
+    """Rule 16.6."""
+
     def positive(x):
         return pb.asarray(x.numpy()[x.numpy() > 1])
 
@@ -109,19 +116,22 @@ def counter():
     return count
 
 
-def test_o7_a_kernel_that_depends_on_a_counter(ns):
+def test_a_kernel_that_depends_on_a_counter(ns):
+    """Rule 16.7."""
     count = counter()
     op = square(ns, lambda x: pb.empty_like(x), lambda x: pb.asarray(count(x.numpy())))
     assert "Outputs of the operator are different in eager-mode" in checked(op, None, TESTS[1])
 
 
-def test_o7_a_backward_that_depends_on_a_counter(ns):
+def test_a_backward_that_depends_on_a_counter(ns):
+    """Rule 16.7."""
     count = counter()
     op = square(ns, lambda x: pb.empty_like(x), backward=lambda ctx, g: count(g))
     assert "Gradients of the operator are different" in checked(op, None, TESTS[1])
 
 
-def test_o7_a_backward_that_reads_values(ns):
+def test_a_backward_that_reads_values(ns):
+    """Rule 16.7."""
     op = square(
         ns,
         lambda x: pb.empty_like(x),
@@ -130,14 +140,17 @@ def test_o7_a_backward_that_reads_values(ns):
     assert "cannot be recorded without data" in checked(op, None, TESTS[1])
 
 
-def test_o7_no_fake_and_no_formula(ns):
+def test_no_fake_and_no_formula(ns):
+    """Rule 16.7."""
     assert "cannot be recorded without data" in checked(square(ns, None), None, TESTS[1])
     op = custom_op(f"{ns}::g", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
     op.register_fake(lambda x: pb.empty_like(x))
     assert "no autograd formula was registered" in checked(op, None, TESTS[1])
 
 
-def test_o8_undeclared_writes_are_for_test_schema_only(ns):
+def test_undeclared_writes_are_for_test_schema_only(ns):
+    """Rule 16.8."""
+
     def kernel(x):
         values = x.numpy() ** 2
         x.numpy()[...] = np.nan

@@ -347,7 +347,8 @@ def test_there_are_enough_mistakes():
     assert len(WRONG) >= 25
 
 
-def test_o3_arguments_are_left_as_they_were(ns):
+def test_arguments_are_left_as_they_were(ns):
+    """Rule 16.3."""
     for wrong in WRONG:
         args = wrong.args()
         before = [t.tolist() for t in args]

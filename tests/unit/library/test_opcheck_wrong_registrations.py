@@ -114,7 +114,8 @@ REGISTRATIONS = [
 
 
 @pytest.mark.parametrize("wrong", REGISTRATIONS, ids=lambda w: w.name)
-def test_o4_o5_the_wrong_registration_is_found(lib, wrong):
+def test_the_wrong_registration_is_found(lib, wrong):
+    """Rules 16.4, 16.5."""
     lib.define(wrong.schema)
     wrong.kernels(lib)
     with warnings.catch_warnings():

@@ -46,7 +46,8 @@ def run(suite, name):
     getattr(suite(name), name)()
 
 
-def test_o9_a_test_for_every_check_and_method(suite, ns):
+def test_one_test_is_made_per_check_and_method(suite, ns):
+    """Rule 16.9."""
     generate_opcheck_tests(suite, [ns], test_utils=UTILS)
     names = {n for n in vars(suite) if "__test" in n}
     assert names == {f"{u}__{m}" for u in UTILS for m in ("test_right", "test_wrong")}
@@ -60,19 +61,22 @@ def test_o9_a_test_for_every_check_and_method(suite, ns):
         generate_opcheck_tests(suite, [ns], test_utils=UTILS)
 
 
-def test_o9_every_check_passes_on_a_right_operator(suite, ns, cube):
+def test_every_check_passes_on_a_right_operator(suite, ns, cube):
+    """Rule 16.9."""
     cube.register_fake(pb.empty_like)
     generate_opcheck_tests(suite, [ns])
     for util in ALL_TESTS:
         run(suite, f"{util}__test_right")
 
 
-def test_o9_other_namespaces_are_left_alone(suite):
+def test_other_namespaces_are_left_alone(suite):
+    """Rule 16.9."""
     generate_opcheck_tests(suite, ["elsewhere"], test_utils=UTILS)
     run(suite, "test_gradients__test_wrong")
 
 
-def test_o9_decorators(suite, ns):
+def test_additional_decorators_are_applied(suite, ns):
+    """Rule 16.9."""
     seen = []
     generate_opcheck_tests(
         suite,
@@ -83,7 +87,9 @@ def test_o9_decorators(suite, ns):
     assert len(seen) == 1
 
 
-def test_o9_plain_classes_work_too(ns, cube):
+def test_plain_classes_work_too(ns, cube):
+    """Rule 16.9."""
+
     class TestPlain:
         def test_it(self):
             cube(pb.tensor([1.0]))
@@ -100,13 +106,15 @@ def listing(path, ns, status, op="wrong", test="Suite.test_gradients__test_wrong
 
 
 @pytest.mark.parametrize("status", ["xfail", "skip"])
-def test_o10_known_failures_pass(suite, ns, tmp_path, status):
+def test_known_failures_pass(suite, ns, tmp_path, status):
+    """Rule 16.10."""
     path = listing(tmp_path / "failures.json", ns, status)
     generate_opcheck_tests(suite, [ns], path, test_utils=UTILS)
     run(suite, "test_gradients__test_wrong")
 
 
-def test_o10_an_unexpected_success(suite, ns, tmp_path):
+def test_an_unexpected_success(suite, ns, tmp_path):
+    """Rule 16.10."""
     path = listing(tmp_path / "f.json", ns, "xfail", "cube", "Suite.test_schema__test_right")
     generate_opcheck_tests(suite, [ns], path, test_utils=UTILS)
     with pytest.raises(OpCheckError, match="Unexpected success"):
@@ -122,18 +130,21 @@ def test_o10_an_unexpected_success(suite, ns, tmp_path):
         ({"status": "xfail", "test": "Suite.test_schema__test_no"}, "which Suite does not have"),
     ],
 )
-def test_o10_structural_errors(suite, ns, tmp_path, entry, words):
+def test_structural_errors(suite, ns, tmp_path, entry, words):
+    """Rule 16.10."""
     path = listing(tmp_path / "f.json", ns, **entry)
     with pytest.raises(OpCheckError, match=words):
         generate_opcheck_tests(suite, [ns], path, test_utils=UTILS)
 
 
-def test_o10_entries_of_other_classes_are_ignored(suite, ns, tmp_path):
+def test_entries_of_other_classes_are_ignored(suite, ns, tmp_path):
+    """Rule 16.10."""
     path = listing(tmp_path / "f.json", ns, "xfail", test="Other.test_schema__test_no")
     generate_opcheck_tests(suite, [ns], path, test_utils=UTILS)
 
 
-def test_o10_missing_empty_and_badly_formatted_files(suite, ns, tmp_path):
+def test_missing_empty_and_badly_formatted_files(suite, ns, tmp_path):
+    """Rule 16.10."""
     path = tmp_path / "f.json"
     generate_opcheck_tests(suite, [ns], path, test_utils=["test_schema"])
     path.write_text("")
@@ -143,7 +154,8 @@ def test_o10_missing_empty_and_badly_formatted_files(suite, ns, tmp_path):
         generate_opcheck_tests(suite, [ns], path, test_utils=["test_threads"])
 
 
-def test_o11_a_compliant_operator_has_no_known_failures(suite, ns, tmp_path, lib):
+def test_a_compliant_operator_has_no_known_failures(suite, ns, tmp_path, lib):
+    """Rule 16.11."""
     path = listing(tmp_path / "f.json", ns, "xfail")
     generate_opcheck_tests(suite, [ns], path, test_utils=UTILS)
     with pytest.raises(OpCheckError, match="says that it passes every check"):
@@ -161,7 +173,8 @@ def test_o11_a_compliant_operator_has_no_known_failures(suite, ns, tmp_path, lib
                 test()
 
 
-def test_o12_accept_mode_writes_the_file(suite, ns, tmp_path, monkeypatch):
+def test_accept_mode_writes_the_file(suite, ns, tmp_path, monkeypatch):
+    """Rule 16.12."""
     path = tmp_path / "made" / "failures.json"
     generate_opcheck_tests(suite, [ns], path, test_utils=UTILS)
     monkeypatch.setenv("PULLBACK_OPCHECK_ACCEPT", "1")

@@ -18,7 +18,8 @@ def make(ns, schema, fn, backward=None, setup=None, name="f"):
     return op
 
 
-def test_c34_registering_again_reaches_recorded_graphs(ns, leaf):
+def test_registering_again_reaches_recorded_graphs(ns, leaf):
+    """Rule 15.32."""
     op = make(ns, "(Tensor x) -> Tensor", lambda x: x * 2, lambda ctx, g: g * 2)
     x = leaf(1)
     y = op(x)
@@ -27,7 +28,8 @@ def test_c34_registering_again_reaches_recorded_graphs(ns, leaf):
     assert x.grad.item() == 100.0
 
 
-def test_c34_refusals(ns, lib):
+def test_register_autograd_refuses_non_functional_operators(ns, lib):
+    """Rule 15.32."""
     for schema in ("f(Tensor(a!) x) -> ()", "g(Tensor(a) x) -> Tensor(a)"):
         lib.define(schema)
     for name in "fg":
@@ -46,7 +48,8 @@ def test_c34_refusals(ns, lib):
     assert not op(pb.tensor([1.0])).requires_grad
 
 
-def test_c35_without_a_formula_the_body_is_never_recorded(ns, leaf):
+def test_without_a_formula_the_body_is_never_recorded(ns, leaf):
+    """Rule 15.33."""
     op = make(ns, "(Tensor x) -> Tensor", lambda x: pb.sin(x))
     with pytest.raises(RuntimeError, match="no autograd formula was registered"):
         op(leaf(1))
@@ -63,7 +66,8 @@ def test_c35_without_a_formula_the_body_is_never_recorded(ns, leaf):
         assert not inner(leaf(1)).requires_grad
 
 
-def test_c36_setup_is_called_where_something_is_recorded(ns, leaf):
+def test_setup_is_called_where_something_is_recorded(ns, leaf):
+    """Rule 15.34."""
     calls = []
     op = make(
         ns,
@@ -85,7 +89,8 @@ def test_c36_setup_is_called_where_something_is_recorded(ns, leaf):
     assert calls == [False, False]
 
 
-def test_c37_setup_gets_its_arguments_by_keyword_with_defaults_filled(ns, leaf):
+def test_setup_gets_its_arguments_by_keyword_with_defaults_filled(ns, leaf):
+    """Rule 15.35."""
     seen = []
 
     def setup(ctx, *, output, inputs, keyword_only_inputs):
@@ -103,7 +108,9 @@ def test_c37_setup_gets_its_arguments_by_keyword_with_defaults_filled(ns, leaf):
     assert seen == [((2,), {"s": 0.5}), ((4,), {"s": 3.0})]
 
 
-def test_c37_ctx_has_the_interface_of_a_function(ns, leaf):
+def test_ctx_has_the_interface_of_a_function(ns, leaf):
+    """Rule 15.35."""
+
     def setup(ctx, inputs, output):
         ctx.needs = ctx.needs_input_grad
         ctx.save_for_backward(inputs[0], output[0])
@@ -130,7 +137,8 @@ def test_c37_ctx_has_the_interface_of_a_function(ns, leaf):
     assert x.grad.item() == 3.0
 
 
-def test_c38_what_a_backward_returns(ns, leaf):
+def test_what_a_backward_returns(ns, leaf):
+    """Rule 15.36."""
     box = [None]
     op = make(ns, "(Tensor x, int n) -> Tensor", lambda x, n: x * n, lambda ctx, g: box[0](g))
     x = leaf(1)
@@ -153,7 +161,8 @@ def test_c38_what_a_backward_returns(ns, leaf):
     assert x.grad.item() == 3.0
 
 
-def test_c39_lists_have_the_structure_of_the_inputs(ns, leaf):
+def test_lists_have_the_structure_of_the_inputs(ns, leaf):
+    """Rule 15.37."""
     box = [None]
     op = make(
         ns,
@@ -176,7 +185,8 @@ def test_c39_lists_have_the_structure_of_the_inputs(ns, leaf):
             run(result)
 
 
-def test_c40_integer_outputs(ns, leaf):
+def test_integer_outputs_do_not_require_grad(ns, leaf):
+    """Rule 15.38."""
     seen = []
 
     def backward(ctx, a, b):
@@ -190,7 +200,8 @@ def test_c40_integer_outputs(ns, leaf):
     assert seen == [("float64", "int32", [0])]
 
 
-def test_c41_fakes_of_library_operators_stack(ns, lib):
+def test_fakes_of_library_operators_stack(ns, lib):
+    """Rule 15.39."""
     lib.define("f(Tensor x) -> Tensor")
     register_fake(f"{ns}::f", lambda x: "old", lib=lib)
     entry = lib.operator("f").entry
@@ -208,7 +219,8 @@ def test_c41_fakes_of_library_operators_stack(ns, lib):
         register_fake(f"{ns}::c", lambda x: x, lib=lib)
 
 
-def test_c41_the_context_of_a_fake_kernel(ns):
+def test_the_context_of_a_fake_kernel(ns):
+    """Rule 15.39."""
     seen = []
 
     def fake(x):
@@ -229,7 +241,8 @@ def test_c41_the_context_of_a_fake_kernel(ns):
     assert pb.library.get_ctx() is None
 
 
-def test_c43_define_and_impl_as_functions(ns):
+def test_define_and_impl_as_functions(ns):
+    """Rule 15.41."""
     for name in (3, "f", f"{ns}::a::b"):
         with pytest.raises(ValueError, match="named by namespace and name"):
             pb.library.define(name, "(Tensor x) -> Tensor")

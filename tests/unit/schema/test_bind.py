@@ -56,13 +56,14 @@ def check(type_: str, value: object) -> Any:
         ((1,), {"size": 5, "t": None, "scale": 1}, [1, None], {"scale": 1.0, "size": [5, 5]}),
     ],
 )
-def test_d37_keywords_become_positional_and_defaults_are_filled(
+def test_keywords_become_positional_and_defaults_are_filled(
     binder: Binder,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     positional: list[Any],
     keyword_only: dict[str, Any],
 ) -> None:
+    """Rule 14.37."""
     assert binder.bind(args, kwargs) == (positional, keyword_only)
 
 
@@ -157,15 +158,17 @@ def test_defaults_are_converted_like_arguments() -> None:
         ),
     ],
 )
-def test_d35_messages(
+def test_wrong_calls_name_the_argument(
     binder: Binder, args: tuple[Any, ...], kwargs: Mapping[str, Any], message: str
 ) -> None:
+    """Rule 14.35."""
     with pytest.raises(BindError) as caught:
         binder.bind(args, kwargs)
     assert str(caught.value) == f"{message}\nDeclaration: {DECLARATION}"
 
 
-def test_d35_too_many_without_keyword_only_arguments() -> None:
+def test_too_many_without_keyword_only_arguments() -> None:
+    """Rule 14.35."""
     binder = Binder(parse_schema("f(int a, int b) -> ()"))
     with pytest.raises(RuntimeError, match=r"expected at most 2 argument\(s\) but received 3"):
         binder.bind((1, 2, 3), {})
@@ -285,7 +288,8 @@ def test_accepts(type_: str, value: object, expected: object) -> None:
         ("int[]?", "a", "Optional[List[int]]"),
     ],
 )
-def test_d35_refuses_and_prints_the_expected_type(type_: str, value: object, shown: str) -> None:
+def test_refuses_and_prints_the_expected_type(type_: str, value: object, shown: str) -> None:
+    """Rule 14.35."""
     with pytest.raises(BindError) as caught:
         check(type_, value)
     assert (

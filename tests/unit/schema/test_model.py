@@ -28,11 +28,13 @@ from pullback.schema import SchemaKind, parse_schema
         ("f(Tensor(a!) x) -> ()", SchemaKind.mutable),
     ],
 )
-def test_g2_kind(text: str, kind: SchemaKind) -> None:
+def test_kind_follows_name_and_annotations(text: str, kind: SchemaKind) -> None:
+    """Rule 17.2."""
     assert parse_schema(text).kind() is kind
 
 
-def test_g2_written_self_is_mutable_though_its_kind_is_functional() -> None:
+def test_written_self_is_mutable_though_its_kind_is_functional() -> None:
+    """Rule 17.2."""
     assert parse_schema("f(Tensor(a!) self) -> Tensor(a!)").is_mutable
     assert not parse_schema("f(Tensor(a) self) -> Tensor(a)").is_mutable
 
@@ -49,7 +51,8 @@ def test_g2_written_self_is_mutable_though_its_kind_is_functional() -> None:
         "add_functional(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor result",
     ],
 )
-def test_g4_variants_share_a_signature(text: str) -> None:
+def test_variants_share_a_signature(text: str) -> None:
+    """Rule 17.4."""
     expected = "add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
     assert str(parse_schema(text).signature()) == expected
     assert str(parse_schema(text).signature(strip_default=True)) == expected.replace("=1", "")
@@ -75,11 +78,13 @@ def test_g4_variants_share_a_signature(text: str) -> None:
         ("ns::f.x(Tensor self) -> Tensor", "ns::f(Tensor self) -> Tensor"),
     ],
 )
-def test_g4_written_arguments_become_returns_and_options_go(text: str, signature: str) -> None:
+def test_written_arguments_become_returns_and_options_go(text: str, signature: str) -> None:
+    """Rule 17.4."""
     assert str(parse_schema(text).signature()) == signature
 
 
-def test_g4_return_names_can_be_kept() -> None:
+def test_return_names_can_be_kept() -> None:
+    """Rule 17.4."""
     schema = parse_schema("f(Tensor x, Tensor(a!) y) -> (Tensor u, Tensor)")
     kept = schema.signature(keep_return_names=True)
     assert str(kept) == "f(Tensor x, Tensor y) -> (Tensor u, Tensor, Tensor y_out)"
@@ -93,7 +98,8 @@ def test_g4_return_names_can_be_kept() -> None:
         ("clone", "clone"),
     ],
 )
-def test_g4_name_of_the_view_can_be_asked_for(name: str, view: str) -> None:
+def test_signature_can_keep_name_of_view(name: str, view: str) -> None:
+    """Rule 17.4."""
     schema = parse_schema(f"{name}(Tensor self) -> Tensor")
     assert schema.signature(strip_view_copy_name=True).name.name.base == view
     assert schema.signature().name.name.base == name
@@ -143,18 +149,21 @@ def test_other_arguments_are_no_tensor_options(text: str) -> None:
         ("f(Tensor x) -> ()", ()),
     ],
 )
-def test_g5_return_names(text: str, names: tuple[str, ...]) -> None:
+def test_names_of_returns(text: str, names: tuple[str, ...]) -> None:
+    """Rule 17.5."""
     assert parse_schema(text).return_names() == names
 
 
-def test_g5_loose_return_is_never_named_after_an_argument_it_is_not() -> None:
+def test_loose_return_is_never_named_after_an_argument_it_is_not() -> None:
+    """Rule 17.5."""
     inplace = parse_schema("f_(Tensor(a!) self) -> (Tensor(a!), Tensor)", dialect="loose")
     out = parse_schema("f(*, Tensor(a!) out) -> Tensor", dialect="loose")
     assert inplace.return_names() == ("self", "result1")
     assert out.return_names() == ("result",)
 
 
-def test_d10_dispatch_arguments() -> None:
+def test_dispatch_arguments_are_tensors_and_lists_of_them() -> None:
+    """Rule 14.10."""
     schema = parse_schema(
         "f(Tensor a, Tensor? b, Tensor[] c, Tensor?[] d, Tensor[]? e, int i, Generator? g, *, "
         "Tensor k, Tensor(a!) out) -> Tensor(a!)"

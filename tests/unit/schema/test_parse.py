@@ -15,7 +15,8 @@ Dialect = Literal["strict", "loose"]
 # Grammar and re-printing
 
 
-def test_g1_parts_of_a_schema() -> None:
+def test_parts_of_a_schema() -> None:
+    """Rule 17.1."""
     schema = parse_schema(
         "ns::add_.out(Tensor first, Tensor(a!) self, int n=1, *, Scalar? alpha=None, "
         "Tensor(b!) out) -> (Tensor(a!) x, Tensor(b!))",
@@ -57,7 +58,8 @@ def test_g1_parts_of_a_schema() -> None:
         "_functional(Tensor x) -> Tensor",
     ],
 )
-def test_g1_prints_back_to_the_letter(text: str) -> None:
+def test_prints_back_to_the_letter(text: str) -> None:
+    """Rule 17.1."""
     assert str(parse_schema(text)) == text
 
 
@@ -91,7 +93,8 @@ def test_g1_prints_back_to_the_letter(text: str) -> None:
         ('f(str x="a§=b") -> ()', "a default cannot contain '='"),
     ],
 )
-def test_g1_refuses_other_spellings(marked: str, message: str, assert_refused: Refuses) -> None:
+def test_refuses_other_spellings(marked: str, message: str, assert_refused: Refuses) -> None:
+    """Rule 17.1."""
     assert_refused(marked, message)
 
 
@@ -237,7 +240,8 @@ def test_many_arguments_are_fine() -> None:
         ("f(*, Tensor(a!) out, int x) -> ()", "f(*, int x, Tensor(a!) out) -> ()"),
     ],
 )
-def test_g6_loose_dialect_accepts(text: str, canonical: str) -> None:
+def test_loose_dialect_accepts(text: str, canonical: str) -> None:
+    """Rule 17.6."""
     schema = parse_schema(text, dialect="loose")
     assert str(schema) == canonical
     assert parse_schema(canonical, dialect="loose") == schema
@@ -263,7 +267,8 @@ def test_g6_loose_dialect_accepts(text: str, canonical: str) -> None:
         ("f(§fi x) -> ()", "unrecognized type 'fi'"),
     ],
 )
-def test_g6_loose_dialect_refuses(marked: str, message: str, assert_refused: Refuses) -> None:
+def test_loose_dialect_refuses(marked: str, message: str, assert_refused: Refuses) -> None:
+    """Rule 17.6."""
     assert_refused(marked, message, "loose")
 
 

@@ -36,7 +36,8 @@ def type_of(text: str) -> Type:
         ("__torch__.torch.classes.rnn.Cell", CustomClassType("rnn.Cell")),
     ],
 )
-def test_g1_suffixes_bind_outwards(text: str, expected: Type) -> None:
+def test_suffixes_bind_outwards(text: str, expected: Type) -> None:
+    """Rule 17.1."""
     assert type_of(text) == expected
     assert str(expected) == text
 

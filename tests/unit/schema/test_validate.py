@@ -120,7 +120,10 @@ Dialect = Literal["strict", "loose"]
         ),
     ],
 )
-def test_g3_refuses(marked: str, message: str, assert_refused: Refuses) -> None:
+def test_inconsistent_schemas_are_refused(
+    marked: str, message: str, assert_refused: Refuses
+) -> None:
+    """Rule 17.3."""
     assert_refused(marked, message)
 
 
@@ -137,9 +140,10 @@ def test_g3_refuses(marked: str, message: str, assert_refused: Refuses) -> None:
         ("f(§Optional[int] x) -> ()", "unrecognized type 'Optional'; an optional is written"),
     ],
 )
-def test_g3_unknown_type_is_refused_with_a_hint(
+def test_unknown_type_is_refused_with_a_hint(
     marked: str, hint: str, assert_refused: Refuses
 ) -> None:
+    """Rule 17.3."""
     assert_refused(marked, hint)
 
 

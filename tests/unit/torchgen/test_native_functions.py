@@ -33,19 +33,22 @@ def _function(read_two, text):
         ("  dispatch: {'CPU, CUDA': g}\n", True),
     ],
 )
-def test_g7_abstract_unless_all_kernels_are_implicit(read_two, fields, abstract):
+def test_abstract_unless_all_kernels_are_implicit(read_two, fields, abstract):
+    """Rule 17.7."""
     function = _function(read_two, f"- func: f(Tensor self) -> Tensor\n{fields}")
 
     assert function.is_abstract is abstract
 
 
-def test_g7_no_dispatch_section_means_composite_implicit(read_two):
+def test_no_dispatch_section_means_composite_implicit(read_two):
+    """Rule 17.7."""
     function = _function(read_two, "- func: f(Tensor self) -> Tensor")
 
     assert dict(function.dispatch) == {"CompositeImplicitAutograd": "f"}
 
 
-def test_g7_a_structured_delegate_makes_a_function_abstract(read_two):
+def test_a_structured_delegate_makes_a_function_abstract(read_two):
+    """Rule 17.7."""
     text = """
 - func: f(Tensor self) -> Tensor
   structured_delegate: f.out
@@ -71,11 +74,13 @@ def test_g7_a_structured_delegate_makes_a_function_abstract(read_two):
         ("resize_as_(Tensor(a!) self) -> Tensor(a!)", "[inplace_view]", False),
     ],
 )
-def test_g7_view_operators(read_two, schema, tags, view):
+def test_view_operators(read_two, schema, tags, view):
+    """Rule 17.7."""
     assert _function(read_two, f"- func: {schema}\n  tags: {tags}").is_view_op is view
 
 
-def test_g8_autogen_completes_a_family(read_two):
+def test_autogen_completes_a_family(read_two):
+    """Rule 17.8."""
     text = """
 - func: f_.Scalar(Tensor(a!) self, Scalar x) -> Tensor(a!)
   dispatch: {CPU: f_}
@@ -93,7 +98,8 @@ def test_g8_autogen_completes_a_family(read_two):
         assert made.is_abstract
 
 
-def test_g8_the_mutable_function_is_the_base_and_its_twin_is_called_functional(read_two):
+def test_the_mutable_function_is_the_base_and_its_twin_is_called_functional(read_two):
+    """Rule 17.8."""
     text = """
 - func: f(Tensor self, Tensor(a!) buffer) -> Tensor
   dispatch: {CPU: f}
@@ -118,13 +124,15 @@ def test_g8_the_mutable_function_is_the_base_and_its_twin_is_called_functional(r
     ],
     ids=["composite implicit", "manual", "not asked for"],
 )
-def test_g8_nothing_is_generated(read_two, fields):
+def test_complete_families_generate_nothing(read_two, fields):
+    """Rule 17.8."""
     [function] = read_two(f"- func: f(Tensor self) -> Tensor\n{fields}").functions
 
     assert not function.is_generated
 
 
-def test_g8_core_functions_are_completed_even_if_composite(read_two):
+def test_core_functions_are_completed_even_if_composite(read_two):
+    """Rule 17.8."""
     text = "- func: f(Tensor self) -> Tensor\n  tags: core\n  autogen: f.out\n"
     _, out = read_two(text).functions
 
@@ -132,13 +140,15 @@ def test_g8_core_functions_are_completed_even_if_composite(read_two):
     assert not out.is_abstract
 
 
-def test_g8_views_are_not_completed(read_two):
+def test_views_are_not_completed(read_two):
+    """Rule 17.8."""
     text = "- func: f(Tensor(a) self) -> Tensor(a)\n  dispatch: {CPU: f}\n  autogen: f.out\n"
 
     assert len(read_two(text).functions) == 1
 
 
-def test_g8_an_impossible_wish_is_refused(read_two):
+def test_impossible_autogen_is_refused(read_two):
+    """Rule 17.8."""
     text = "- func: f(Tensor self) -> Tensor\n  dispatch: {CPU: f}\n  autogen: f.other\n"
 
     with pytest.raises(CodegenError, match=r"^native\.yaml:1:3: 'autogen' of f asks for f\.other"):
@@ -164,14 +174,16 @@ def test_g8_an_impossible_wish_is_refused(read_two):
         ),
     ],
 )
-def test_g8_out_schema(schema, expected):
+def test_out_schema_of_functional_function(schema, expected):
+    """Rule 17.8."""
     made = out_schema(parse_schema(schema))
 
     assert str(made) == expected
     assert parse_schema(str(made)) == made
 
 
-def test_g8_functional_schema_of_an_out_function_returns_what_was_written():
+def test_functional_schema_of_an_out_function_returns_what_was_written():
+    """Rule 17.8."""
     schema = parse_schema("f.x(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
 
     assert str(functional_schema(schema)) == "f.x(Tensor self) -> Tensor"

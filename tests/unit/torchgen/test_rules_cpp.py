@@ -84,7 +84,8 @@ SAVED = [
 
 
 @pytest.mark.parametrize(("formula", "rewritten", "fields"), SAVED, ids=[row[0] for row in SAVED])
-def test_g16_what_is_saved(entry, formula, rewritten, fields):
+def test_saved_attributes_of_formulas(entry, formula, rewritten, fields):
+    """Rule 17.15."""
     info = entry(SCHEMA, f"self: {formula}")
     saved = (*info.all_saved_inputs, *info.all_saved_outputs)
 
@@ -92,7 +93,8 @@ def test_g16_what_is_saved(entry, formula, rewritten, fields):
     assert {s.name: str(s.type) for s in saved} == fields
 
 
-def test_g16_optional_strings_are_wrapped_again(entry):
+def test_optional_strings_are_wrapped_again(entry):
+    """Rule 17.15."""
     info = entry(SCHEMA, "self: g(grad, mode)")
 
     assert info.derivatives[0].formula == (
@@ -101,7 +103,8 @@ def test_g16_optional_strings_are_wrapped_again(entry):
     assert [(s.name, str(s.type)) for s in info.all_saved_inputs] == [("mode", "str?")]
 
 
-def test_g16_tensor_options_are_one_value(entry):
+def test_tensor_options_are_one_value(entry):
+    """Rule 17.15."""
     schema = (
         "f(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
         "bool? pin_memory=None) -> Tensor"
@@ -111,14 +114,16 @@ def test_g16_tensor_options_are_one_value(entry):
     assert [s.name for s in info.all_saved_inputs] == ["options"]
 
 
-def test_g16_strides_are_saved_by_an_expression_that_may_fail(entry):
+def test_strides_are_saved_by_an_expression_that_may_fail(entry):
+    """Rule 17.15."""
     [saved] = entry(SCHEMA, "self: g(grad, self.sym_strides())").all_saved_inputs
 
     assert saved.expr == 'strides_or_error(self, "self")'
 
 
 @pytest.mark.parametrize("names", ["other", "self, other"])
-def test_g16_strides_only_in_the_formula_of_their_own_tensor(entry, names):
+def test_strides_only_in_the_formula_of_their_own_tensor(entry, names):
+    """Rule 17.15."""
     with pytest.raises(CodegenError, match=r"self\.sym_strides\(\) may stand only"):
         entry(SCHEMA, f"{names}: g(grad, self.sym_strides())")
 
@@ -133,7 +138,8 @@ def test_g16_strides_only_in_the_formula_of_their_own_tensor(entry, names):
         ("grad * self.strides()", ".sym_strides()"),
     ],
 )
-def test_g16_forbidden_calls(entry, formula, instead):
+def test_forbidden_calls_in_formulas(entry, formula, instead):
+    """Rule 17.15."""
     with pytest.raises(CodegenError) as caught:
         entry(SCHEMA, f"self: {formula}")
 
@@ -141,7 +147,8 @@ def test_g16_forbidden_calls(entry, formula, instead):
 
 
 @pytest.mark.parametrize("formula", ["grad * dims.size()", "grad * self.size(k)"])
-def test_g16_the_size_of_something_else_is_allowed(entry, formula):
+def test_the_size_of_something_else_is_allowed(entry, formula):
+    """Rule 17.15."""
     assert entry(SCHEMA.replace("int k)", "int k, int[] dims)"), f"self: {formula}").has_derivatives
 
 
@@ -155,7 +162,8 @@ def test_g16_the_size_of_something_else_is_allowed(entry, formula):
         ('not_implemented("self")', ["self"]),
     ],
 )
-def test_g17_names_are_whole_words(entry, formula, saved):
+def test_names_are_whole_words(entry, formula, saved):
+    """Rule 17.16."""
     schema = "f(Tensor self, Tensor other, Tensor self_weight) -> Tensor other_x"
     if formula.startswith("grad_other"):
         schema = "f(Tensor self, Tensor x) -> Tensor other"
@@ -164,7 +172,8 @@ def test_g17_names_are_whole_words(entry, formula, saved):
     assert [s.name for s in info.all_saved_inputs] == saved
 
 
-def test_g17_only_free_names_are_replaced():
+def test_only_free_names_are_replaced():
+    """Rule 17.16."""
     formula = 'self*self + x.self + at::self + "self" + self_t'
 
     assert CPP.substitute(formula, {"self": "y"}) == 'y*y + x.self + at::self + "self" + self_t'
@@ -180,7 +189,8 @@ def test_g17_only_free_names_are_replaced():
         ("x.grads[0]", ()),
     ],
 )
-def test_g18_uses_of_the_list_of_gradients(formula, uses):
+def test_uses_of_the_list_of_gradients(formula, uses):
+    """Rule 17.17."""
     assert CPP.gradient_uses(formula) == uses
 
 
@@ -195,19 +205,22 @@ def test_g18_uses_of_the_list_of_gradients(formula, uses):
         ("self: grads[1] * grad_a", "mix 'grads' and 'grad_<output>'"),
     ],
 )
-def test_g18_gradients_are_named_in_one_way(entry, formulas, message):
+def test_gradients_are_named_in_one_way(entry, formulas, message):
+    """Rule 17.17."""
     with pytest.raises(CodegenError, match=message):
         entry("f(Tensor self, Tensor other) -> (Tensor a, Tensor b)", formulas)
 
 
-def test_g18_the_gradient_of_a_non_differentiable_output_has_no_name(entry):
+def test_the_gradient_of_a_non_differentiable_output_has_no_name(entry):
+    """Rule 17.17."""
     formulas = "output_differentiability: [True, False]\nself: g(grad_a, grad_b)"
 
     with pytest.raises(CodegenError, match="reads 'grad_b', which names nothing"):
         entry("f(Tensor self) -> (Tensor a, Tensor b)", formulas)
 
 
-def test_g21_element_wise(entry):
+def test_auto_element_wise_formula(entry):
+    """Rule 17.20."""
     info = entry(
         "f(Tensor self, int n) -> Tensor", "self: grad*self.pow(n)\nresult: auto_element_wise"
     )
@@ -227,7 +240,8 @@ def test_g21_element_wise(entry):
         ("f.x(Tensor self, SymInt n) -> Tensor", "function", "at::f_symint(self_t, n)"),
     ],
 )
-def test_g21_linear(match_two, schema, variants, formula):
+def test_auto_linear_formula(match_two, schema, variants, formula):
+    """Rule 17.20."""
     native = f"- func: {schema}\n  variants: {variants}\n  dispatch: {{CPU: f}}\n"
     derivatives = f"- name: {schema}\n  self: grad\n  result: auto_linear\n"
     [fn] = match_two(native, derivatives).values()
@@ -235,12 +249,14 @@ def test_g21_linear(match_two, schema, variants, formula):
     assert fn.fw_derivatives["Default"][0].formula == formula
 
 
-def test_g21_the_bare_name_of_a_differentiable_argument_is_ambiguous(entry):
+def test_the_bare_name_of_a_differentiable_argument_is_ambiguous(entry):
+    """Rule 17.20."""
     with pytest.raises(CodegenError, match=r"'self' is ambiguous.*self_p.*self_t"):
         entry("f(Tensor self) -> Tensor", "self: grad\nresult: self_t * self")
 
 
-def test_g21_the_bare_name_of_a_tensor_list_is_not_ambiguous(entry):
+def test_the_bare_name_of_a_tensor_list_is_not_ambiguous(entry):
+    """Rule 17.20."""
     info = entry("f(Tensor[] xs) -> Tensor", "xs: g(grad)\nresult: h(xs)")
 
     assert info.forward_derivatives[0].required_inputs_fw_grad == ()
@@ -265,13 +281,15 @@ def test_g21_the_bare_name_of_a_tensor_list_is_not_ambiguous(entry):
         ("f(Tensor a) -> Tensor", "result: auto_linear", "needs a differentiable argument"),
     ],
 )
-def test_g21_where_the_auto_words_do_not_work(entry, schema, formulas, message):
+def test_where_the_auto_words_do_not_work(entry, schema, formulas, message):
+    """Rule 17.20."""
     with pytest.raises(CodegenError, match=message):
         entry(schema, formulas)
 
 
 @pytest.mark.parametrize("target", ["result", "result0", "x"])
-def test_g21_targets_of_a_forward_formula(entry, target):
+def test_targets_of_a_forward_formula(entry, target):
+    """Rule 17.20."""
     info = entry("f(Tensor self) -> Tensor x", f"self: grad\n{target}: self_t")
 
     assert info.forward_derivatives[0].var_names == (target,)

@@ -9,14 +9,16 @@ from pullback.codegen.derive import op_prefix
 F = "f(Tensor self, Tensor other) -> Tensor"
 
 
-def test_g15_an_entry_without_dispatch_is_the_section_default(read_two):
+def test_an_entry_without_dispatch_is_the_section_default(read_two):
+    """Rule 17.14."""
     native = f"- func: {F}\n  dispatch: {{CPU: f}}\n"
     [by_key] = read_two(native, f"- name: {F}\n  self: grad\n").entries.values()
 
     assert list(by_key) == ["Default"]
 
 
-def test_g15_the_functional_function_is_canonical_for_its_out_function(read_two):
+def test_the_functional_function_is_canonical_for_its_out_function(read_two):
+    """Rule 17.14."""
     native = """
 - func: f(Tensor self) -> Tensor
   dispatch: {CPU: f}
@@ -29,7 +31,8 @@ def test_g15_the_functional_function_is_canonical_for_its_out_function(read_two)
     assert str(schema) == "f(Tensor self) -> Tensor"
 
 
-def test_g15_the_in_place_function_is_canonical_if_there_is_no_functional_one(read_two):
+def test_the_in_place_function_is_canonical_if_there_is_no_functional_one(read_two):
+    """Rule 17.14."""
     native = """
 - func: f_(Tensor(a!) self) -> Tensor(a!)
   dispatch: {CPU: f_}
@@ -42,7 +45,8 @@ def test_g15_the_in_place_function_is_canonical_if_there_is_no_functional_one(re
     assert str(schema.name) == "f_"
 
 
-def test_g15_names_are_split_at_commas_and_the_first_one_decides(entry):
+def test_names_are_split_at_commas_and_the_first_one_decides(entry):
+    """Rule 17.14."""
     schema = "f(Tensor a, Tensor b, Tensor c) -> (Tensor x, Tensor y)"
     info = entry(schema, "a, b: g(grad, grad_input_mask)\nc: non_differentiable\nx,y: h(a_t, b_t)")
 
@@ -54,14 +58,16 @@ def test_g15_names_are_split_at_commas_and_the_first_one_decides(entry):
 @pytest.mark.parametrize(
     "word", ["non_differentiable", "Non_Differentiable", " NON_DIFFERENTIABLE "]
 )
-def test_g15_non_differentiable_in_any_case_with_blanks(entry, word):
+def test_non_differentiable_in_any_case_with_blanks(entry, word):
+    """Rule 17.14."""
     info = entry("f(Tensor self) -> Tensor", f'self: "{word}"')
 
     assert info.non_differentiable_arg_names == ("self",)
     assert info.derivatives == ()
 
 
-def test_g15_flags_of_the_outputs(entry):
+def test_flags_of_the_outputs(entry):
+    """Rule 17.14."""
     schema = "f(Tensor self) -> (Tensor a, Tensor b)"
     info = entry(schema, "output_differentiability: [True, False]\nself: grad")
 
@@ -69,7 +75,8 @@ def test_g15_flags_of_the_outputs(entry):
     assert info.output_differentiability_conditions is None
 
 
-def test_g15_a_condition_on_the_only_output(entry):
+def test_a_condition_on_the_only_output(entry):
+    """Rule 17.14."""
     formulas = 'output_differentiability: ["is_floating(self)"]\nself: grad'
     info = entry("f(Tensor self) -> Tensor", formulas)
 
@@ -87,11 +94,13 @@ def test_g15_a_condition_on_the_only_output(entry):
         ("masked_fill_", "MaskedFillBackward"),
     ],
 )
-def test_g15_node_names(name, prefix):
+def test_node_names_are_camel_case_with_counter(name, prefix):
+    """Rule 17.14."""
     assert op_prefix(name) == prefix
 
 
-def test_g15_nodes_are_counted_by_prefix(read_two):
+def test_nodes_are_counted_by_prefix(read_two):
+    """Rule 17.14."""
     schemas = ["f.a(Tensor self) -> Tensor", "f.b(Tensor self, int n) -> Tensor"]
     native = "".join(f"- func: {s}\n  dispatch: {{CPU: f}}\n" for s in schemas)
     derivatives = f"""
@@ -111,7 +120,8 @@ def test_g15_nodes_are_counted_by_prefix(read_two):
     ]
 
 
-def test_g26_not_differentiable_is_no_keyword(entry):
+def test_not_differentiable_is_no_keyword(entry):
+    """Rule 17.25."""
     info = entry("f(Tensor self) -> Tensor", "self: not_differentiable(grad)")
 
     assert info.has_derivatives
@@ -126,14 +136,16 @@ def test_g26_not_differentiable_is_no_keyword(entry):
         'not_implemented("f")',
     ],
 )
-def test_g26_special_words_are_not_saved(entry, formula):
+def test_special_words_are_not_saved(entry, formula):
+    """Rule 17.25."""
     info = entry(F, f"self, other: '{formula}'")
 
     assert {s.name for s in info.all_saved_inputs} <= {"other"}
     assert info.all_saved_outputs == ()
 
 
-def test_g26_auto_words_have_to_be_the_whole_value(entry):
+def test_auto_words_have_to_be_the_whole_value(entry):
+    """Rule 17.25."""
     info = entry(F, "self: grad\nother: grad\nresult: auto_linear(self_t)")
 
     assert info.forward_derivatives[0].formula == "auto_linear(self_t)"

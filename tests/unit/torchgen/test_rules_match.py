@@ -19,7 +19,8 @@ VIEW = "v.int(Tensor(a) self, int n) -> Tensor(a)"
 COPY = "v_copy.int(Tensor self, int n) -> Tensor"
 
 
-def test_g22_the_copying_twin_gets_the_formulas_of_the_view(match_two):
+def test_the_copying_twin_gets_the_formulas_of_the_view(match_two):
+    """Rule 17.21."""
     derivatives = f"- name: {VIEW}\n  self: grad.v(n)\n  result: auto_linear\n"
     twin = match_two(_native(VIEW, COPY), derivatives)["v_copy.int"]
     info = twin.info["Default"]
@@ -30,7 +31,8 @@ def test_g22_the_copying_twin_gets_the_formulas_of_the_view(match_two):
     assert info.forward_derivatives[0].formula == "at::v(self_t, n)"
 
 
-def test_g22_an_entry_of_the_twin_itself_comes_first(match_two):
+def test_an_entry_of_the_twin_itself_comes_first(match_two):
+    """Rule 17.21."""
     derivatives = f"- name: {VIEW}\n  self: grad.v(n)\n- name: {COPY}\n  self: grad.w(n)\n"
     info = match_two(_native(VIEW, COPY), derivatives)["v_copy.int"].info["Default"]
 
@@ -42,7 +44,8 @@ INPLACE = "f_(Tensor(a!) self, int n=2) -> Tensor(a!)"
 OUT = "f.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)"
 
 
-def test_g23_step_1_exact_schema(match_two):
+def test_step_1_exact_schema(match_two):
+    """Rule 17.22."""
     derivatives = f"- name: {FUNCTIONAL}\n  self: grad\n- name: {INPLACE}\n  self: grad * n\n"
     matched = match_two(_native(FUNCTIONAL, INPLACE), derivatives)
 
@@ -50,7 +53,8 @@ def test_g23_step_1_exact_schema(match_two):
     assert matched["f_"].info["Default"].derivatives[0].formula == "grad * n"
 
 
-def test_g23_step_2_signature_without_defaults(match_two):
+def test_step_2_signature_without_defaults(match_two):
+    """Rule 17.22."""
     matched = match_two(_native(FUNCTIONAL, INPLACE, OUT), f"- name: {FUNCTIONAL}\n  self: grad\n")
 
     assert {name: (fn.step, fn.exact) for name, fn in matched.items()} == {
@@ -69,7 +73,8 @@ def _generating(formula):
     return native, f"- name: {MUTABLE}\n  x: {formula}\n"
 
 
-def test_g23_step_3_generated_function_of_a_mutating_one(match_two):
+def test_step_3_generated_function_of_a_mutating_one(match_two):
+    """Rule 17.22."""
     matched = match_two(*_generating("grad * buffer"))
 
     assert {name: (fn.step, fn.exact) for name, fn in matched.items()} == {
@@ -79,7 +84,8 @@ def test_g23_step_3_generated_function_of_a_mutating_one(match_two):
     }
 
 
-def test_g23_step_3_refuses_formulas_that_save_self(match_two):
+def test_step_3_refuses_formulas_that_save_self(match_two):
+    """Rule 17.22."""
     native = """
 - func: f_(Tensor(a!) self, Tensor other) -> Tensor(a!)
   dispatch: {CPU: f_}
@@ -92,7 +98,8 @@ def test_g23_step_3_refuses_formulas_that_save_self(match_two):
         match_two(native, derivatives)
 
 
-def test_g23_a_generated_out_function_is_never_matched(match_two):
+def test_a_generated_out_function_is_never_matched(match_two):
+    """Rule 17.22."""
     native = f"- func: {FUNCTIONAL}\n  dispatch: {{CPU: f}}\n  autogen: f.out\n"
     matched = match_two(native, f"- name: {FUNCTIONAL}\n  self: grad\n")
 
@@ -100,13 +107,15 @@ def test_g23_a_generated_out_function_is_never_matched(match_two):
     assert matched["f.out"].info is None
 
 
-def test_g23_functions_are_sorted_by_their_name_in_the_interface(match_two):
+def test_functions_are_sorted_by_their_name_in_the_interface(match_two):
+    """Rule 17.22."""
     matched = match_two(_native("g(Tensor self) -> Tensor", OUT, FUNCTIONAL, INPLACE))
 
     assert list(matched) == ["f", "f_", "f.out", "g"]
 
 
-def test_g23_no_step(match_two):
+def test_function_without_matching_entry_has_no_info(match_two):
+    """Rule 17.22."""
     fn = match_two(_native(FUNCTIONAL))["f"]
 
     assert (fn.info, fn.fw_derivatives, fn.step, fn.exact) == (None, None, None, False)
@@ -137,7 +146,8 @@ def test_g23_no_step(match_two):
         ),
     ],
 )
-def test_g24_references(foreach, reference, fits):
+def test_reference_of_foreach_function(foreach, reference, fits):
+    """Rule 17.23."""
     [function] = native_functions(parse_yaml(f"- func: {foreach}"))
 
     assert is_reference_for_foreach(function, parse_schema(reference)) is fits
@@ -153,7 +163,8 @@ FOREACH_FORMULAS = f"""
 """
 
 
-def test_g24_out_of_place_formulas_are_made_for_element_i(match_two):
+def test_out_of_place_formulas_are_made_for_element_i(match_two):
+    """Rule 17.23."""
     fn = match_two(_native(SCALAR, LIST), FOREACH_FORMULAS)["_foreach_f.ScalarList"]
     info = fn.info["Default"]
     [derivative], [forward] = info.derivatives, info.forward_derivatives
@@ -170,7 +181,8 @@ def test_g24_out_of_place_formulas_are_made_for_element_i(match_two):
     assert info.available_named_gradients == ()
 
 
-def test_g24_in_place_uses_the_reference_as_it_is(match_two):
+def test_in_place_uses_the_reference_as_it_is(match_two):
+    """Rule 17.23."""
     matched = match_two(_native(SCALAR, INPLACE_LIST), FOREACH_FORMULAS)
     fn = matched["_foreach_f_.ScalarList"]
 
@@ -178,14 +190,16 @@ def test_g24_in_place_uses_the_reference_as_it_is(match_two):
     assert fn.info["Default"] is matched["f.Scalar"].info["Default"]
 
 
-def test_g24_an_explicit_entry_comes_first(match_two):
+def test_an_explicit_entry_comes_first(match_two):
+    """Rule 17.23."""
     derivatives = f"{FOREACH_FORMULAS}- name: {LIST}\n  self: g(grads[i], scalars[i])\n"
     fn = match_two(_native(SCALAR, LIST), derivatives)["_foreach_f.ScalarList"]
 
     assert (fn.step, fn.exact) == (1, True)
 
 
-def test_g24_only_zero_looks_among_the_mutating_functions(match_two):
+def test_only_zero_looks_among_the_mutating_functions(match_two):
+    """Rule 17.23."""
     zero, foreach = (
         "zero_(Tensor(a!) self) -> Tensor(a!)",
         "_foreach_zero_(Tensor(a!)[] self) -> ()",
@@ -197,11 +211,13 @@ def test_g24_only_zero_looks_among_the_mutating_functions(match_two):
     assert (fn.step, fn.exact, fn.info["Default"].op) == (4, False, "ZeroBackward0")
 
 
-def test_g24_without_a_reference_there_is_nothing(match_two):
+def test_without_a_reference_there_is_nothing(match_two):
+    """Rule 17.23."""
     assert match_two(_native(LIST))["_foreach_f.ScalarList"].info is None
 
 
-def test_g24_only_the_section_default_is_a_reference(read_two):
+def test_only_the_section_default_is_a_reference(read_two):
+    """Rule 17.23."""
     derivatives = f"- name: {SCALAR}\n  dispatch:\n    AutogradCPU: {{self: grad}}\n"
     tables = read_two(_native(SCALAR, LIST), derivatives)
     [foreach] = [f for f in tables.functions if f.func.name.name.base.startswith("_foreach")]
@@ -210,15 +226,19 @@ def test_g24_only_the_section_default_is_a_reference(read_two):
     assert gen_foreach_derivativeinfo(foreach, infos, {}) == (None, False)
 
 
-def test_g24_a_reference_that_saves_part_of_its_output_is_refused(match_two):
+def test_a_reference_that_saves_part_of_its_output_is_refused(match_two):
+    """Rule 17.23."""
     derivatives = f"- name: {SCALAR}\n  self: g(grad, result.dim())\n"
 
     with pytest.raises(CodegenError, match=r"^native\.yaml:1:3: .*saves 'result_dim'"):
         match_two(_native(SCALAR, LIST), derivatives)
 
 
-def test_g24_pytorch_indexes_twice_what_is_saved_whole_and_in_part(match_two):
-    """So ``_foreach_addcdiv`` fails for 0-d tensors there; its tables are read as it reads them."""
+def test_pytorch_indexes_twice_what_is_saved_whole_and_in_part(match_two):
+    """Rule 17.23.
+
+    So ``_foreach_addcdiv`` fails for 0-d tensors there; its tables are read as it reads them.
+    """
     derivatives = f"- name: {SCALAR}\n  self: g(self.scalar_type(), self)\n"
     info = match_two(_native(SCALAR, LIST), derivatives)["_foreach_f.ScalarList"].info["Default"]
 
@@ -248,7 +268,8 @@ def _inplace_forward(match_two, formula, inplace_formula=None):
         ("self_t.f(x_t).g()", "copy_(self_t.f(x_t).g())"),
     ],
 )
-def test_g25_an_existing_tangent_is_written_to(match_two, formula, written):
+def test_an_existing_tangent_is_written_to(match_two, formula, written):
+    """Rule 17.24."""
     forward = _inplace_forward(match_two, formula)
 
     assert forward.formula == f"self_t_raw.defined() ? self_t_raw.{written} : {formula}"
@@ -257,7 +278,8 @@ def test_g25_an_existing_tangent_is_written_to(match_two, formula, written):
     assert not forward.required_original_self_value
 
 
-def test_g25_self_becomes_the_original_self(match_two):
+def test_self_becomes_the_original_self(match_two):
+    """Rule 17.24."""
     forward = _inplace_forward(match_two, "self_t * x_p + self_p * x_t")
     changed = "original_self_t * x_p + original_self_p * x_t"
 
@@ -265,7 +287,8 @@ def test_g25_self_becomes_the_original_self(match_two):
     assert forward.required_original_self_value
 
 
-def test_g25_the_result_becomes_self(match_two):
+def test_the_result_becomes_self(match_two):
+    """Rule 17.24."""
     forward = _inplace_forward(match_two, "self_t * result")
 
     assert "self_t * self_p" in forward.formula
@@ -273,27 +296,31 @@ def test_g25_the_result_becomes_self(match_two):
     assert forward.required_inputs_primal == ("self",)
 
 
-def test_g25_a_formula_for_the_in_place_function_is_used_as_it_is(match_two):
+def test_a_formula_for_the_in_place_function_is_used_as_it_is(match_two):
+    """Rule 17.24."""
     forward = _inplace_forward(match_two, "self_t", "x_t * result")
 
     assert forward.formula == "x_t * self_p"
     assert not forward.is_reusing_outplace_formula
 
 
-def test_g25_a_formula_for_the_in_place_function_cannot_read_the_old_value(match_two):
+def test_a_formula_for_the_in_place_function_cannot_read_the_old_value(match_two):
+    """Rule 17.24."""
     with pytest.raises(
         CodegenError, match=r"^native\.yaml:3:3: .*using the original value of self"
     ):
         _inplace_forward(match_two, "self_t", "self_t * self_p")
 
 
-def test_g25_a_formula_for_the_in_place_function_may_name_the_original(match_two):
+def test_a_formula_for_the_in_place_function_may_name_the_original(match_two):
+    """Rule 17.24."""
     forward = _inplace_forward(match_two, "self_t", "x_t * original_self_p")
 
     assert forward.required_original_self_value
 
 
-def test_g25_an_in_place_function_cannot_save_the_strides_of_self(match_two):
+def test_an_in_place_function_cannot_save_the_strides_of_self(match_two):
+    """Rule 17.24."""
     functional, inplace = "f(Tensor self) -> Tensor", "f_(Tensor(a!) self) -> Tensor(a!)"
     derivatives = f"- name: {functional}\n  self: g(grad, self.sym_strides())\n"
 
@@ -302,7 +329,8 @@ def test_g25_an_in_place_function_cannot_save_the_strides_of_self(match_two):
         match_two(_native(functional, inplace), derivatives)
 
 
-def test_g25_an_in_place_function_needs_a_single_forward_formula(match_two):
+def test_an_in_place_function_needs_a_single_forward_formula(match_two):
+    """Rule 17.24."""
     inplace = "f_(Tensor(a!) self) -> Tensor(a!)"
     derivatives = f"- name: {inplace}\n  self: grad\n  result: self_t\n  result0: self_t\n"
 

@@ -44,7 +44,8 @@ def test_records_are_frozen(record):
     assert record.__dataclass_params__.frozen
 
 
-def test_g10_a_saved_attribute_names_the_field_and_what_fills_it(entry):
+def test_a_saved_attribute_names_the_field_and_what_fills_it(entry):
+    """Rule 17.9."""
     [derivative] = entry("f(Tensor self) -> Tensor", "self: g(grad, self.dim(), self)").derivatives
 
     assert derivative.saved_inputs == (
@@ -53,7 +54,8 @@ def test_g10_a_saved_attribute_names_the_field_and_what_fills_it(entry):
     )
 
 
-def test_g11_a_derivative_keeps_both_forms_of_its_formula(entry):
+def test_a_derivative_keeps_both_forms_of_its_formula(entry):
+    """Rule 17.10."""
     info = entry("f(Tensor self, int n) -> Tensor x", "self: g(grad_x, self.numel(), n, x)")
     [derivative] = info.derivatives
 
@@ -65,7 +67,8 @@ def test_g11_a_derivative_keeps_both_forms_of_its_formula(entry):
     assert derivative.named_gradients == {"grad_x"}
 
 
-def test_g12_a_forward_derivative_lists_what_it_needs(entry):
+def test_a_forward_derivative_lists_what_it_needs(entry):
+    """Rule 17.11."""
     schema = "f(Tensor self, Tensor other) -> (Tensor a, Tensor b)"
     info = entry(schema, "self: grad\nother: grad\na, b: g(self_p, other_t, a)")
     [forward] = info.forward_derivatives
@@ -78,7 +81,8 @@ def test_g12_a_forward_derivative_lists_what_it_needs(entry):
     assert not forward.is_reusing_outplace_formula
 
 
-def test_g13_saved_values_are_listed_once(entry):
+def test_saved_values_are_listed_once(entry):
+    """Rule 17.12."""
     info = entry("f(Tensor a, Tensor b) -> Tensor", "a: grad * b * b.dim()\nb: grad * a + b.dim()")
 
     assert [s.name for s in info.all_saved_inputs] == ["b_dim", "b", "a"]
@@ -86,7 +90,8 @@ def test_g13_saved_values_are_listed_once(entry):
     assert info.has_derivatives
 
 
-def test_g13_without_formulas_there_is_no_node(entry):
+def test_without_formulas_there_is_no_node(entry):
+    """Rule 17.12."""
     info = entry("f(Tensor self) -> Tensor", "self: non_differentiable")
 
     assert info.op is None
@@ -94,7 +99,8 @@ def test_g13_without_formulas_there_is_no_node(entry):
     assert info.non_differentiable_arg_names == ("self",)
 
 
-def test_g14_inputs_and_outputs_are_names_with_types(worked):
+def test_inputs_and_outputs_are_names_with_types(worked):
+    """Rule 17.13."""
     info = worked["mul_.Tensor"].info["Default"]
 
     assert info.args_with_derivatives == (
@@ -117,11 +123,13 @@ def test_g14_inputs_and_outputs_are_names_with_types(worked):
     ],
     ids=str,
 )
-def test_g19_tensors_of_any_nesting_are_differentiable(type_, expected):
+def test_tensors_of_any_nesting_are_differentiable(type_, expected):
+    """Rule 17.18."""
     assert is_differentiable("x", type_, None) is expected
 
 
-def test_g19_a_mark_makes_an_argument_non_differentiable(worked):
+def test_a_mark_makes_an_argument_non_differentiable(worked):
+    """Rule 17.18."""
     info = worked["index_select"].info["Default"]
 
     assert not is_differentiable("index", TENSOR, info)
@@ -138,7 +146,8 @@ def test_g19_a_mark_makes_an_argument_non_differentiable(worked):
         ("output_differentiability: [False, True, True]\nself: g(grad)", ["b", "n"]),
     ],
 )
-def test_g19_differentiable_outputs(match_two, formulas, outputs):
+def test_differentiable_outputs_by_flags_and_gradient_words(match_two, formulas, outputs):
+    """Rule 17.18."""
     schema = "f(Tensor self) -> (Tensor a, Tensor b, int n)"
     lines = "".join(f"  {line}\n" for line in formulas.splitlines())
     matched = match_two(f"- func: {schema}\n  dispatch: {{CPU: f}}\n", f"- name: {schema}\n{lines}")
@@ -146,7 +155,8 @@ def test_g19_differentiable_outputs(match_two, formulas, outputs):
     assert [o.name for o in gen_differentiable_outputs(matched["f"])] == outputs
 
 
-def test_g19_flags_must_fit_the_outputs_of_a_variant(entry):
+def test_flags_must_fit_the_outputs_of_a_variant(entry):
+    """Rule 17.18."""
     info = entry("f(Tensor self) -> Tensor", "output_differentiability: [True]\nself: grad")
     other = NativeFunction(parse_schema("f(Tensor self) -> (Tensor, Tensor)"))
     fn = NativeFunctionWithDifferentiabilityInfo(other, {"Default": info}, {"Default": ()}, 2)
@@ -155,7 +165,8 @@ def test_g19_flags_must_fit_the_outputs_of_a_variant(entry):
         gen_differentiable_outputs(fn)
 
 
-def test_g19_an_in_place_variant_cannot_use_the_flag_false(match_two):
+def test_an_in_place_variant_cannot_use_the_flag_false(match_two):
+    """Rule 17.18."""
     native = """
 - func: f(Tensor self) -> Tensor
   dispatch: {CPU: f}
@@ -170,7 +181,8 @@ def test_g19_an_in_place_variant_cannot_use_the_flag_false(match_two):
         gen_differentiable_outputs(matched["f_"])
 
 
-def test_g19_names_used_by_backward_formulas(entry):
+def test_names_used_by_backward_formulas(entry):
+    """Rule 17.18."""
     info = entry(
         "f(Tensor self, Tensor other) -> Tensor",
         "self: g(grad, retain_variables)\nother: grad.other_name(self)",
@@ -193,7 +205,8 @@ def test_g19_names_used_by_backward_formulas(entry):
         ("CPU", "", "use_derived"),
     ],
 )
-def test_g20_dispatch_strategy(match_two, dispatch, formula, strategy):
+def test_dispatch_strategy_follows_derivatives(match_two, dispatch, formula, strategy):
+    """Rule 17.19."""
     schema = "f(Tensor self) -> Tensor"
     native = f"- func: {schema}\n  dispatch: {{{dispatch}: kernel}}\n"
     derivatives = f"- name: {schema}\n  {formula}\n" if formula else "[]"
@@ -201,7 +214,8 @@ def test_g20_dispatch_strategy(match_two, dispatch, formula, strategy):
     assert dispatch_strategy(match_two(native, derivatives)["f"]) == strategy
 
 
-def test_g20_a_formula_under_any_key_counts(match_two):
+def test_a_formula_under_any_key_counts(match_two):
+    """Rule 17.19."""
     native = "- func: f(Tensor self) -> Tensor"
     derivatives = """
 - name: f(Tensor self) -> Tensor
