@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pullback
+import pullback.sparse
 from pullback.autograd.engine import fast_path
 from pullback.autograd.graph import accumulate_grad, escapes
 from pullback.autograd.graph.accumulate_grad import ended
@@ -51,7 +52,16 @@ NUMPY_STYLE = {
     "pb.hessian": lambda lib, f: lib.module.hessian(f)(np.array(ROW)),
     "pb.hvp": lambda lib, f: lib.module.hvp(f)(np.array(ROW), np.ones(3)),
 }
-ALL = {**TRANSFORMS, **NUMPY_STYLE}
+SPARSE = {
+    "sparse_jacobian": lambda lib, f: lib.module.sparse.sparse_jacobian(f, row(lib)),
+    "sparse_jacobian forward": lambda lib, f: lib.module.sparse.sparse_jacobian(
+        f, row(lib), mode="forward"
+    ),
+    "sparse_hessian": lambda lib, f: lib.module.sparse.sparse_hessian(f, row(lib)),
+    "jacobian_pattern": lambda lib, f: lib.module.sparse.jacobian_pattern(f, row(lib)),
+    "hessian_pattern": lambda lib, f: lib.module.sparse.hessian_pattern(f, row(lib)),
+}
+ALL = {**TRANSFORMS, **NUMPY_STYLE, **SPARSE}
 
 
 def escaped_from(lib, transform, fails=False):
@@ -87,6 +97,8 @@ def test_an_escaped_value_is_a_constant_in_the_next_grad(lib, name):
 @pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
 @pytest.mark.parametrize("name", ALL)
 def test_an_escaped_value_is_a_constant(pb, name, fails):
+    if name in SPARSE:
+        pytest.importorskip("scipy.sparse", reason="pip install scipy")
     value, kept = escaped_from(pb, ALL[name], fails)
     assert not value.requires_grad
     assert value.grad_fn is None
@@ -102,6 +114,29 @@ def test_an_escaped_value_is_a_constant(pb, name, fails):
     assert value.tolist() == [2.0, 5.0, 10.0]
     assert pb.func.grad(lambda y: (y * doubled).sum())(row(pb)).tolist() == [2.0, 8.0, 18.0]
     del kept
+
+
+FUNCTIONAL = {
+    "jacobian": lambda of, f, x, **graph: of.jacobian(f, x, **graph),
+    "jacobian of rows together": lambda of, f, x, **g: of.jacobian(f, x, vectorize=True, **g),
+    "hessian": lambda of, f, x, **graph: of.hessian(f, x, **graph),
+    "vjp": lambda of, f, x, **graph: of.vjp(f, x, **graph),
+    "jvp": lambda of, f, x, **graph: of.jvp(f, x, x, **graph),
+}
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("name", FUNCTIONAL)
+def test_an_escaped_value_of_autograd_functional_keeps_its_history(lib, name, create_graph):
+    """These functions run on a graph of their own, which a program may look into."""
+    value, _ = escaped_from(
+        lib,
+        lambda lib, f: FUNCTIONAL[name](
+            lib.autograd.functional, f, row(lib), create_graph=create_graph
+        ),
+    )
+    assert value.requires_grad
+    assert value.grad_fn is not None
 
 
 @pytest.mark.parametrize("name", ["pb.grad", "pb.value_and_grad", "pb.hvp", "pb.hessian"])
@@ -142,7 +177,9 @@ def test_running_statistics_as_in_pytorch(lib):
     np.testing.assert_allclose(mean[0].tolist(), (1 - 0.9**4) * 14.0 / 3.0, 1e-6)
 
 
-@pytest.mark.parametrize("name", ["grad", "jacrev", "hessian", "vjp", "jvp of grad", "pb.hvp"])
+@pytest.mark.parametrize(
+    "name", ["grad", "jacrev", "hessian", "vjp", "jvp of grad", "pb.hvp", *SPARSE]
+)
 def test_running_statistics_keep_no_graph(pb, name):
     mean = [pb.tensor(0.0)]
 

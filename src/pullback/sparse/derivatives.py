@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from pullback.autograd.api import grad
+from pullback.autograd.graph.escapes import end_inputs
 from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.modes import enable_grad
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
@@ -57,18 +58,18 @@ def sparse_jacobian(
     [[2.0, 1.0, 0.0], [0.0, 3.0, 2.0]]
     """
     scipy_sparse()
-    run = _Recorded("sparse_jacobian", f, x)
-    places = run.pattern(pattern)
-    if coloring is None:
-        coloring = color_jacobian(places, mode)
-    run.check_coloring(coloring, places, ("forward", "reverse"))
-    found = run.forward(coloring) if coloring.mode == "forward" else run.reverse(coloring)
-    rows, columns = entries(places)
-    if coloring.mode == "forward":
-        values = found[coloring.colors[columns], rows]
-    else:
-        values = found[coloring.colors[rows], columns]
-    return run.finished(matrix_of(rows, columns, places.shape, values), verify)
+    with _Recorded("sparse_jacobian", f, x) as run:
+        places = run.pattern(pattern)
+        if coloring is None:
+            coloring = color_jacobian(places, mode)
+        run.check_coloring(coloring, places, ("forward", "reverse"))
+        found = run.forward(coloring) if coloring.mode == "forward" else run.reverse(coloring)
+        rows, columns = entries(places)
+        if coloring.mode == "forward":
+            values = found[coloring.colors[columns], rows]
+        else:
+            values = found[coloring.colors[rows], columns]
+        return run.finished(matrix_of(rows, columns, places.shape, values), verify)
 
 
 def sparse_hessian(
@@ -96,21 +97,21 @@ def sparse_hessian(
     [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
     scipy_sparse()
-    run = _RecordedGradient("sparse_hessian", f, x)
-    places = run.pattern(pattern)
-    places = (places + places.T).tocsr()
-    if coloring is None:
-        coloring = color_hessian(places)
-    run.check_coloring(coloring, places, ("symmetric",))
-    found = run.reverse(coloring)
-    rows, columns = entries(places)
-    colors, size = coloring.colors, max(coloring.passes, 1)
-    # An entry is read where it is the only one of its row and color: there, or mirrored.
-    keys = rows * size + colors[columns]
-    counts = np.bincount(keys, minlength=1)
-    alone = counts[keys] == 1 if len(keys) else np.zeros(0, bool)
-    values = np.where(alone, found[colors[columns], rows], found[colors[rows], columns])
-    return run.finished(matrix_of(rows, columns, places.shape, values), verify)
+    with _RecordedGradient("sparse_hessian", f, x) as run:
+        places = run.pattern(pattern)
+        places = (places + places.T).tocsr()
+        if coloring is None:
+            coloring = color_hessian(places)
+        run.check_coloring(coloring, places, ("symmetric",))
+        found = run.reverse(coloring)
+        rows, columns = entries(places)
+        colors, size = coloring.colors, max(coloring.passes, 1)
+        # An entry is read where it is the only one of its row and color: there, or mirrored.
+        keys = rows * size + colors[columns]
+        counts = np.bincount(keys, minlength=1)
+        alone = counts[keys] == 1 if len(keys) else np.zeros(0, bool)
+        values = np.where(alone, found[colors[columns], rows], found[colors[rows], columns])
+        return run.finished(matrix_of(rows, columns, places.shape, values), verify)
 
 
 def jacobian_pattern(f: Function, x: Any) -> Matrix:
@@ -124,7 +125,8 @@ def jacobian_pattern(f: Function, x: Any) -> Matrix:
     [[1, 1, 0], [0, 1, 1]]
     """
     scipy_sparse()
-    return _Recorded("jacobian_pattern", f, x).pattern(None)
+    with _Recorded("jacobian_pattern", f, x) as run:
+        return run.pattern(None)
 
 
 def hessian_pattern(f: Function, x: Any) -> Matrix:
@@ -135,11 +137,16 @@ def hessian_pattern(f: Function, x: Any) -> Matrix:
     [[1, 0], [0, 1]]
     """
     scipy_sparse()
-    return _RecordedGradient("hessian_pattern", f, x).pattern(None)
+    with _RecordedGradient("hessian_pattern", f, x) as run:
+        return run.pattern(None)
 
 
 class _Recorded:
-    """A function that has been run once, with its history."""
+    """A function that runs once, with its history, when the block is entered.
+
+    At the end of the block the graph is released, and tensors that have escaped from the function
+    become constants.
+    """
 
     def __init__(self, name: str, f: Function, x: Any):
         self.name = name
@@ -151,13 +158,26 @@ class _Recorded:
         self.f = f
         self.x = wrap(array)
         self.x.requires_grad = True
-        with enable_grad():
-            self.y = self._run()
-        if not isinstance(self.y, Tensor) or self.y.dtype.kind != "f":
-            kind = self.y.dtype if isinstance(self.y, Tensor) else type(self.y).__name__
-            raise AutogradTypeError(
-                f"{name}: f returns {kind}; a tensor of real numbers is expected"
-            )
+        self.y: Any = None
+
+    def __enter__(self) -> Self:
+        try:
+            with enable_grad():
+                self.y = self._run()
+            if not isinstance(self.y, Tensor) or self.y.dtype.kind != "f":
+                kind = self.y.dtype if isinstance(self.y, Tensor) else type(self.y).__name__
+                raise AutogradTypeError(
+                    f"{self.name}: f returns {kind}; a tensor of real numbers is expected"
+                )
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.y = None
+        self.x.requires_grad = False
+        end_inputs([self.x])
 
     def _run(self) -> Any:
         return self.f(self.x)
