@@ -18,7 +18,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "scipy_special.md"
 HEAD = """# SciPy's special functions on tensors
 
 Written by `scripts/scipy_special.py` from the table
-`src/pullback/ops/on_demand/scipy_special.yaml`; a test compares it with the SciPy that is installed
+`src/pullback/operators/scipy_special/table.yaml`; a test compares it with the installed SciPy
 (this page: SciPy {version}).
 
 `scipy.special.gammaln(x)` on a tensor is SciPy's own computation with a derivative added: backward,

@@ -16,24 +16,18 @@ from __future__ import annotations
 import typing as _typing
 
 import pullback._generated.methods
-import pullback.autograd.formulas
 import pullback.batching
+import pullback.operators.formula_loader
 import pullback.tensor.methods.creation
 import pullback.tensor.methods.device
 import pullback.tensor.methods.indexing
 import pullback.tensor.methods.inplace
 import pullback.tensor.methods.operators
 import pullback.tensor.methods.shape
-from pullback import aliases as _aliases
-from pullback import array_functions as _array_functions
 from pullback import autograd, dispatch, errors, ops, utils
-from pullback import creation as _creation
-from pullback import ranges as _ranges
 from pullback._generated import public as _public
 from pullback._generated.public import *
 from pullback._lazy import lazy_names as _lazy_names
-from pullback.aliases import *
-from pullback.array_functions import *
 from pullback.autograd import (
     enable_grad,
     inference_mode,
@@ -44,32 +38,24 @@ from pullback.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from pullback.creation import *
 from pullback.dispatch import DispatchKey, DispatchKeySet
 from pullback.interop import array_api as _array_api
 from pullback.interop.array_api import *
 from pullback.interop.namespace import VERSION as __array_api_version__  # noqa: N811 - the standard's name
 from pullback.interop.namespace import ArrayNamespaceInfo as __array_namespace_info__  # noqa: N813
 from pullback.kernels.threads import get_num_threads, set_num_threads
-from pullback.ranges import *
+from pullback.operators import aliases as _aliases
+from pullback.operators import array_functions as _array_functions
+from pullback.operators.aliases import *
+from pullback.operators.array_functions import *
+from pullback.operators.creation import functions as _creation
+from pullback.operators.creation import functions_ranges as _ranges
+from pullback.operators.creation.functions import *
+from pullback.operators.creation.functions_ranges import *
 from pullback.tensor import Tensor
 
 if _typing.TYPE_CHECKING:
-    from pullback import (
-        composites,
-        fft,
-        func,
-        interop,
-        kernels,
-        library,
-        linalg,
-        meta,
-        padding,
-        schema,
-        sparse,
-        special,
-    )
-    from pullback.composites.einsum import einsum
+    from pullback import fft, func, interop, kernels, library, linalg, meta, schema, sparse, special
     from pullback.func.numpy_style import (
         elementwise_grad,
         grad,
@@ -87,14 +73,14 @@ if _typing.TYPE_CHECKING:
         put_along_axis,
         putmask,
     )
-    from pullback.padding import pad
+    from pullback.operators.products.composites_einsum import einsum
+    from pullback.operators.shape.functions_padding import pad
     from pullback.sparse import sparse_hessian, sparse_jacobian
 else:
     __getattr__, __dir__ = _lazy_names(
         __name__,
         {
             "pullback": [
-                "composites",
                 "fft",
                 "func",
                 "interop",
@@ -102,12 +88,11 @@ else:
                 "library",
                 "linalg",
                 "meta",
-                "padding",
                 "schema",
                 "sparse",
                 "special",
             ],
-            "pullback.composites.einsum": ["einsum"],
+            "pullback.operators.products.composites_einsum": ["einsum"],
             "pullback.func.numpy_style": [
                 "elementwise_grad",
                 "grad",
@@ -125,7 +110,7 @@ else:
                 "put_along_axis",
                 "putmask",
             ],
-            "pullback.padding": ["pad"],
+            "pullback.operators.shape.functions_padding": ["pad"],
             "pullback.sparse": ["sparse_hessian", "sparse_jacobian"],
         },
     )

@@ -7,7 +7,7 @@ import pytest
 
 import pullback as pb
 import pullback.nn.functional as F  # noqa: N812 - the name that everybody uses
-from pullback import aliases
+from pullback.operators import aliases
 
 
 def _numpys_names():

@@ -172,7 +172,7 @@ class TestConvolution:
         x, w = rng.normal(size=(5, 2, 6)), rng.normal(size=(3, 2, 3))
         runs = []
         for elements in (1 << 20, 40):
-            monkeypatch.setattr("pullback.kernels.nn_conv._COLUMNS", elements)
+            monkeypatch.setattr("pullback.operators.nn.conv.kernels._COLUMNS", elements)
             leaves = [pb.tensor(a, requires_grad=True) for a in (x, w)]
             y = F.conv1d(*leaves, padding=1)
             runs.append([y.detach(), *pb.autograd.grad((y * y).sum(), leaves)])

@@ -9,7 +9,8 @@ import pytest
 
 import pullback as pb
 from pullback.errors import UnsupportedDtypeError
-from pullback.kernels import special, special_gamma
+from pullback.operators.special import kernels as special
+from pullback.operators.special import kernels_gamma as special_gamma
 
 inf, nan = math.inf, math.nan
 EULER = 0.5772156649015329

@@ -16,7 +16,10 @@ def named_paths(text: str) -> set[str]:
 
 
 def missing_paths(text: str, root: Path) -> list[str]:
-    return sorted(path for path in named_paths(text) if not (root / path).exists())
+    """Paths that do not exist; a name without a folder may be a file of a family of operators."""
+    roles = {path.name for path in root.glob("src/pullback/operators/*/*")}
+    named = named_paths(text) - roles
+    return sorted(path for path in named if not (root / path).exists())
 
 
 def unmapped(text: str, root: Path) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 import pullback as pb
 from pullback import func
-from pullback.kernels.indexing import last_writes
+from pullback.operators.indexing.kernels import last_writes
 
 RNG = np.random.default_rng(7)
 

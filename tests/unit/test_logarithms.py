@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.kernels.logarithms import logaddexp, logaddexp_grads
 from pullback.kernels.threads import LARGE
+from pullback.operators.pointwise.kernels_logaddexp import logaddexp, logaddexp_grads
 
 SPECIAL = [
     (np.inf, np.inf),

@@ -15,10 +15,10 @@ from pullback.autograd import forward_ad
 from pullback.dispatch.stock import forget_operators
 from pullback.errors import InplaceError, KernelNotFoundError, NoDataError
 from pullback.func import vmap
-from pullback.kernels.meta.shape import merge_strides
-from pullback.kernels.meta.spec import Spec
+from pullback.kernels.shape_spec import Spec
 from pullback.meta import MetaArray, meta_tensor
 from pullback.meta.array import strides_in_layout
+from pullback.operators.shape.shapes import merge_strides
 
 HUGE = 10**6
 

@@ -10,7 +10,7 @@ import pytest
 
 import pullback as pb
 from pullback.kernels import threads
-from pullback.kernels.products import matmul
+from pullback.operators.products.kernels import matmul
 
 
 @pytest.fixture

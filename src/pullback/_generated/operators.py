@@ -13,10 +13,10 @@ _kernels_creation = f"{__package__}.kernels_creation"
 _kernels_fft = f"{__package__}.kernels_fft"
 _kernels_indexing = f"{__package__}.kernels_indexing"
 _kernels_linalg = f"{__package__}.kernels_linalg"
-_kernels_nn = f"{__package__}.kernels_nn"
 _kernels_nn_activation = f"{__package__}.kernels_nn_activation"
 _kernels_nn_conv = f"{__package__}.kernels_nn_conv"
 _kernels_nn_distance = f"{__package__}.kernels_nn_distance"
+_kernels_nn_layers = f"{__package__}.kernels_nn_layers"
 _kernels_nn_loss = f"{__package__}.kernels_nn_loss"
 _kernels_nn_norm = f"{__package__}.kernels_nn_norm"
 _kernels_nn_pool = f"{__package__}.kernels_nn_pool"
@@ -73,7 +73,7 @@ _conv_weight = stock_operator(
 )
 _dropout = stock_operator(
     "pullback::_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor output, Tensor mask)",
-    _kernels_nn,
+    _kernels_nn_layers,
 )
 _einsum = stock_operator(
     "pullback::_einsum(str subscripts, Tensor[] operands, *, bool optimize=False) -> Tensor",
@@ -89,7 +89,7 @@ _elu_slope = stock_operator(
 )
 _embedding_backward = stock_operator(
     "pullback::_embedding_backward(Tensor grad_output, Tensor indices, int rows, int? padding_idx=None) -> Tensor",
-    _kernels_nn,
+    _kernels_nn_layers,
 )
 _euclidean = stock_operator(
     "pullback::_euclidean(Tensor self, Tensor other) -> Tensor", _kernels_nn_distance
@@ -165,7 +165,7 @@ _logsigmoid_slope = stock_operator(
     "pullback::_logsigmoid_slope(Tensor self) -> Tensor", _kernels_nn_activation
 )
 _masked_scale = stock_operator(
-    "pullback::_masked_scale(Tensor self, Tensor mask, float scale) -> Tensor", _kernels_nn
+    "pullback::_masked_scale(Tensor self, Tensor mask, float scale) -> Tensor", _kernels_nn_layers
 )
 _max_pool = stock_operator(
     "pullback::_max_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor values, Tensor indices)",
@@ -240,7 +240,7 @@ _rms_norm = stock_operator(
     _kernels_nn_norm,
 )
 _safe_softmax = stock_operator(
-    "pullback::_safe_softmax(Tensor self, int axis=-1) -> Tensor", _kernels_nn
+    "pullback::_safe_softmax(Tensor self, int axis=-1) -> Tensor", _kernels_nn_layers
 )
 _sgn = stock_operator("pullback::_sgn(Tensor self) -> Tensor", _kernels_pointwise)
 _shift = stock_operator(
@@ -260,7 +260,7 @@ _tie_weights = stock_operator(
 )
 _uniform_like = stock_operator(
     "pullback::_uniform_like(Tensor self, float low, float high, Generator? generator=None) -> Tensor",
-    _kernels_nn,
+    _kernels_nn_layers,
 )
 abs = stock_operator("pullback::abs(Tensor self) -> Tensor", _kernels_pointwise)
 abs_ = stock_operator("pullback::abs_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
@@ -395,7 +395,7 @@ batch_norm = stock_operator(
 )
 bilinear = stock_operator(
     "pullback::bilinear(Tensor self, Tensor other, Tensor weight, Tensor? bias=None) -> Tensor",
-    _kernels_nn,
+    _kernels_nn_layers,
 )
 binary_cross_entropy = stock_operator(
     "pullback::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, *, str reduction='mean') -> Tensor",
@@ -671,7 +671,7 @@ divmod = stock_operator(
 dot = stock_operator("pullback::dot(Tensor self, Tensor other) -> Tensor", _kernels_products)
 dropout = stock_operator(
     "pullback::dropout(Tensor self, float p=0.5, bool training=True, *, Generator? generator=None) -> Tensor",
-    _kernels_nn,
+    _kernels_nn_layers,
 )
 dsplit = stock_operator(
     "pullback::dsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]", _kernels_shape
@@ -684,7 +684,8 @@ elu_ = stock_operator(
     "pullback::elu_(Tensor(a!) self, float alpha=1.0) -> Tensor(a!)", _kernels_nn_activation
 )
 embedding = stock_operator(
-    "pullback::embedding(Tensor self, Tensor weight, int? padding_idx=None) -> Tensor", _kernels_nn
+    "pullback::embedding(Tensor self, Tensor weight, int? padding_idx=None) -> Tensor",
+    _kernels_nn_layers,
 )
 empty = stock_operator(
     "pullback::empty(int[] shape, dtype? dtype=None) -> Tensor", _kernels_creation
@@ -1108,7 +1109,7 @@ linalg_vector_norm = stock_operator(
     _kernels_linalg,
 )
 linear = stock_operator(
-    "pullback::linear(Tensor self, Tensor weight, Tensor? bias=None) -> Tensor", _kernels_nn
+    "pullback::linear(Tensor self, Tensor weight, Tensor? bias=None) -> Tensor", _kernels_nn_layers
 )
 log = stock_operator("pullback::log(Tensor self) -> Tensor", _kernels_pointwise)
 log10 = stock_operator("pullback::log10(Tensor self) -> Tensor", _kernels_pointwise)
@@ -1353,7 +1354,7 @@ normalize = stock_operator(
     _kernels_nn_distance,
 )
 one_hot = stock_operator(
-    "pullback::one_hot(Tensor self, int num_classes=-1) -> Tensor", _kernels_nn
+    "pullback::one_hot(Tensor self, int num_classes=-1) -> Tensor", _kernels_nn_layers
 )
 ones = stock_operator("pullback::ones(int[] shape, dtype? dtype=None) -> Tensor", _kernels_creation)
 ones_like = stock_operator(
@@ -1376,10 +1377,11 @@ permute_dims = stock_operator(
     "pullback::permute_dims(Tensor(a) self, int[]? axes=None) -> Tensor(a)", _kernels_shape
 )
 pixel_shuffle = stock_operator(
-    "pullback::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", _kernels_nn
+    "pullback::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", _kernels_nn_layers
 )
 pixel_unshuffle = stock_operator(
-    "pullback::pixel_unshuffle(Tensor(a) self, int downscale_factor) -> Tensor(a)", _kernels_nn
+    "pullback::pixel_unshuffle(Tensor(a) self, int downscale_factor) -> Tensor(a)",
+    _kernels_nn_layers,
 )
 poisson_nll_loss = stock_operator(
     "pullback::poisson_nll_loss(Tensor self, Tensor target, *, bool log_input=True, bool full=False, float eps=1e-08, str reduction='mean') -> Tensor",
@@ -1497,7 +1499,7 @@ rrelu = stock_operator(
 )
 scaled_dot_product_attention = stock_operator(
     "pullback::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, Generator? generator=None) -> Tensor",
-    _kernels_nn,
+    _kernels_nn_layers,
 )
 scatter = stock_operator(
     "pullback::scatter(Tensor self, int axis, Tensor index, Tensor src) -> Tensor",

@@ -10,10 +10,10 @@ from . import kernels_creation
 from . import kernels_fft
 from . import kernels_indexing
 from . import kernels_linalg
-from . import kernels_nn
 from . import kernels_nn_activation
 from . import kernels_nn_conv
 from . import kernels_nn_distance
+from . import kernels_nn_layers
 from . import kernels_nn_loss
 from . import kernels_nn_norm
 from . import kernels_nn_pool

@@ -1,6 +1,6 @@
 """The doors of a mapped function: an axis becomes a level, and a level an axis.
 
-Called by the generated kernels of the table ``batching.yaml`` for plain arrays, and by
+Called by the generated kernels of ``operators/batching/table.yaml`` for plain arrays, and by
 ``pullback.batching`` for arrays that vary with other levels already.
 """
 

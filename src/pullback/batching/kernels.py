@@ -22,7 +22,7 @@ from pullback.batching.tensor_rules import rule_kernel
 from pullback.batching.writes import write_kernel
 from pullback.dispatch.keys import DispatchKey
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state
-from pullback.kernels.batching import Rule
+from pullback.kernels.batch_axes import Rule
 from pullback.schema import SchemaKind
 from pullback.tensor.batched import BatchedArray, batched
 from pullback.tensor.levels import active_numbers

@@ -16,7 +16,7 @@ from pullback.dispatch.caller import warn_caller
 from pullback.dispatch.keys import DispatchKeySet
 from pullback.dispatch.modes import AutoDispatchBelowADInplaceOrView
 from pullback.errors import AutogradError
-from pullback.kernels.batching.indexing import data_dependent
+from pullback.operators.indexing.batching import data_dependent
 from pullback.schema import SchemaKind
 from pullback.tensor.batched import BatchedArray, Levels
 from pullback.tensor.tensor import Tensor, wrap

@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.batching.align import array_for, finished, union
 from pullback.errors import AutogradError
-from pullback.kernels.nn import dropout, masked_scale, uniform_like
+from pullback.operators.nn.layers.kernels import dropout, masked_scale, uniform_like
 from pullback.tensor.levels import active_levels
 from pullback.tensor.tensor import Tensor, wrap
 

@@ -1,7 +1,7 @@
 """Which operator has which batching rule.
 
-Rules on arrays come from ``pullback.kernels.batching``: by name, or by the class that an operator's
-table entry names. A custom operator may have a rule on tensors, which takes the place of either.
+Rules on arrays come from ``pullback.batching.array_rules``: by name, or by the class that an
+operator's table entry names. A custom operator may have a rule on tensors, replacing both.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pullback.dispatch import registry
 from pullback.dispatch.table import LOCK
 
 if TYPE_CHECKING:
-    from pullback.kernels import batching as array_rules
+    from pullback.batching import array_rules
 else:
-    array_rules = lazy_module("pullback.kernels.batching")
+    array_rules = lazy_module("pullback.batching.array_rules")
 
 __all__ = ["array_rule", "declare", "is_random", "set_rule", "tensor_rule"]
 

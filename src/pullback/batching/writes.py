@@ -9,9 +9,9 @@ import numpy as np
 
 from pullback.batching.align import aligned, tensors_in, union
 from pullback.batching.rules import array_rule
-from pullback.kernels.batching.axes import Rule, padded
-from pullback.kernels.batching.indexing import put_
-from pullback.kernels.indexing import copy_ as checked_source
+from pullback.kernels.batch_axes import Rule, padded
+from pullback.operators.indexing.batching import put_
+from pullback.operators.indexing.kernels import copy_ as checked_source
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.memory import check_no_partial_overlap, check_writable, overwrite
 from pullback.tensor.promote import promote

@@ -16,6 +16,7 @@ from pullback.codegen.emit.files import (
     write_files,
 )
 from pullback.codegen.emit.format import can_format, format_files
+from pullback.codegen.families import builtin_tables, family_of, on_demand_tables
 from pullback.codegen.names import kernel_names
 from pullback.codegen.python_dialect import Arity
 from pullback.errors import CodegenError
@@ -45,7 +46,7 @@ def _generate(options: argparse.Namespace) -> int:
             f"{'the check' if options.check else 'the source of the built-in operators'} needs "
             "ruff, which formats the source: pip install ruff"
         )
-    functions = formula_functions(_PACKAGE / "autograd" / "formulas")
+    functions = formula_functions()
     catalogue = _PACKAGE / "_generated" / "catalogue.json"
     if options.tables:
         if not options.output:
@@ -55,10 +56,10 @@ def _generate(options: argparse.Namespace) -> int:
         known = functions | operator_functions(catalogue)
         return _write(options, tables, output, known, options.namespace or output.parent.name)
     output = Path(options.output) if options.output else _PACKAGE / "_generated"
-    status = _write(options, sorted((_PACKAGE / "ops").glob("*.yaml")), output, functions)
+    status = _write(options, builtin_tables(), output, functions)
     functions |= operator_functions(catalogue)
-    for table in sorted((_PACKAGE / "ops" / "on_demand").glob("*.yaml")):
-        status |= _write(options, [table], output / table.stem, functions, on_demand=True)
+    for table in on_demand_tables():
+        status |= _write(options, [table], output / family_of(table), functions, on_demand=True)
     return status
 
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from pullback.codegen.derive import derive
 from pullback.codegen.entry import Entry, formula_sections, parse_func
+from pullback.codegen.families import resolve
 from pullback.codegen.load_yaml import Item, load_yaml, nearest
 from pullback.codegen.model import DifferentiabilityInfo, Infos
 from pullback.codegen.names import check_arguments
@@ -108,7 +109,7 @@ def _op(item: Item) -> _Op:
     func = parse_func(fields["func"])
     variants = _words(fields.get("variants"), "variants", VARIANTS) or frozenset({"function"})
     tags = _words(fields.get("tags"), "tags", None)
-    dispatch = _dispatch(fields.get("dispatch"), func)
+    dispatch = _dispatch(fields.get("dispatch"), func, item)
     _with_meta(dispatch, func, tags)
     function = NativeFunction(
         func=func,
@@ -154,12 +155,14 @@ def _words(item: Item | None, key: str, known: tuple[str, ...] | None) -> frozen
     return frozenset(words)
 
 
-def _dispatch(item: Item | None, func: FunctionSchema) -> dict[str, str]:
+def _dispatch(item: Item | None, func: FunctionSchema, entry: Item) -> dict[str, str]:
     """Read the kernels; without any, the operator is made of others."""
     if item is None:
         return {"CompositeImplicitAutograd": str(func.name.name)}
+    place = entry.place()
+    table = place.file if place is not None else ""
     return {
-        key: kernel.text(f"the kernel for {key!r}")
+        key: resolve(kernel.text(f"the kernel for {key!r}"), table)
         for key, kernel in item.mapping("'dispatch'").items()
     }
 

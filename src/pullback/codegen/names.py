@@ -65,8 +65,8 @@ _DERIVED = (
     "each_{}",
 )
 # NumPy's functions, the modules of ours, and numbers as arrays.
-_ALIASES = re.compile(r"np_\w+|\w+_kernels|number_\d+")
-_OWN = ("kernels", "composites")
+_ALIASES = re.compile(r"np_\w+|\w+_(kernels|shapes|composites)\w*|number_\d+")
+_OWN = "operators"
 
 
 def derived_names(name: str) -> set[str]:
@@ -96,11 +96,10 @@ def check_arguments(function: NativeFunction) -> None:
 def kernel_names(package: Path) -> set[str]:
     """The functions of our own that tables may name; read from source, not imported."""
     found = set()
-    for folder in _OWN:
-        for path in sorted((package / folder).rglob("*.py")):
-            module = ".".join(path.relative_to(package).with_suffix("").parts)
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                found |= {f"{module}.{name}" for name in _defined(node)}
+    for path in sorted((package / _OWN).rglob("*.py")):
+        module = ".".join(path.relative_to(package).with_suffix("").parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            found |= {f"{module}.{name}" for name in _defined(node)}
     return found
 
 
@@ -118,7 +117,7 @@ def check_kernels(functions: Iterable[NativeFunction], known: Collection[str]) -
     for function in functions:
         for kernel in function.dispatch.values():
             top, _, rest = kernel.partition(".")
-            if (top == "numpy" and not _in_numpy(rest)) or (top in _OWN and kernel not in known):
+            if (top == "numpy" and not _in_numpy(rest)) or (top == _OWN and kernel not in known):
                 hint = nearest(kernel, known)
                 raise CodegenError(
                     f"{function.place}: {function.func.name} names the kernel {kernel!r}, which "

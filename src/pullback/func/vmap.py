@@ -16,12 +16,12 @@ import numpy as np
 from pullback._generated import functions_batching as doors
 from pullback._generated import functions_shape as shapes
 from pullback._generated.functions_pointwise import clone
-from pullback.autograd.formulas.batching import out_of_level
 from pullback.autograd.graph.escapes import end_inputs, pending
 from pullback.autograd.graph.views import view_of
 from pullback.autograd.namespaces import tensors
 from pullback.errors import AutogradError, AutogradIndexError, AutogradValueError
 from pullback.func.arguments import require_chunk_size, require_function
+from pullback.operators.batching.formulas import out_of_level
 from pullback.tensor.batched import batched, levels_of
 from pullback.tensor.levels import MapLevel, RowLevel, check_alive
 from pullback.tensor.tensor import Tensor, adopt, numeric

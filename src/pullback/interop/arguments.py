@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback import creation
 from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.modes import is_grad_enabled
 from pullback.errors import AutogradError, DerivativeMissingError
+from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor, constant_tensor, fresh
 
 __all__ = [

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from pullback import array_functions, padding, ranges
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
-from pullback.composites import einsum as einsums
 from pullback.interop.adapt import cast, into
 from pullback.interop.arguments import as_tensor, plain, raw, wrapped
 from pullback.interop.views import einsum_view
+from pullback.operators import array_functions
+from pullback.operators.creation import functions_ranges as ranges
+from pullback.operators.products import composites_einsum as einsums
+from pullback.operators.shape import functions_padding as padding
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["apply_along_axis", "apply_over_axes", "atleast_1d", "atleast_2d", "atleast_3d"]

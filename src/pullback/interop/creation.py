@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback import creation, ranges
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
 from pullback.errors import AutogradValueError
 from pullback.interop.arguments import as_tensor, plain, raw, tensors_in
+from pullback.operators.creation import functions as creation
+from pullback.operators.creation import functions_ranges as ranges
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["arange", "array", "asarray", "asarray_chkfinite", "ascontiguousarray", "copy", "eye"]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pullback import padding
 from pullback._generated import functions_creation as creation
 from pullback._generated import functions_linalg as linalg
 from pullback._generated import functions_pointwise as pointwise
@@ -16,6 +15,7 @@ from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback.interop.arguments import as_tensor, raw
 from pullback.interop.spectra import eigvals
+from pullback.operators.shape import functions_padding as padding
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub"]

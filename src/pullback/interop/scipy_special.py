@@ -1,8 +1,8 @@
 """SciPy's special functions on tensors, found when the first of them meets a tensor.
 
 They are universal functions like NumPy's, so they arrive at ``__array_ufunc__``. Their operators
-are those of the table ``scipy_special.yaml``, whose generated source imports SciPy: it is loaded
-here, and only when SciPy is loaded already and a tensor meets a function that NumPy does not have.
+are those of ``operators/scipy_special/table.yaml``, whose generated source imports SciPy: it is
+loaded here, when SciPy is loaded already and a tensor meets a function that NumPy does not have.
 """
 
 from __future__ import annotations

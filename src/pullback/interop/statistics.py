@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from pullback import ranges
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_reduction as reduction
@@ -19,6 +18,7 @@ from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
 from pullback.interop.adapt import into
 from pullback.interop.arguments import as_tensor, given, plain, raw, tensors_in
+from pullback.operators.creation import functions_ranges as ranges
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["average", "clip", "ediff1d", "fix", "histogram", "histogram2d", "histogram_bin_edges"]

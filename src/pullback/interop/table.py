@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback import aliases, array_functions, fft, linalg, ranges
+from pullback import fft, linalg
 from pullback._generated import public
 from pullback.interop import (
     assembly,
@@ -35,6 +35,8 @@ from pullback.interop import (
 from pullback.interop.adapt import adapted
 from pullback.interop.arguments import words
 from pullback.interop.scimath import SCIMATH
+from pullback.operators import aliases, array_functions
+from pullback.operators.creation import functions_ranges as ranges
 
 __all__ = ["BY_OTHERS", "IN_MODE", "IN_MODE_OBJECTS", "REFUSED", "VALUES", "WITHOUT_ARRAYS"]
 __all__ += ["differentiable", "names"]

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from pullback import array_functions
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_products as products
@@ -28,6 +27,7 @@ from pullback.interop.arguments import (
     words,
     wrapped,
 )
+from pullback.operators import array_functions
 from pullback.tensor.tensor import Tensor, as_operand, has_values
 
 __all__ = [

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback import array_functions, creation
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
 from pullback.interop import creation as numpy_creation
 from pullback.interop.arguments import as_tensor, refusal
+from pullback.operators import array_functions
+from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["enumerated", "joined", "vectorized"]

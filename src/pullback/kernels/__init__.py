@@ -1,72 +1,11 @@
-"""What operators compute: functions from arrays to arrays, where NumPy has none that fits."""
+"""What kernels of all families share: broadcasting, threads, memory layout, the error state.
+
+Arrays in, arrays out: these modules import NumPy and the errors only. The kernels of a family of
+operators are in ``pullback/operators/<family>/kernels.py``.
+"""
 
 from __future__ import annotations
 
-import typing as _typing
+from pullback.kernels import platform as _platform  # noqa: F401 - tunes the allocator
 
-from pullback._lazy import lazy_names as _lazy_names
-from pullback.kernels import platform as _platform  # noqa: F401 - has memory kept from the start
-
-if _typing.TYPE_CHECKING:
-    from pullback.kernels import (
-        broadcasting,
-        creation,
-        error_context,
-        fft,
-        indexing,
-        linalg,
-        logarithms,
-        masked_select,
-        meta,
-        nn,
-        nn_activation,
-        nn_conv,
-        nn_distance,
-        nn_loss,
-        nn_norm,
-        nn_normal,
-        nn_pool,
-        nn_resize,
-        platform,
-        pointwise,
-        products,
-        random,
-        reduction,
-        shape,
-        sorting,
-        special,
-        special_gamma,
-    )
-
-__all__ = [
-    "broadcasting",
-    "creation",
-    "error_context",
-    "fft",
-    "indexing",
-    "linalg",
-    "logarithms",
-    "masked_select",
-    "meta",
-    "nn",
-    "nn_activation",
-    "nn_conv",
-    "nn_distance",
-    "nn_loss",
-    "nn_norm",
-    "nn_normal",
-    "nn_pool",
-    "nn_resize",
-    "platform",
-    "pointwise",
-    "products",
-    "random",
-    "reduction",
-    "shape",
-    "sorting",
-    "special",
-    "special_gamma",
-]
-
-if not _typing.TYPE_CHECKING:
-    __getattr__, __dir__ = _lazy_names(__name__, {__name__: __all__})
+__all__: list[str] = []

@@ -59,7 +59,7 @@ def load_ops(
 @cache
 def callable_in_formulas() -> dict[str, Arity | None]:
     """What formulas may call: the functions made for them, and every operator."""
-    functions = formula_functions(_PACKAGE / "autograd" / "formulas")
+    functions = formula_functions()
     return functions | operator_functions(_PACKAGE / "_generated" / "catalogue.json")
 
 

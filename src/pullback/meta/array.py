@@ -15,7 +15,7 @@ import numpy as np
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.errors import NoDataError
 from pullback.kernels.layout import order_of
-from pullback.kernels.meta.spec import view_memory
+from pullback.kernels.shape_spec import view_memory
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import TRACKED, Tensor, fresh
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback.errors import DataDependentError, NoDataError
 from pullback.kernels.errstate import errstate
-from pullback.kernels.meta.spec import Spec, broadcast, reduced, view_memory
+from pullback.kernels.shape_spec import Spec, broadcast, reduced, view_memory
 from pullback.meta.array import MetaArray
 from pullback.tensor.memory import check_cast, check_fits, overlap_error
 from pullback.tensor.payload import Payload

@@ -8,16 +8,6 @@
 
 from __future__ import annotations
 
-from pullback._generated.functions_nn import (
-    bilinear,
-    dropout,
-    embedding,
-    linear,
-    one_hot,
-    pixel_shuffle,
-    pixel_unshuffle,
-    scaled_dot_product_attention,
-)
 from pullback._generated.functions_nn_activation import (
     celu,
     celu_,
@@ -67,6 +57,16 @@ from pullback._generated.functions_nn_distance import (
     normalize,
     pairwise_distance,
     pdist,
+)
+from pullback._generated.functions_nn_layers import (
+    bilinear,
+    dropout,
+    embedding,
+    linear,
+    one_hot,
+    pixel_shuffle,
+    pixel_unshuffle,
+    scaled_dot_product_attention,
 )
 from pullback._generated.functions_nn_loss import (
     binary_cross_entropy,

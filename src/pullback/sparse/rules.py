@@ -77,8 +77,8 @@ def _rules() -> dict[type, Rule]:
         rule = _rule_of(entry["name"].removeprefix("pullback::"), entry["tags"])
         if not entry.get("node") or rule is None:
             continue
-        family = entry["table"].partition(".")[0]
-        kind = getattr(sys.modules.get(f"{_PACKAGE}.kernels_{family}"), entry["node"], None)
+        module = f"{_PACKAGE}.kernels_{entry['family']}"
+        kind = getattr(sys.modules.get(module), entry["node"], None)
         if kind is not None:
             found[kind] = rule
     return found

@@ -11,9 +11,9 @@ import pullback
 from pullback.codegen.emit.conjugates import cancel_conjugates
 from pullback.codegen.emit.files import generate
 from pullback.codegen.load_ops import load_ops
-from pullback.kernels import nn_activation
+from pullback.operators.nn.activation import kernels as nn_activation
 
-TABLES = sorted((Path(pullback.__file__).parent / "ops").rglob("*.yaml"))
+TABLES = sorted((Path(pullback.__file__).parent / "operators").rglob("table.yaml"))
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import pytest
 import pullback
 from pullback.codegen import cli
 from pullback.codegen.emit.files import changed_files, formula_functions, generate, write_files
+from pullback.codegen.families import builtin_tables
 from pullback.errors import CodegenError
 
 PACKAGE = Path(pullback.__file__).parent
-TABLES = sorted((PACKAGE / "ops").glob("*.yaml"))
+TABLES = builtin_tables()
 
 SCALE = """
 - func: scale(Tensor self, Tensor factor, int power=1) -> Tensor
@@ -42,7 +43,7 @@ def test_the_committed_source_is_what_the_tables_say():
 
 
 def test_generation_is_reproducible_byte_for_byte():
-    functions = formula_functions(PACKAGE / "autograd" / "formulas")
+    functions = formula_functions()
     assert generate(TABLES, functions=functions) == generate(TABLES[::-1], functions=functions)
 
 
@@ -141,7 +142,7 @@ def test_drift_is_found_and_mended(table, tmp_path):
     ],
 )
 def test_a_wrong_formula_fails_with_file_line_and_column(table, old, new, place, message):
-    functions = formula_functions(PACKAGE / "autograd" / "formulas")
+    functions = formula_functions()
     path = table(SCALE.replace(old, new, 1))
     with pytest.raises(CodegenError, match=message) as error:
         generate([path], functions=functions, namespace="mine")

@@ -13,6 +13,7 @@ from pullback.codegen.emit.model import (
     is_tensor_list,
     is_tensor_value,
 )
+from pullback.codegen.families import module_alias
 from pullback.schema import Argument, OptionalType
 
 __all__ = ["array_call", "array_function", "array_of", "few_call"]
@@ -23,14 +24,14 @@ def array_function(kernel: str) -> str:
 
     Modules that load some of their names late, as NumPy does, are slow to be asked for any.
 
-    >>> array_function("numpy.sin"), array_function("kernels.shape.reshape")
+    >>> array_function("numpy.sin"), array_function("operators.shape.kernels.reshape")
     ('np_sin', 'shape_kernels.reshape')
     """
     module, _, name = kernel.rpartition(".")
     if module == "numpy":
         return f"np_{name}"
-    if module.startswith("kernels.") and module.count(".") == 1:
-        return f"{module.removeprefix('kernels.')}_kernels.{name}"
+    if module.startswith("operators."):
+        return f"{module_alias(module)}.{name}"
     return kernel.replace("numpy.", "np.", 1) if kernel.startswith("numpy.") else kernel
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.codegen.emit.functions import public_name
 from pullback.codegen.emit.model import Emitted
+from pullback.codegen.families import family_of, table_name
 from pullback.codegen.python_dialect import Arity
 
 __all__ = ["emit_catalogue", "operator_functions"]
@@ -36,7 +37,8 @@ def _record(op: Emitted, namespace: str) -> dict[str, Any]:
         "variants": sorted(op.function.variants),
         "doc": op.function.doc,
         "tags": sorted(op.function.tags),
-        "table": f"{place.file.rpartition('/')[2]}:{place.line}" if place else None,
+        "table": f"{table_name(place.file)}:{place.line}" if place else None,
+        "family": family_of(place.file) if place else None,
         "kernels": dict(op.function.dispatch),
         "view": op.is_view,
         "step": op.matched.step,

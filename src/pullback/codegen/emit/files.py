@@ -10,6 +10,7 @@ from pullback.codegen.emit import modules, stubs
 from pullback.codegen.emit.catalogue import emit_catalogue
 from pullback.codegen.emit.forward import is_auto_linear
 from pullback.codegen.emit.model import Emitted
+from pullback.codegen.families import family_of, formula_modules
 from pullback.codegen.load_ops import load_ops
 from pullback.codegen.names import check_kernels
 from pullback.codegen.python_dialect import Arity
@@ -31,10 +32,10 @@ METHOD_STUBS = "../tensor/method_types.pyi"
 _ENGINE_FUNCTIONS = {"expand": Arity(2, 2), "expand_reduced": Arity(4, 4)}
 
 
-def formula_functions(folder: Path) -> dict[str, Arity | None]:
+def formula_functions() -> dict[str, Arity | None]:
     """The helpers that formulas may call: names and arities, read from source, not imported."""
     found: dict[str, Arity | None] = dict(_ENGINE_FUNCTIONS)
-    for path in sorted(folder.glob("*.py")):
+    for path in formula_modules():
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 found[node.name] = _arity(node.args)
@@ -65,7 +66,7 @@ def generate(
     loaded = load_ops(*tables, functions=functions)
     if kernels is not None:
         check_kernels(loaded.functions, kernels)
-    return generate_from(loaded, [table.stem for table in tables], namespace)
+    return generate_from(loaded, [family_of(table) for table in tables], namespace)
 
 
 def generate_from(loaded: Tables, names: list[str], namespace: str) -> dict[str, str]:
@@ -80,7 +81,7 @@ def generate_from(loaded: Tables, names: list[str], namespace: str) -> dict[str,
     families: dict[str, list[Emitted]] = {name: [] for name in names}
     for op in ops:
         assert op.function.place is not None
-        families[Path(op.function.place.file).stem].append(op)
+        families[family_of(op.function.place.file)].append(op)
     files = {
         "operators.py": modules.operators_module(families, namespace),
         "operators.pyi": stubs.emit_operator_stubs(sorted(ops, key=lambda op: op.name)),

@@ -16,6 +16,7 @@ from pullback.codegen.emit.kernels import emit_composite, emit_kernels
 from pullback.codegen.emit.model import Emitted
 from pullback.codegen.emit.nodes import emit_node
 from pullback.codegen.emit.source import quoted
+from pullback.codegen.families import module_alias, table_name
 from pullback.codegen.native import META_RULES
 from pullback.schema import SchemaKind
 
@@ -105,15 +106,21 @@ def _header(doc: str, source: str) -> str:
     return _HEADER.format(doc=doc, source=source)
 
 
+def _table_of(ops: Iterable[Emitted]) -> str:
+    """The table of the operators of one family."""
+    return next((table_name(op.function.place.file) for op in ops if op.function.place), "a table")
+
+
 def _kernel_imports(kernels: Iterable[str], text: str) -> str:
     """Imports for the functions that a table names, as `text` reads them."""
     modules = {kernel.rpartition(".")[0] for kernel in kernels} - {"numpy", ""}
-    own = [m for m in ("composites", "kernels") if re.search(rf"(?<![\w.]){m}\.", text)]
-    others = sorted(m for m in modules if m.split(".")[0] not in ("composites", "kernels", "numpy"))
+    others = sorted(m for m in modules if m.split(".")[0] not in ("operators", "numpy"))
     imports = "import numpy as np\n\n" + "".join(f"import {module}\n" for module in others)
-    imports += f"from pullback import {', '.join(own)}\n" if own else ""
-    for module in sorted(set(re.findall(r"\b(\w+)_kernels\.", text))):
-        imports += f"from pullback.kernels import {module} as {module}_kernels\n"
+    for module in sorted(m for m in modules if m.startswith("operators.")):
+        alias = module_alias(module)
+        if re.search(rf"\b{alias}\.", text):
+            package, _, name = module.rpartition(".")
+            imports += f"from pullback.{package} import {name} as {alias}\n"
     return imports
 
 
@@ -182,7 +189,7 @@ def operators_module(families: Families, namespace: str) -> str:
 
 def functions_module(family: str, ops: list[Emitted]) -> str:
     """The public functions of one table."""
-    text = _header(f"Public functions: {family}.", f"{family}.yaml") + _IMPORTS_FUNCTIONS
+    text = _header(f"Public functions: {family}.", _table_of(ops)) + _IMPORTS_FUNCTIONS
     public = public_functions(ops)
     listed = "".join(f"    {quoted(name)},\n" for name in sorted(map(public_name, public)))
     text += f"\n__all__ = [\n{listed}]\n\n"
@@ -221,7 +228,7 @@ def kernels_module(family: str, ops: list[Emitted]) -> str:
     for op in made_of_entry(ops):
         text += "\n\n" + emit_composite(op, _entry_function(op, ops), f"functions_{family}")
     text += "\n\n" + _registration(family, ops)
-    head = _header(f"Nodes and kernels: {family}.", f"{family}.yaml")
+    head = _header(f"Nodes and kernels: {family}.", _table_of(ops))
     head += _kernel_imports(_named_functions(ops), text) + _IMPORTS_KERNELS.format(family=family)
     return head + _numpy_names(text) + text
 
@@ -241,7 +248,7 @@ def _registration(family: str, ops: list[Emitted]) -> str:
         text += _register_call(family, op, ops)
     for op in composites(ops):
         function = f"functions_{family}.{public_name(op)}"
-        kernel = op.function.dispatch[_COMPOSITE]
+        kernel = array_function(op.function.dispatch[_COMPOSITE])
         text += f"register_composite(operators.{op.name}, {function}, {kernel})\n"
     for op in made_of_entry(ops):
         own = public_name(op) if not op.schema.is_out_fn() else _entry_function(op, ops)
@@ -351,6 +358,6 @@ def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
             items.append(f"batching={kind!r}")
     meta = op.function.dispatch.get("Meta")
     if meta is not None:
-        items.append(f"meta={quoted(meta) if meta in META_RULES else meta}")
+        items.append(f"meta={quoted(meta) if meta in META_RULES else array_function(meta)}")
     items.append(f"function=functions_{family}.{public_name(op)}")
     return "register(\n" + "".join(f"    {item},\n" for item in items) + ")\n"

@@ -66,7 +66,7 @@ def keeps_form(op: Emitted) -> bool:
     if module == "numpy":
         loops = getattr(getattr(np, name, None), "types", ())
         return f"{'d' * len(arguments)}->d" in loops
-    return module.startswith("kernels.") and is_alike(op)
+    return module.startswith("operators.") and is_alike(op)
 
 
 def _recorded_inline(op: Emitted) -> list[str]:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
-from pullback import creation
 from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.function import Function
 from pullback.autograd.modes import is_grad_enabled
 from pullback.compat.autograd.linear import conjugate
 from pullback.errors import AutogradTypeError, DerivativeMissingError
 from pullback.interop.arguments import holds_gradient, raw, tensors_in
+from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor
 
 __all__ = [

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback import creation
 from pullback._generated import functions_pointwise as pointwise
 from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.graph.views import requires_grad
 from pullback.errors import AutogradTypeError, AutogradValueError
 from pullback.func import jvp, vjp
+from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 

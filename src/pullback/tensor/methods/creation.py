@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pullback import creation
 from pullback._generated import functions_shape as functions
+from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor
 
 __all__ = [

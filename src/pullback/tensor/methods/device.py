@@ -9,8 +9,8 @@ import numpy as np
 from pullback._generated import functions_pointwise as pointwise
 from pullback._lazy import lazy_module
 from pullback.autograd.function import Function
-from pullback.devices import check_device
 from pullback.errors import NoDataError
+from pullback.operators.creation.devices import check_device
 from pullback.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback import creation
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_shape as shape
 from pullback._generated import operators
@@ -27,6 +26,7 @@ from pullback._lazy import lazy_module
 from pullback.autograd.graph.setitem import write_item
 from pullback.dispatch.modes import SCALARS, get_state
 from pullback.kernels.error_context import ERRORS, named_error
+from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pullback import array_functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as functions
 from pullback.errors import DerivativeMissingError, ViewError
+from pullback.operators import array_functions
 from pullback.tensor.tensor import Tensor, share_counter, wrap
 
 __all__ = [

@@ -1,0 +1,5 @@
+"""Indexing, gathering and scattering."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Linear layers, embeddings, dropout, attention."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Pooling and interpolation."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

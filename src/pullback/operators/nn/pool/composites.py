@@ -1,0 +1,174 @@
+"""Pooling over one or two axes, and interpolation, in PyTorch's form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+from pullback._generated import functions_nn_pool as private
+from pullback._generated.functions_shape import expand_dims, squeeze
+from pullback.operators.nn.conv.composites import Ints, batched, each
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "avg_pool1d",
+    "avg_pool2d",
+    "interpolate",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+]
+
+_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
+_NEAREST = ("nearest", "nearest-exact")
+
+
+def _max_pool_with_indices(
+    axes: int,
+    x: Any,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+) -> Any:
+    name = f"max_pool{axes}d"
+    kernel = each(f"{name}: kernel_size", kernel_size, axes)
+    step = kernel if stride is None else each(f"{name}: stride", stride, axes)
+    sides = each(f"{name}: padding", padding, axes)
+    spread = each(f"{name}: dilation", dilation, axes)
+    if x.ndim == axes + 1:
+        pair = private._max_pool(expand_dims(x, 0), kernel, step, sides, spread, ceil_mode)
+        return tuple(squeeze(part, 0) for part in pair)
+    return batched(
+        name, lambda x: private._max_pool(x, kernel, step, sides, spread, ceil_mode), x, axes + 2
+    )
+
+
+def _max_pool(axes: int, *args: Any) -> Any:
+    return _max_pool_with_indices(axes, *args)[0]
+
+
+max_pool1d = partial(_max_pool, 1)
+max_pool2d = partial(_max_pool, 2)
+max_pool1d_with_indices = partial(_max_pool_with_indices, 1)
+max_pool2d_with_indices = partial(_max_pool_with_indices, 2)
+
+
+def _avg_pool(
+    axes: int,
+    x: Any,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    name = f"avg_pool{axes}d"
+    kernel = each(f"{name}: kernel_size", kernel_size, axes)
+    step = kernel if stride is None else each(f"{name}: stride", stride, axes)
+    sides = each(f"{name}: padding", padding, axes)
+    options = (kernel, step, sides, ceil_mode, count_include_pad, divisor_override)
+    return batched(name, lambda x: private._avg_pool(x, *options), x, axes + 2)
+
+
+avg_pool1d = partial(_avg_pool, 1)
+avg_pool2d = partial(_avg_pool, 2)
+
+
+def _sizes(name: str, output_size: Any, space: Sequence[int]) -> tuple[int, ...]:
+    """The size of each axis; None leaves it as it is."""
+    sizes = (output_size,) if output_size is None else output_size
+    sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    if len(sizes) == 1:
+        sizes *= len(space)
+    if len(sizes) != len(space):
+        raise ValueError(f"{name}: output_size is {output_size}; give one or {len(space)} sizes")
+    return tuple(n if size is None else size for size, n in zip(sizes, space, strict=True))
+
+
+def _equal_steps(space: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...] | None:
+    """The size of the cells, if they are equal and none is empty."""
+    if any(s < 1 or n < s or n % s for n, s in zip(space, sizes, strict=True)):
+        return None
+    return tuple(n // s for n, s in zip(space, sizes, strict=True))
+
+
+def _adaptive_avg_pool(axes: int, x: Any, output_size: Any) -> Any:
+    name = f"adaptive_avg_pool{axes}d"
+    if x.ndim not in (axes + 1, axes + 2):
+        raise ValueError(f"{name}: the input of shape {list(x.shape)} needs {axes + 2} axes")
+    sizes = _sizes(name, output_size, x.shape[-axes:])
+    steps = _equal_steps(x.shape[-axes:], sizes)
+    if steps and prod(steps) <= sum(sizes):  # few passes over all windows at once
+        return _avg_pool(axes, x, steps)
+    for axis, size in enumerate(sizes, -axes):
+        if x.shape[axis] != size:
+            x = private._adaptive_avg(x, axis, size)
+    return x
+
+
+adaptive_avg_pool1d = partial(_adaptive_avg_pool, 1)
+adaptive_avg_pool2d = partial(_adaptive_avg_pool, 2)
+
+
+def _adaptive_max_pool_with_indices(axes: int, x: Any, output_size: Any) -> Any:
+    name = f"adaptive_max_pool{axes}d"
+    sizes = _sizes(name, output_size, x.shape[-axes:])
+    steps = _equal_steps(x.shape[-axes:], sizes)
+    if steps and prod(steps) <= prod(sizes):
+        return _max_pool_with_indices(axes, x, steps)
+    if x.ndim == axes + 1:
+        pair = private._adaptive_max_pool(expand_dims(x, 0), sizes)
+        return tuple(squeeze(part, 0) for part in pair)
+    return batched(name, lambda x: private._adaptive_max_pool(x, sizes), x, axes + 2)
+
+
+def _adaptive_max_pool(axes: int, x: Any, output_size: Any) -> Any:
+    return _adaptive_max_pool_with_indices(axes, x, output_size)[0]
+
+
+adaptive_max_pool1d = partial(_adaptive_max_pool, 1)
+adaptive_max_pool2d = partial(_adaptive_max_pool, 2)
+adaptive_max_pool1d_with_indices = partial(_adaptive_max_pool_with_indices, 1)
+adaptive_max_pool2d_with_indices = partial(_adaptive_max_pool_with_indices, 2)
+
+
+def interpolate(
+    x: Any,
+    size: Ints | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+) -> Any:
+    """Resizes the axes after the first two, one after the other."""
+    axes = x.ndim - 2
+    if mode not in (*_NEAREST, *_LINEAR) or _LINEAR.get(mode, axes) != axes or axes < 1:
+        raise ValueError(
+            f"interpolate: the mode {mode!r} does not fit an input of shape {list(x.shape)}; give "
+            "'nearest', 'nearest-exact', or 'linear', 'bilinear' or 'trilinear' for one, two or "
+            "three axes after batch and channels"
+        )
+    if (size is None) == (scale_factor is None):
+        raise ValueError("interpolate: give either size or scale_factor")
+    if scale_factor is None:
+        sizes, scales = each("interpolate: size", size or 0, axes), (None,) * axes
+    else:
+        given = [scale_factor] if isinstance(scale_factor, int | float) else list(scale_factor)
+        scales = tuple(given * axes if len(given) == 1 else given)
+        sizes = tuple(int(n * s) for n, s in zip(x.shape[2:], scales, strict=True))
+    if min(sizes) < 1:
+        raise ValueError(f"interpolate: the size {list(sizes)} has an axis without elements")
+    kind = "linear" if mode in _LINEAR else mode
+    for axis, (length, scale) in enumerate(zip(sizes, scales, strict=True), 2):
+        x = private._resize(x, axis, length, kind, align_corners, scale)
+    return x

@@ -1,0 +1,5 @@
+"""Reductions and cumulative operations."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

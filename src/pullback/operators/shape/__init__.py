@@ -1,0 +1,5 @@
+"""Shapes, views, joining and splitting."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

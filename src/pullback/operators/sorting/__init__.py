@@ -1,0 +1,5 @@
+"""Sorting, searching, counting and sets."""
+
+from __future__ import annotations
+
+__all__: list[str] = []
