@@ -6,6 +6,7 @@ import numpy as np
 
 from pullback.autograd.gradcheck.problem import Array
 from pullback.errors import GradcheckError
+from pullback.kernels.quiet import errstate
 
 __all__ = ["Where", "agree", "check_agreement", "describe_worst"]
 
@@ -63,7 +64,7 @@ def describe_worst(
     where: Where, analytical: Array, numerical: Array, rtol: float, atol: float
 ) -> str:
     """The two numbers that differ most, beyond the tolerance, and their place."""
-    with np.errstate(invalid="ignore"):
+    with errstate(invalid="ignore"):
         excess = np.abs(analytical - numerical) - rtol * np.abs(numerical) - atol
     excess = np.where(np.isnan(excess), np.inf, excess)
     excess[analytical == numerical] = -np.inf

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, DerivativeMissingError, KernelResultError
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
 from pullback.library.checks.fake_check import fake_outputs
 from pullback.library.checks.jacobian import (
@@ -98,7 +99,7 @@ def _changed(case: Case, change: Callable[[_Array], _Array], to: str = "") -> Ca
         dtype = tensor.dtype
         if to:
             dtype = np.dtype(np.complex128 if to == "c" else np.float64)
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             made = wrap(np.asarray(change(np.array(tensor._array)), dtype))
         made._flags |= tensor._flags & REQUIRES_GRAD
         return made
@@ -215,7 +216,7 @@ def _check(derived: _Derived, shapes: list[tuple[int, ...]]) -> bool:
     """Whether the call ran; raises for a wrong derivative or shape."""
     start = f"in a derived call, with {derived.how}: "
     try:
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             outcome = run_both_ways(derived.case.detached())
     except KernelResultError as error:
         raise CheckFailedError(
@@ -234,7 +235,7 @@ def _check(derived: _Derived, shapes: list[tuple[int, ...]]) -> bool:
     if derived.is_option and shapes != [out.shape for out in outcome.outputs]:
         return True  # another function, which may be defined up to a choice (of vectors, say)
     try:
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             problem = Problem(doubled(derived.case))
             gradients = problem.gradients()
     except (DerivativeMissingError, AutogradError, np.linalg.LinAlgError):
@@ -315,7 +316,7 @@ def _check_same_objects(case: Case) -> None:
     other = case.changed(lambda _, t: t)
     other.args, other.kwargs = args, kwargs
     try:
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             case.operator(*args, **kwargs)
             for tensor in tensors:
                 if tensor.dtype.kind in "fc":
@@ -343,7 +344,7 @@ def _check_single(case: Case) -> str:
     ):
         return ""
     try:
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             outcome = run_both_ways(single, strict=True)
     except Exception:  # refused
         return ""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import CheckFailedError
 
 __all__ = ["diagnosis"]
@@ -17,7 +18,7 @@ _RTOL = 3e-7
 
 def _differs(found: _Array, expected: _Array) -> NDArray[np.bool_]:
     """Which elements differ, each by its own magnitude, and by more than the rounding of all."""
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         scale = np.maximum(np.abs(expected), np.abs(found))
         top = np.max(scale, initial=0.0, where=np.isfinite(scale))
         near = np.abs(found - expected) <= _RTOL * scale + 1e-15 * top
@@ -31,7 +32,7 @@ def _close(found: _Array, expected: _Array) -> bool:
 
 def _worst(found: _Array, expected: _Array) -> str:
     """The element that differs most by its own magnitude, in both versions."""
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         scale = np.maximum(np.abs(expected), np.abs(found))
         gap = np.abs(found - expected) / np.where(scale == 0, 1, scale)
     gap = np.where(_differs(found, expected), np.where(np.isnan(gap), np.inf, gap), 0)
@@ -122,7 +123,7 @@ def _by_elements(name: str, start: str, found: _Array, expected: _Array) -> Chec
             "the formula masks or drops elements that the kernel uses.",
         )
     counts = ~is_zero & (wrong | (np.abs(expected) > 1e-12 * top))
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         ratios = found[counts] / expected[counts]
     is_multiple = bool(ratios.size) and not wrong[is_zero].any()
     if is_multiple and _close(ratios, np.full_like(ratios, ratios[0])):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pullback.autograd import forward_ad
 from pullback.autograd.modes import no_grad
 from pullback.errors import DerivativeMissingError
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import CheckFailedError
 from pullback.library.checks.jacobian import (
     Column,
@@ -186,7 +187,7 @@ def _check_together(
     assert found is not None
     for number, ours in enumerate(found):
         parts = [tangents[number] for tangents in separate.values()]
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             expected = sum(parts[1:], parts[0])
             scale = sum(map(np.abs, parts)) + _floor(problem, number)
         gap = first_gap(ours, expected, np.asarray(scale), problem.tolerance)
@@ -223,7 +224,7 @@ def _compare(
     """Entry by entry: the two rules differ by rounding only, unless one is wrong."""
     if forward.shape != reverse.shape:
         return
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         sizes = np.abs(reverse)
         by_row, by_column = np.nanmax(sizes, 1, initial=0), np.nanmax(sizes, 0, initial=0)
         local = np.minimum(by_row[:, None], by_column[None, :])
@@ -240,7 +241,7 @@ def _compare(
     wrong |= (ours != theirs) & (smooth[0] | smooth[1])
     if not wrong.any():
         return
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         relative = np.where(wrong, np.nan_to_num(gap / np.maximum(sizes, 1e-300), nan=np.inf), -1)
     r, c = np.unravel_index(int(np.argmax(relative)), wrong.shape)
     row, column = rows[r], columns[c]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import AutogradError, AutogradNotRegisteredError, DerivativeMissingError
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
 from pullback.library.checks.diagnose import diagnosis
 from pullback.library.checks.forward_check import check_forward
@@ -130,7 +131,7 @@ def _check_elsewhere(problem: Problem) -> None:
     """The same in one direction at other values nearby: finds values cached from the given call."""
     moved = {name: (at * (1 - 1 / 64)).astype(at.dtype) for name, at in problem.at.items()}
     try:
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             here = problem.outputs(moved)
             gradients = problem.gradients(moved)
     except Exception:  # they may be outside of the domain
@@ -249,7 +250,7 @@ def _check_special_points(problem: Problem) -> str:
 
 def _check_special(problem: Problem, name: str, moved: _Array, special: float) -> None:
     values = problem.along(name)
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         try:
             here = values(moved)
             if not all(np.isfinite(out).all() for out in here):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.dispatch import DispatchKey, OpOverload
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import CheckFailedError
 from pullback.library.checks.numeric import ladder_slope
 from pullback.library.checks.problem import Problem
@@ -94,7 +95,7 @@ def _depends(problem: Problem, wanted: list[bool]) -> tuple[int, str, float] | N
             continue
         direction = problem.noise(at)
         sizes = np.maximum(np.abs(np.where(np.isfinite(at), at, 1)), 1e-3)
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             found = ladder_slope(
                 problem.along(name), at, (direction * sizes).astype(at.dtype), {1.0}
             )

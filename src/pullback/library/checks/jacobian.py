@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.numeric import inner, ladder_slope, slope
 from pullback.library.checks.problem import Problem
 
@@ -81,7 +82,7 @@ def gradient_grain(problem: Problem, name: str) -> _Array:
     top = max((float(np.max(np.abs(w), initial=0)) for w in problem.weights), default=0.0)
     sizes = [np.abs(out[np.isfinite(out)]) for out in problem.here]
     reach = max((float(np.max(size, initial=0)) for size in sizes), default=0.0)
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         return np.nan_to_num(top * reach / magnitudes(problem.at[name]), posinf=0.0)
 
 
@@ -162,7 +163,7 @@ class Weights:
     def inner(self, arrays: list[_Array]) -> NDArray[np.float64]:
         """The real inner product of every row with the arrays; zero times NaN is zero."""
         flat = _flat(arrays)
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             found = np.asarray((self.matrix.conj() @ flat).real, float)
             if np.isfinite(found).all():
                 return found
@@ -173,7 +174,7 @@ class Weights:
     def bound(self, errors: list[_Array]) -> NDArray[np.float64]:
         """The error of every inner product, from those of the elements."""
         flat = np.abs(_flat(errors))
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             found = np.asarray(self.sizes @ flat, float)
             if np.isfinite(found).all():
                 return found
@@ -206,7 +207,7 @@ def compare_with_differences(
     rtol = problem.case.rtol or (_RTOL if problem.is_wide else 2e-2)
     atol = problem.case.atol or 0.0
     suspects = np.arange(len(found))
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         try:
             quick = slope(fn, at, column.direction, _width(problem.eps), here, grain)
         except Exception:  # a step may leave the domain in a way that the kernel refuses

@@ -9,6 +9,7 @@ import numpy as np
 from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import DerivativeMissingError
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Place, Skipped
 from pullback.library.checks.fake_check import fake_outputs
 from pullback.library.checks.outcome import (
@@ -101,11 +102,11 @@ def _check_expanded(case: Case, names: list[str], axes: tuple[int, ...]) -> None
 
     for axis in axes:
         try:
-            with np.errstate(all="ignore"):
+            with errstate(all="ignore"):
                 expected = run_both_ways(case.changed(equal(axis)))
         except Exception:  # equal values may be outside of the domain
             continue
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             found = run_both_ways(case.changed(expanded(axis)))
         what = f"the same values are expanded (stride 0) along axis {axis} in memory"
         _compare(case, what, found, expected)
@@ -195,7 +196,7 @@ def _check_empty(case: Case, empty: Case, chosen: tuple[str, ...], axis: int) ->
     """Whether the call ran; raises for what is wrong with it."""
     what = "all tensor arguments" if len(chosen) > 1 else f"{chosen[0]!r}"
     try:
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             forward = run_both_ways(empty.detached())
     except Exception as error:
         is_index = isinstance(error, IndexError) and _indexes(case)
@@ -210,7 +211,7 @@ def _check_empty(case: Case, empty: Case, chosen: tuple[str, ...], axis: int) ->
     if not axis:
         _check_by_sizes(case, empty, forward, what)
     try:
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             outcome = run_both_ways(empty, strict=True)
     except DerivativeMissingError:
         return True
@@ -278,7 +279,7 @@ def _check_by_sizes(case: Case, empty: Case, found: Outcome, what: str) -> None:
         return
     half = case.changed(lambda _, t: wrap(t._array[:1].copy()))
     try:
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             real = run_both_ways(case.detached()).outputs[0].shape
             one = run_both_ways(half).outputs[0].shape
     except Exception:

@@ -12,6 +12,7 @@ from pullback.autograd.modes import inference_mode, no_grad
 from pullback.dispatch import AutoDispatchBelowAutograd, DispatchKey
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import PullbackError
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors, with_tensors
 from pullback.library.checks.forward_check import push
 from pullback.library.checks.outcome import (
@@ -157,7 +158,7 @@ def check_precision(case: Case, wide: Case) -> str:
     narrow = [p for p in case.places() if p.tensor.dtype in (np.float32, np.complex64)]
     if not narrow:
         return ""
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         ours, theirs = run_both_ways(case), run_both_ways(wide)
         noise = _noise(case, ours), _noise(wide, theirs)
         for what, found, expected in ours.pairs(theirs):

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.kernels.quiet import errstate
+
 __all__ = ["Slope", "inner", "ladder_slope", "precision", "slope"]
 
 _Array = NDArray[Any]
@@ -39,7 +41,7 @@ def inner(first: _Arrays, second: _Arrays) -> float:
 
     What is multiplied by zero does not count, not even NaN.
     """
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         pairs = zip(first, second, strict=True)
         total = float(sum(np.sum((np.conj(a) * b).real) for a, b in pairs))
         if np.isfinite(total):
@@ -66,7 +68,7 @@ def slope(
 
     `here` is ``fn(at)``; `grain` is the size of the numbers that it comes from, which are rounded.
     """
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         ahead, behind = fn(_move(at, direction, width)), fn(_move(at, direction, -width))
         near, nearer = fn(_move(at, direction, width / 2)), fn(_move(at, direction, -width / 2))
         values, errors, floors = [], [], []
@@ -123,7 +125,7 @@ def ladder_slope(
     here = fn(at)
     found = []
     for width in sorted({scale * step for scale in scales for step in _LADDER}, reverse=True):
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             moved = _move(at, direction, width / 2)[direction != 0]
             if not (np.all(np.isfinite(moved)) and np.all(moved != at[direction != 0])):
                 continue
@@ -131,7 +133,7 @@ def ladder_slope(
             found.append(slope(fn, at, direction, width, here, grain))
         except Exception:  # a step may leave the domain in a way that the kernel refuses
             continue
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         chosen = [_choose(found, n, f) for n, f in enumerate(here)]
     values, errors = [v for v, _ in chosen], [e for _, e in chosen]
     return Slope(values, errors, [np.zeros(f.shape) for f in here])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pullback.autograd.api import grad
 from pullback.autograd.modes import no_grad
 from pullback.errors import AutogradNotRegisteredError
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import Case, named_tensors
 from pullback.library.kernel_call import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
@@ -135,7 +136,7 @@ def describe_difference(found: _Array | None, expected: _Array | None) -> str:
     if found.dtype.kind not in "fc":
         gap: _Array = (found != expected).astype(float)
     else:
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             scale = np.maximum(np.abs(expected), 1e-300)
             gap = np.abs(found - expected) / scale
         gap = np.where(np.isnan(found) & np.isnan(expected), 0, gap)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import DerivativeMissingError
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import CheckFailedError
 from pullback.library.checks.jacobian import gradient_grain
 from pullback.library.checks.problem import Problem
@@ -40,7 +41,7 @@ def first_gap(
         return f"of shape {found.shape}", f"of shape {expected.shape}", ""
     if not found.size:
         return None
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         both = np.isfinite(found) & np.isfinite(expected)
         gap = np.where(both, np.abs(found - expected), 0)
         excess = gap - tolerance * scale
@@ -48,7 +49,7 @@ def first_gap(
         excess = np.where(np.isfinite(found) != np.isfinite(expected), np.inf, excess)
     if not np.any(excess > 0):
         return None
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         relative = np.where(excess > 0, gap / np.maximum(scale, 1e-300), -1.0)
         relative = np.where(np.isinf(excess), np.inf, relative)
     index = np.unravel_index(int(np.argmax(relative)), found.shape)
@@ -101,7 +102,7 @@ def _check_linear(
     )
     for name in problem.names:
         one, two = first[name], second[name]
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             comparisons = [
                 (scaled[name], -2.5 * one, np.abs(one), "-2.5 times the cotangent gives"),
                 (total[name], one + two, np.abs(one) + np.abs(two), "the sum of two gives"),
@@ -143,7 +144,7 @@ def _cotangent_noise(
         found = problem.pull(
             outputs, used, [m.astype(w.dtype) for m, w in zip(moved, problem.weights, strict=True)]
         )
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             worst = np.maximum(worst, np.abs(found[name] - base))
     return worst
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from pullback.autograd.modes import is_grad_enabled, set_grad_enabled
 from pullback.dispatch import OpOverload, OpOverloadPacket
 from pullback.errors import OpCheckError, OperatorDefinitionError
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
 from pullback.library.checks.derived_check import check_derived_calls
 from pullback.library.checks.fake_check import check_fake
@@ -182,7 +181,7 @@ def _run(name: str, case: Case) -> Row:
         return Row(name, "skipped", f"values are random, by the tag {_SEEDED!r}")
     try:
         # A kernel may change modes of the thread; that is for test_schema to say.
-        with np.errstate(), set_grad_enabled(is_grad_enabled()):
+        with errstate(), set_grad_enabled(is_grad_enabled()):
             return Row(name, "ok", CHECKS[name](case))
     except Skipped as reason:
         return Row(name, "skipped", str(reason))

@@ -11,6 +11,7 @@ from pullback.autograd import forward_ad
 from pullback.autograd.api import grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import DerivativeMissingError
+from pullback.kernels.quiet import errstate
 from pullback.library.checks.case import Case, CheckFailedError
 from pullback.library.checks.jacobian import (
     Weights,
@@ -141,7 +142,7 @@ def _check_by_cotangent(
         ours = inner([found[place]], [direction])
         parts = [inner([directions[n]], [gradients[n]]) for n in directions]
         theirs = sum(parts)
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             scale = sum(inner([np.abs(directions[n])], [np.abs(gradients[n])]) for n in directions)
         if not np.isfinite([ours, theirs]).all():
             continue
@@ -205,7 +206,7 @@ def _check_reverse_of_forward(problem: Problem) -> None:
         for other in problem.names:
             scale = np.abs(theirs[other])
             floor = problem.eps * 1e4 * float(np.max(scale[np.isfinite(scale)], initial=0.0))
-            with np.errstate(all="ignore"):
+            with errstate(all="ignore"):
                 gap = np.abs(ours[other] - theirs[other])
             wrong = (gap > (problem.case.rtol or 1e-7) * scale + floor) & np.isfinite(gap)
             if not wrong.any():
