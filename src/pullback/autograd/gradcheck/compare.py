@@ -6,7 +6,7 @@ import numpy as np
 
 from pullback.autograd.gradcheck.problem import Array
 from pullback.errors import GradcheckError
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 
 __all__ = ["Where", "agree", "check_agreement", "describe_worst"]
 

@@ -1,12 +1,13 @@
 """``test_derived_calls``: calls made from the given one, for mistakes that it cannot show itself.
 
-Other sizes with the same structure, other signs and ranges of values, other values of options,
-single precision, complex numbers for formulas that conjugate, and the same tensor objects with new
-values. A derived call that the kernel refuses, or that leaves its domain, does not count.
+Other sizes with the same structure, other signs and ranges of values, other values of options, the
+other precision, complex numbers, and the same tensor objects with new values. A derived call that
+the kernel refuses, or that leaves its domain, does not count.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, DerivativeMissingError, KernelResultError
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
+from pullback.library.checks.complex_call import is_meant_for_complex, may_be_complex
 from pullback.library.checks.fake_check import fake_outputs
 from pullback.library.checks.jacobian import (
     Column,
@@ -30,19 +32,23 @@ from pullback.library.checks.numeric import inner
 from pullback.library.checks.outcome import Outcome, find_difference, run_both_ways
 from pullback.library.checks.problem import Problem, converted, doubled
 from pullback.library.kernel_call import tensors_in
-from pullback.library.rules import rules_of
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["check_derived_calls"]
 
 _Array = NDArray[Any]
 _SINGLE = {"f": np.dtype(np.float32), "c": np.dtype(np.complex64)}
+_FIX_COMPLEX = (
+    "Use conj() of what multiplies grad, as the gradient of f(z) is grad * conj(f'(z)); or have "
+    "the kernel raise a TypeError for complex numbers."
+)
 _MOST = 4096  # elements of an argument; calls with larger ones are not made larger
 
 
 class _Derived(NamedTuple):
     """A call and how it was made: with other shapes, another option, or only other values.
 
+    With `has_other_metadata`, shapes and dtypes are compared with those of the fake kernel.
     `is_single` is for sizes of one, which count if the operator serves other sizes as well;
     `is_extreme` for values that differences cannot resolve, where gradients only must not be NaN.
     """
@@ -53,6 +59,7 @@ class _Derived(NamedTuple):
     is_single: bool = False
     is_option: bool = False
     is_extreme: bool = False
+    has_other_metadata: bool = False
 
 
 def check_derived_calls(case: Case) -> str:
@@ -73,16 +80,14 @@ def check_derived_calls(case: Case) -> str:
         else:
             refused += 1
     _check_same_objects(case)
-    single = _check_single(case)
-    return f"{ran} derived calls ran, {refused} were refused{single}; same tensors with new values"
+    more = _check_single(case) + _check_double(case) + _check_complex(case, shapes)
+    return f"{ran} derived calls ran, {refused} were refused; same tensors with new values{more}"
 
 
 def _derive(case: Case) -> Iterator[_Derived]:
     yield from _sizes(case)
     yield from _values(case)
     yield from _options(case)
-    if _conjugates(case):
-        yield _Derived("complex numbers", _changed(case, lambda a: a * (0.8 + 0.6j), to="c"))
     if any(p.tensor.dtype.kind == "c" for p in case.places()):
         yield _Derived("real numbers", _changed(case, lambda a: a.real + 0 * a.imag, to="f"))
 
@@ -123,7 +128,9 @@ def _sizes(case: Case) -> Iterator[_Derived]:
             return made
 
         how = f"{how} along every axis"
-        yield _Derived(how, case.changed(change), is_size=True, is_single=not size)
+        yield _Derived(
+            how, case.changed(change), is_size=True, is_single=not size, has_other_metadata=True
+        )
 
 
 def _resized(array: _Array, sizes: dict[int, int]) -> _Array:
@@ -172,12 +179,16 @@ def _options(case: Case) -> Iterator[_Derived]:
         if isinstance(value, Tensor):
             if argument.default == "None":
                 how = f"{argument.name}=None"
-                yield _Derived(how, _with(case, argument.name, None), is_option=True)
+                yield _Derived(
+                    how, _with(case, argument.name, None), is_option=True, has_other_metadata=True
+                )
             continue
         other = _other_value(value)
         if other is not None and other != value:
             how = f"{argument.name}={other!r}"
-            yield _Derived(how, _with(case, argument.name, other), is_option=True)
+            yield _Derived(
+                how, _with(case, argument.name, other), is_option=True, has_other_metadata=True
+            )
 
 
 def _other_value(value: Any) -> Any:
@@ -200,18 +211,6 @@ def _with(case: Case, name: str, value: Any) -> Case:
     return made
 
 
-def _conjugates(case: Case) -> bool:
-    """Whether the formula conjugates, so that it is meant for complex numbers too."""
-    if any(p.tensor.dtype.kind == "c" for p in case.places()):
-        return False
-    rules = rules_of(case.operator)
-    if any(out.dtype.kind == "c" for out in run_both_ways(case.detached()).outputs):
-        return False  # it conjugates for the sake of its output
-    formula = rules and (rules.backward or rules.named_backward)
-    code = getattr(formula, "__code__", None)
-    return code is not None and bool({"conj", "conjugate"} & {*code.co_names})
-
-
 def _check(derived: _Derived, shapes: list[tuple[int, ...]]) -> bool:
     """Whether the call ran; raises for a wrong derivative or shape."""
     start = f"in a derived call, with {derived.how}: "
@@ -226,8 +225,8 @@ def _check(derived: _Derived, shapes: list[tuple[int, ...]]) -> bool:
         return False
     if not all(np.isfinite(out).all() for out in outcome.outputs if out.dtype.kind in "fc"):
         return False
-    if derived.is_size or derived.is_option:
-        _check_shapes(derived, outcome, start)
+    if derived.has_other_metadata:
+        _check_metadata(derived.case, outcome, start)
     if not derived.case.needs_grad():
         return True
     if _has_free_phases(derived.case, outcome):
@@ -262,14 +261,24 @@ def _has_free_phases(case: Case, outcome: Outcome) -> bool:
     return "c" not in given and any(out.dtype.kind == "c" for out in outcome.outputs)
 
 
-def _check_shapes(derived: _Derived, outcome: Outcome, start: str) -> None:
-    fakes = fake_outputs(derived.case.detached())
+def _check_metadata(case: Case, outcome: Outcome, start: str) -> None:
+    """The fake kernel says the shapes and dtypes of the real outputs, if there is one."""
+    fakes = fake_outputs(case.detached())
     for number, (fake, real) in enumerate(zip(fakes, outcome.outputs, strict=False)):
         if tuple(fake.shape) != real.shape:
             raise CheckFailedError(
                 f"{start}output {number} has shape {real.shape}, and the fake kernel says "
                 f"{tuple(fake.shape)}.",
                 "compute the shape of the result from those of the arguments, in both kernels.",
+            )
+        if fake.dtype != real.dtype:
+            raise CheckFailedError(
+                f"{start}output {number} has dtype {real.dtype}, and the fake kernel says "
+                f"{fake.dtype}: one of the two takes its dtype from something else than the "
+                f"arguments.",
+                "have the kernel keep the dtype of its arguments (np.float64 scalars and arrays "
+                "made without dtype= promote float32), or have the fake kernel say what it "
+                "returns.",
             )
 
 
@@ -338,21 +347,58 @@ def _check_same_objects(case: Case) -> None:
 def _check_single(case: Case) -> str:
     """In single precision, where the given call is in double precision."""
     single = converted(case, _SINGLE)
-    if all(
-        p.tensor.dtype == q.tensor.dtype
-        for p, q in zip(case.places(), single.places(), strict=True)
-    ):
+    start = "in a derived call, with float32 tensors: "
+    outcome = _run_converted(case, single)
+    if outcome is None:
         return ""
-    try:
-        with errstate(all="ignore"):
-            outcome = run_both_ways(single, strict=True)
-    except Exception:  # refused
-        return ""
+    _check_metadata(single, outcome, start)
     if not all(np.isfinite(out).all() for out in outcome.outputs if out.dtype.kind in "fc"):
         return ""
     try:
         return f"; {check_precision(single, doubled(single))}"
     except CheckFailedError as error:
-        raise CheckFailedError(
-            f"in a derived call, with float32 tensors: {error.why}", error.fix
-        ) from None
+        raise CheckFailedError(f"{start}{error.why}", error.fix) from None
+
+
+def _check_double(case: Case) -> str:
+    """In double precision, where the given call is not; test_gradients has checked the values."""
+    wide = doubled(case)
+    outcome = _run_converted(case, wide)
+    if outcome is None:
+        return ""
+    _check_metadata(wide, outcome, "in a derived call, with float64 tensors: ")
+    return "; float64"
+
+
+def _run_converted(case: Case, other: Case) -> Outcome | None:
+    """The outcome in another precision; None if it is the same one, or refused."""
+    pairs = zip(case.places(), other.places(), strict=True)
+    if all(p.tensor.dtype == q.tensor.dtype for p, q in pairs):
+        return None
+    try:
+        with errstate(all="ignore"):
+            return run_both_ways(other, strict=True)
+    except Exception:  # refused
+        return None
+
+
+def _check_complex(case: Case, shapes: list[tuple[int, ...]]) -> str:
+    """With complex numbers, if the kernel takes them: a failure where it is meant for them."""
+    if not may_be_complex(case):
+        return ""
+    derived = _Derived(
+        "complex numbers",
+        _changed(case, lambda a: a * (0.8 + 0.6j), to="c"),
+        has_other_metadata=True,
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that an imaginary part is dropped
+            return "; complex numbers" if _check(derived, shapes) else ""
+    except CheckFailedError as error:
+        why = error.why.replace("; the given call shows no mistake", "")
+        if is_meant_for_complex(case):
+            raise CheckFailedError(
+                f"{why} The likely cause: a conj() is missing.", _FIX_COMPLEX
+            ) from None
+        return f"; note: the kernel takes complex numbers too, and {why} {_FIX_COMPLEX}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import CheckFailedError
 
 __all__ = ["diagnosis"]

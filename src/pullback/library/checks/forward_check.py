@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pullback.autograd import forward_ad
 from pullback.autograd.modes import no_grad
 from pullback.errors import DerivativeMissingError
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import CheckFailedError
 from pullback.library.checks.jacobian import (
     Column,
@@ -22,7 +22,7 @@ from pullback.library.checks.jacobian import (
     rows_of,
 )
 from pullback.library.checks.numeric import inner, slope
-from pullback.library.checks.pass_check import first_gap
+from pullback.library.checks.pass_check import FIX_PRECISION, differ_by_rounding, first_gap
 from pullback.library.checks.problem import Problem
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -158,10 +158,18 @@ def _check_linear(problem: Problem, name: str, direction: _Array, found: list[_A
                 "'auto_linear' is for linear functions; write the formula of the tangent, or "
                 "'auto_element_wise' where the output depends on one element each.",
             )
-        raise CheckFailedError(
+        start = (
             f"the tangent of output {number} is not linear in the tangent of {name!r}: -2.5 times "
-            f"the tangent gives {gap[0]}{gap[2]}, where linearity demands {gap[1]}.",
-            "multiply the local derivative by the tangent, and do nothing else to it.",
+            f"the tangent gives {gap[0]}{gap[2]}, where linearity demands {gap[1]}"
+        )
+        if problem.is_wide and differ_by_rounding(ours, -2.5 * theirs, scale):
+            raise CheckFailedError(
+                f"{start}; the gap is that of float32: the forward rule computes in lower "
+                f"precision.",
+                FIX_PRECISION,
+            )
+        raise CheckFailedError(
+            f"{start}.", "multiply the local derivative by the tangent, and do nothing else to it."
         )
 
 
@@ -268,8 +276,14 @@ def _raise(problem: Problem, row: Row, column: Column, forward: float, reverse: 
             f"forward rule is wrong.",
             _FIX,
         )
-    raise CheckFailedError(
+    start = (
         f"forward and reverse rules disagree for {name!r}: <u, Jv> is {forward:.12g} and "
-        f"<Jᵀu, v> is {reverse:.12g}, for a cotangent u of output {number}{place}.",
-        "one of the two rules is not the transpose of the other.",
+        f"<Jᵀu, v> is {reverse:.12g}, for a cotangent u of output {number}{place}"
     )
+    if problem.is_wide and abs(forward - reverse) <= 2e-7 * abs(reverse):
+        raise CheckFailedError(
+            f"{start}; the gap is that of float32: one of the two rules computes in lower "
+            f"precision, or a constant has too few digits.",
+            FIX_PRECISION,
+        )
+    raise CheckFailedError(f"{start}.", "one of the two rules is not the transpose of the other.")

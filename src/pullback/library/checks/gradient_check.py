@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import AutogradError, AutogradNotRegisteredError, DerivativeMissingError
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
 from pullback.library.checks.diagnose import diagnosis
 from pullback.library.checks.forward_check import check_forward
@@ -30,8 +30,12 @@ from pullback.library.checks.jacobian import (
 )
 from pullback.library.checks.mode_check import check_modes, check_precision
 from pullback.library.checks.numeric import inner, ladder_slope, slope
-from pullback.library.checks.pass_check import check_passes
+from pullback.library.checks.pass_check import FIX_PRECISION, check_passes
 from pullback.library.checks.problem import Problem, doubled
+from pullback.library.checks.resolution_check import (
+    check_gradient_resolution,
+    check_value_resolution,
+)
 from pullback.library.checks.second_check import check_second
 from pullback.tensor.tensor import Tensor
 
@@ -44,6 +48,7 @@ _SMALL = 64  # elements; larger inputs are not looked at one by one
 def check_gradients(case: Case) -> str:
     """Values in all modes, reverse, forward, their agreement, and the second derivative."""
     wide = doubled(case)
+    check_value_resolution(wide)
     if not case.needs_grad():
         compared = check_precision(case, wide)
         raise Skipped(f"no input requires grad{compared and f'; {compared}'}")
@@ -64,6 +69,7 @@ def check_gradients(case: Case) -> str:
     try:
         check_passes(problem)
         tried = [_check_reverse(problem)]
+        check_gradient_resolution(problem)
     except DerivativeMissingError as error:
         raise Skipped(f"the operator says that it has no derivative: {error}") from None
     except CheckFailedError as error:
@@ -179,6 +185,7 @@ def _explain(problem: Problem, column: Column, row: Row, found: float, expected:
     if np.isfinite(gap) and entry_noise(problem, row, column) > 0.2 * gap:
         return
     name = column.name
+    _explain_staircase(problem, column, row, found, expected)
     several = len(problem.here) > 1
     # Real cotangents, so that a missing conj() shows as one.
     weights: list[_Array | None] = [None] * len(problem.here)
@@ -208,6 +215,26 @@ def _explain(problem: Problem, column: Column, row: Row, found: float, expected:
         f"compare the formula of {name!r} with the derivative of the kernel"
         + ("." if column.index is not None else "; smaller inputs show which elements are wrong."),
     )
+
+
+def _explain_staircase(
+    problem: Problem, column: Column, row: Row, found: float, expected: float
+) -> None:
+    """Raises where wide steps give what the rule gives, and only narrow ones something else."""
+    values = problem.along(column.name)
+    try:
+        wide = slope(values, problem.at[column.name], column.direction, 0.1, problem.here)
+    except Exception:  # the step may leave the domain
+        return
+    over_wide = inner([row.cotangent], [wide.values[row.output]])
+    if abs(over_wide - found) <= 0.1 * abs(found - expected):
+        raise CheckFailedError(
+            f"the gradient of {column.name!r} is {found:.8g} in a direction of its size, and "
+            f"finite differences over a tenth of it give {over_wide:.8g}; but over narrow steps "
+            f"they give {expected:.8g}, since the output changes by jumps: the kernel computes in "
+            f"lower precision (float16 or less), or rounds its values.",
+            FIX_PRECISION,
+        )
 
 
 def _expected(problem: Problem, name: str, weights: list[_Array | None], found: _Array) -> _Array:

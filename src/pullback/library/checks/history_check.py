@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.dispatch import DispatchKey, OpOverload
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import CheckFailedError
 from pullback.library.checks.numeric import ladder_slope
 from pullback.library.checks.problem import Problem
@@ -29,10 +29,15 @@ def is_fallthrough(operator: OpOverload) -> bool:
 def check_history(problem: Problem) -> None:
     """Finds outputs whose values follow the inputs, and that have no history."""
     has_history = problem.is_differentiable
-    composite = DispatchKey.CompositeImplicitAutograd in problem.case.operator.entry.kernels
+    operator = problem.case.operator
+    composite = DispatchKey.CompositeImplicitAutograd in operator.entry.kernels
     if all(has_history):
         return
-    if any(has_history) and not composite and _depends(problem, has_history):
+    rules = rules_of(operator)
+    # Flags in the order of the returns are easily exchanged; mark_non_differentiable(output) names
+    # an output, and for formulas of ``define_op`` there is no other way to leave one out.
+    has_flags = rules is not None and rules.differentiable is not None
+    if any(has_history) and not composite and not has_flags and _depends(problem, has_history):
         return  # the others are declared as not differentiable, as statistics may be
     wanted = [not has for has in has_history]
     found = _depends(problem, wanted)
@@ -43,13 +48,19 @@ def check_history(problem: Problem) -> None:
         f"output {number} depends on {name!r} (finite differences give {value:.6g}) but has no "
         f"history: its gradient would be lost in silence"
     )
-    rules = rules_of(problem.case.operator)
-    if is_fallthrough(problem.case.operator):
+    if is_fallthrough(operator):
         raise CheckFailedError(
             f"{start}, because the kernel at Autograd is a fallthrough, and nothing below it "
             f"records.",
             "register the derivative at Autograd, with register_autograd or an autograd.Function; "
             "a fallthrough is for outputs that have no derivative.",
+        )
+    if has_flags:
+        raise CheckFailedError(
+            f"{start}, because output_differentiability declares it as not differentiable.",
+            "give it the flag True and use its cotangent in backward; where the gradient is not "
+            "wanted, as of statistics, say so by register_autograd with a setup_context that calls "
+            "ctx.mark_non_differentiable(output).",
         )
     if rules is not None and rules.has_formula:
         raise CheckFailedError(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.numeric import inner, ladder_slope, slope
 from pullback.library.checks.problem import Problem
 

@@ -9,7 +9,7 @@ import numpy as np
 from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import DerivativeMissingError
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Place, Skipped
 from pullback.library.checks.fake_check import fake_outputs
 from pullback.library.checks.outcome import (
@@ -28,8 +28,8 @@ _REFUSALS = (ValueError, TypeError, RuntimeError)
 _LAYOUTS = ("spread out", "reversed", "transposed", "reversed along the last axis")
 _RUBBISH = 77  # between elements that are spread out
 _FIX_VALUES = (
-    "do not read memory in the order in which it lies: index by axes, or start from "
-    "np.ascontiguousarray(x.numpy())."
+    "do not read memory in the order in which it lies, nor what lies beside it (.base): index by "
+    "axes, or start from np.ascontiguousarray(x.numpy())."
 )
 _FIX_GRADIENTS = "the backward pass reads memory in the order in which it lies; index by axes."
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 
 __all__ = ["Slope", "inner", "ladder_slope", "precision", "slope"]
 

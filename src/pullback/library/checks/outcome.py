@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pullback.autograd.api import grad
 from pullback.autograd.modes import no_grad
 from pullback.errors import AutogradNotRegisteredError
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, named_tensors
 from pullback.library.kernel_call import tensors_in
 from pullback.tensor.tensor import Tensor, wrap

@@ -9,14 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import DerivativeMissingError
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import CheckFailedError
 from pullback.library.checks.jacobian import gradient_grain
 from pullback.library.checks.problem import Problem
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["check_passes", "first_gap"]
+__all__ = ["FIX_PRECISION", "check_passes", "differ_by_rounding", "first_gap"]
 
+FIX_PRECISION = (
+    "compute in the dtype of the inputs all the way: look for astype(float32), dtype=float32, "
+    "buffers, tables and constants in float32, and for differences of nearly equal numbers."
+)
 _Array = NDArray[Any]
 _Gradients = dict[str, _Array]
 
@@ -55,6 +59,13 @@ def first_gap(
     index = np.unravel_index(int(np.argmax(relative)), found.shape)
     place = f" at [{', '.join(map(str, index))}]" if index else ""
     return f"{found[index]:.10g}", f"{expected[index]:.10g}", place
+
+
+def differ_by_rounding(found: _Array, expected: _Array, scale: _Array) -> bool:
+    """Whether no element differs by more than float32 rounds numbers of this size to."""
+    with errstate(all="ignore"):
+        gap = np.abs(found - expected)
+        return found.shape == expected.shape and bool(np.all(gap <= 1e-6 * scale))
 
 
 def _check_memory(problem: Problem, outputs: list[Tensor], used: dict[str, Tensor]) -> _Gradients:
@@ -121,13 +132,21 @@ def _check_linear(
             gap = first_gap(found, expected, limit, problem.tolerance)
             if gap is None:
                 continue
-            ignored = np.array_equal(found, one) and np.array_equal(total[name], one)
-            why = "backward ignores the cotangent" if ignored else "backward is wrong"
+            fix = (
+                "multiply the local derivative by the cotangent, and do nothing else to it: no "
+                "normalising, clipping, rounding or constants."
+            )
+            if np.array_equal(found, one) and np.array_equal(total[name], one):
+                why = "backward ignores the cotangent"
+            elif problem.is_wide and differ_by_rounding(found, expected, scale):
+                why = "the gap is that of float32: backward computes in lower precision"
+                fix = FIX_PRECISION
+            else:
+                why = "backward is wrong"
             raise CheckFailedError(
                 f"the gradient of {name!r} is not linear in the cotangent: {words} "
                 f"{gap[0]}{gap[2]}, where linearity demands {gap[1]}; {why}.",
-                "multiply the local derivative by the cotangent, and do nothing else to it: no "
-                "normalising, clipping, rounding or constants.",
+                fix,
             )
 
 

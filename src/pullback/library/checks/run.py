@@ -7,8 +7,8 @@ from typing import Any
 
 from pullback.autograd.modes import is_grad_enabled, set_grad_enabled
 from pullback.dispatch import OpOverload, OpOverloadPacket
-from pullback.errors import OpCheckError, OperatorDefinitionError
-from pullback.kernels.quiet import errstate
+from pullback.errors import NoDataError, OpCheckError, OperatorDefinitionError
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
 from pullback.library.checks.derived_check import check_derived_calls
 from pullback.library.checks.fake_check import check_fake
@@ -187,8 +187,20 @@ def _run(name: str, case: Case) -> Row:
         return Row(name, "skipped", str(reason))
     except CheckFailedError as error:
         return Row(name, "FAILED", _shown_call(case), _without_frames(error))
+    except NoDataError as error:
+        return Row(name, "FAILED", _shown_call(case), _explain_kept_tensor(error))
     except Exception as error:
         return Row(name, "FAILED", _shown_call(case), error)
+
+
+def _explain_kept_tensor(error: NoDataError) -> CheckFailedError:
+    """All arguments have data, so a tensor without data is left from another check's call."""
+    return CheckFailedError(
+        f"all arguments have data, and a call or its backward pass met a tensor that has none: "
+        f"{error}. The likely cause: state that calls share, in which another call has left it.",
+        "keep what backward needs on ctx (save_for_backward, attributes), not in a global, a stack "
+        "or on the function.",
+    )
 
 
 def _shown_call(case: Case) -> str:

@@ -11,6 +11,7 @@ from pullback.autograd.modes import is_grad_enabled, no_grad, set_grad_enabled
 from pullback.dispatch import DispatchKey
 from pullback.errors import KernelResultError
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
+from pullback.library.checks.setup_check import check_setup
 from pullback.library.kernel_call import in_same_memory, memory_of, tensors_in
 from pullback.schema import Argument
 from pullback.tensor.tensor import Tensor, wrap
@@ -70,6 +71,7 @@ def check_schema(case: Case) -> str:
     _check_aliases(case, given, arguments, outputs)
     _check_outputs(case, outputs)
     _check_read_only(case)
+    check_setup(case)
     _check_recorded(case)
     return f"1 call: {len(given)} argument(s) compared byte by byte, {len(outputs)} output(s)"
 

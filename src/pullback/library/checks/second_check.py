@@ -11,7 +11,7 @@ from pullback.autograd import forward_ad
 from pullback.autograd.api import grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import DerivativeMissingError
-from pullback.kernels.quiet import errstate
+from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError
 from pullback.library.checks.jacobian import (
     Weights,
@@ -143,11 +143,14 @@ def _check_by_cotangent(
         parts = [inner([directions[n]], [gradients[n]]) for n in directions]
         theirs = sum(parts)
         with errstate(all="ignore"):
-            scale = sum(inner([np.abs(directions[n])], [np.abs(gradients[n])]) for n in directions)
+            sizes = {n: np.abs(directions[n]) for n in directions}
+            scale = sum(inner([sizes[n]], [np.abs(gradients[n])]) for n in directions)
+            grain = sum(inner([sizes[n]], [gradient_grain(problem, n)]) for n in directions)
         if not np.isfinite([ours, theirs]).all():
             continue
         tolerance = problem.case.rtol or (1e-8 if problem.is_wide else 1e-3)
-        if abs(ours - theirs) > tolerance * max(abs(theirs), 1e-3 * scale):
+        limit = tolerance * max(abs(theirs), 1e-3 * scale) + 100 * problem.eps * grain
+        if abs(ours - theirs) > limit:
             raise CheckFailedError(
                 f"the second derivative by the cotangent of output {number} is wrong: "
                 f"{ours:.10g} in a random direction, where the first derivative, which is linear "
@@ -205,7 +208,9 @@ def _check_reverse_of_forward(problem: Problem) -> None:
             return
         for other in problem.names:
             scale = np.abs(theirs[other])
-            floor = problem.eps * 1e4 * float(np.max(scale[np.isfinite(scale)], initial=0.0))
+            top = float(np.max(scale[np.isfinite(scale)], initial=0.0))
+            # The tangent is at most about as large as the input, so the gradient bounds it.
+            floor = problem.eps * (1e4 * top + 1e2 * gradient_grain(problem, other))
             with errstate(all="ignore"):
                 gap = np.abs(ours[other] - theirs[other])
             wrong = (gap > (problem.case.rtol or 1e-7) * scale + floor) & np.isfinite(gap)

@@ -21,6 +21,7 @@ from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
 from pullback.library.checks.outcome import (
     Outcome,
+    describe_difference,
     find_difference,
     run_both_ways,
     same_values,
@@ -64,28 +65,41 @@ def _scaled(case: Case, number: int) -> Case:
 
 
 def _check_interleaved(first: Case, second: Case) -> None:
+    """The backward pass of a call after another one, which was whole or has yet to go backward."""
     expected = run_both_ways(first)
     if not expected.gradients:
         return
-    args, kwargs = first.fresh()
-    leaves = {
-        p.name: p.tensor
-        for p in named_tensors(first, args, kwargs)
-        if p.tensor.requires_grad and p.tensor.is_leaf
-    }
-    outputs = [out for out in tensors_in([first.operator(*args, **kwargs)]) if out.requires_grad]
-    run_both_ways(second)
-    weights = [wrap(weights_for(out._array)) for out in outputs]
-    found = grad(outputs, list(leaves.values()), weights, allow_unused=True)
-    for (name, _), gradient in zip(leaves.items(), found, strict=True):
-        ours = None if gradient is None else gradient._array
-        if not same_values(first, ours, expected.gradients.get(name)):
-            raise CheckFailedError(
-                f"the gradient of {name!r} changes when the operator is called again before the "
-                f"backward pass: the two calls share state.",
-                "keep what backward needs on ctx (save_for_backward, attributes), not in a global "
-                "or on the function.",
-            )
+    for what, is_whole in (
+        ("called again, forward and backward, before the backward pass", True),
+        ("called again before the backward pass of the first call", False),
+    ):
+        outputs, leaves = _record(first)
+        if is_whole:
+            run_both_ways(second)
+        else:
+            _record(second)
+        weights = [wrap(weights_for(out._array)) for out in outputs]
+        found = grad(outputs, list(leaves.values()), weights, allow_unused=True)
+        for name, gradient in zip(leaves, found, strict=True):
+            ours = None if gradient is None else gradient._array
+            theirs = expected.gradients.get(name)
+            if not same_values(first, ours, theirs):
+                raise CheckFailedError(
+                    f"the gradient of {name!r} is {describe_difference(ours, theirs)}, where the "
+                    f"operator is {what}: the two calls share state, and the first one gets what "
+                    f"the second one has left.",
+                    "keep what backward needs on ctx (save_for_backward, attributes), not in a "
+                    "global, a stack or on the function.",
+                )
+
+
+def _record(case: Case) -> tuple[list[Tensor], dict[str, Tensor]]:
+    """A recorded call: its differentiable outputs, and its leaves."""
+    args, kwargs = case.fresh()
+    given = named_tensors(case, args, kwargs)
+    leaves = {p.name: p.tensor for p in given if p.tensor.requires_grad and p.tensor.is_leaf}
+    result = case.operator(*args, **kwargs)
+    return [out for out in tensors_in([result]) if out.requires_grad], leaves
 
 
 def _check_together(case: Case) -> str:

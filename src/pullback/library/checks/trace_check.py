@@ -33,6 +33,7 @@ from pullback.library.checks.outcome import (
     weights_for,
 )
 from pullback.library.checks.second_check import refuses_second_derivatives
+from pullback.library.checks.setup_check import check_setup
 from pullback.library.kernel_call import tensors_in
 from pullback.meta import MetaArray, meta_tensor
 from pullback.tensor.tensor import Tensor, wrap
@@ -165,6 +166,7 @@ def _compare_outputs(
     for number, (out, theirs) in enumerate(zip(outputs, expected, strict=True)):
         ours = _value(out, known)
         if not same_values(case, ours, theirs):
+            check_setup(case)
             raise CheckFailedError(
                 f"Outputs of the operator are different in eager-mode and in a replay of its "
                 f"recording: return {number} is {describe_difference(theirs, ours)}.",

@@ -19,6 +19,7 @@ from pullback.func.vmap import vmap
 from pullback.library.checks.case import Case, CheckFailedError, Place, Skipped, with_tensors
 from pullback.library.checks.outcome import describe_difference, same_values, weights_for
 from pullback.library.kernel_call import tensors_in
+from pullback.library.rules import rules_of
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["check_vmap"]
@@ -29,6 +30,16 @@ _MOST_COMBINED = 4  # tensor arguments; of more, not all combinations are mapped
 _FIX = (
     "correct the rule of register_vmap: in_dims says which axis counts the samples (None: an "
     "argument that all samples share), and out_dims which axis of the output does."
+)
+_FIX_WRITES = "compute into new memory: the caller uses the samples again."
+_FIX_TAG = (
+    "the tag 'elementwise' has vmap run the kernel on all samples at once; drop it, unless every "
+    "element of the output depends on one element of each input."
+)
+_FIX_LOOP = (
+    "there is no batching rule, so vmap calls the operator on one sample after the other, each a "
+    "view of the stacked tensor: do not read memory beyond the elements of an argument (.base), or "
+    "in the order in which it lies; nor state of other calls."
 )
 
 
@@ -98,12 +109,20 @@ class _Mapping:
                 len({out[n].shape for out in one_by_one}) > 1 for n in range(len(one_by_one[0]))
             ):
                 raise Skipped("the shape of the output depends on the values")
+            given = self._stacked()
             try:
-                together = self._map(self._stacked())
+                together = self._map(given)
             except AutogradError as error:
+                if "writes to its arguments" in str(error):
+                    raise CheckFailedError(
+                        f"the batching rule writes to an argument, and vmap {self.what} raised "
+                        f"{type(error).__name__}: {error}.",
+                        _FIX_WRITES,
+                    ) from error
                 if str(error).startswith("vmap: "):
                     raise Skipped(f"refused: {error}") from None
                 raise
+        self._check_writes(given)
         for number, out in enumerate(together):
             expected = np.stack([sample[number] for sample in one_by_one])
             if not same_values(self.case, out._array, expected):
@@ -111,10 +130,30 @@ class _Mapping:
                 raise CheckFailedError(
                     f"output {number} of vmap {self.what} is {numbers}, which the same samples "
                     f"give one by one.",
-                    _FIX,
+                    self._fix(),
                 )
         if self.needs and self.axis == 0 and self.count > 1:
             self._check_gradients()
+
+    def _check_writes(self, given: dict[str, Tensor]) -> None:
+        """The stacked tensors are as they were before the call."""
+        for name, before in self._stacked().items():
+            now = given[name]._array
+            if now.tobytes() != before._array.tobytes():
+                rules = rules_of(self.case.operator)
+                has_rule = rules is not None and rules.vmap is not None
+                raise CheckFailedError(
+                    f"{'the batching rule' if has_rule else 'the operator'} writes to {name!r}: "
+                    f"after vmap {self.what}, {name!r} is "
+                    f"{describe_difference(now, before._array)}, as it was before.",
+                    _FIX_WRITES,
+                )
+
+    def _fix(self) -> str:
+        rules = rules_of(self.case.operator)
+        if rules is not None:
+            return _FIX if rules.vmap is not None else _FIX_LOOP
+        return _FIX_TAG if "elementwise" in self.case.operator.tags else _FIX
 
     def _sample(self, number: int) -> dict[str, Tensor]:
         made = {name: wrap(s[number].copy()) for name, s in self.samples.items()}
@@ -134,6 +173,7 @@ class _Mapping:
             warnings.simplefilter("ignore")
             try:
                 outputs = self._map(given)
+                self._check_writes(given)
                 found = _gradients(outputs, leaves)
             except DerivativeMissingError:
                 return

@@ -54,7 +54,7 @@ def logarithm_with_epsilon(ctx, grad):
 
 
 def scaled_sine(x):
-    return tensor(np.sin(array(x)) * SCALES)
+    return tensor(np.sin(array(x)) * SCALES.astype(x.dtype))
 
 
 def scaled_sine_backward(ctx, grad):
@@ -307,7 +307,8 @@ def phase_backward(ctx, grad):
 
 
 def complex_form(x):
-    return pb.empty(x.shape, dtype=pb.complex128, device="meta")
+    dtype = "complex64" if x.dtype == np.float32 else "complex128"
+    return pb.empty(x.shape, dtype=dtype, device="meta")
 
 
 def positive():

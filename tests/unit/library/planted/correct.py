@@ -125,12 +125,13 @@ def sorting_backward(ctx, grad, _):
 
 def seeded(x, seed):
     noise = np.random.default_rng(seed).standard_normal(x.shape)
-    return tensor(array(x) * noise)
+    return tensor(array(x) * noise.astype(x.dtype))
 
 
 def seeded_setup(ctx, inputs, output):
     x, seed = inputs
-    ctx.noise = pb.asarray(np.random.default_rng(seed).standard_normal(x.shape))
+    noise = np.random.default_rng(seed).standard_normal(x.shape)
+    ctx.noise = pb.asarray(noise.astype(x.dtype))
 
 
 def gathered(x, index):

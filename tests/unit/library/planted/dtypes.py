@@ -97,7 +97,7 @@ def drops_imaginary(ctx, grad):
 
 
 def real_fake(x):
-    return x.new_empty(x.shape, dtype="float64" if x.dtype.kind == "c" else x.dtype)
+    return x.new_empty(x.shape, dtype=np.zeros(0, x.dtype).real.dtype)
 
 
 def one_for_empty(x):
