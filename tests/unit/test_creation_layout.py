@@ -24,4 +24,6 @@ def test_tensors_made_like_another_have_its_layout(name, device, view):
     made, like = getattr(pb, name), getattr(np, name)(VIEWS[view](array))
     assert made(given).strides == like.strides
     assert made(given).device == device
-    assert made(given, dtype="float32").strides == like.astype("float32").strides
+    with np.errstate(all="ignore"):  # memory of empty_like may hold any number
+        expected = like.astype("float32").strides
+    assert made(given, dtype="float32").strides == expected

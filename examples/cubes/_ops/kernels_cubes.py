@@ -8,7 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 import cubes.kernels
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -78,7 +83,7 @@ class CubeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * (3 * self * self).conjugate(),)
         if not keep:
@@ -135,7 +140,7 @@ class WeightedCubesBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         power = node.power
         if to_self is not None:
@@ -146,7 +151,7 @@ class WeightedCubesBackward0(TwoEdges):
                 and (weight._meta is None or not weight._meta.detached)
             ):
                 weight = weight._array
-            elif type(weight) is not ndarray or node._edge1._form[2] is not None:
+            elif type(weight) is not ndarray or node._edge1._output_metadata.extras is not None:
                 weight = input_array(node, "weight")
             grad_of_self = grad * (weight * power * self ** (power - 1)).conjugate()
         else:
@@ -170,7 +175,7 @@ def cube_cpu(self):
 def cube_node(self):
     node = CubeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -208,7 +213,7 @@ def cube__inplace(self):
 def cube__node(self):
     node = CubeBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -217,7 +222,7 @@ def cube__record(self):
     check_inplace(self, True)
     node = CubeBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, cubes.kernels.cube(self._array), "cube_")
     return self
@@ -231,7 +236,7 @@ def weighted_cubes_node(self, weight, power=3.0):
     node = WeightedCubesBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     if to_self is not None:

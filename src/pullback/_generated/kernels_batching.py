@@ -8,7 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 import pullback.batching.add_remove_dim
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -158,7 +163,7 @@ def _add_level_view(self, axis, level):
 def _add_level_node(self, axis, level):
     node = AddLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.level = level
@@ -168,7 +173,7 @@ def _add_level_node(self, axis, level):
 def _add_level_record(self, axis, level):
     node = AddLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.level = level
@@ -208,7 +213,7 @@ def _expand_level_view(self, level, size):
 def _expand_level_node(self, level, size):
     node = ExpandLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.level = level
     node.size = size
     return node
@@ -217,7 +222,7 @@ def _expand_level_node(self, level, size):
 def _expand_level_record(self, level, size):
     node = ExpandLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.level = level
     node.size = size
     return record_view(
@@ -243,7 +248,7 @@ def _remove_level_cpu(self, axis, level):
 def _remove_level_node(self, axis, level):
     node = RemoveLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     node.level = level
     return node
@@ -272,7 +277,7 @@ def _sum_level_cpu(self, level, size):
 def _sum_level_node(self, level, size):
     node = SumLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.level = level
     node.size = size
     return node

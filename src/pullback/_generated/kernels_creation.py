@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.creation import composites as creation_composites
 from pullback.operators.creation import kernels as creation_kernels
 from pullback.operators.creation import shapes as creation_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,

@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.fft import composites as fft_composites
 from pullback.operators.fft import kernels as fft_kernels
 from pullback.operators.fft import shapes as fft_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -207,7 +212,7 @@ def fft_fft_cpu(self, n=None, axis=-1, norm=None):
 def fft_fft_node(self, n=None, axis=-1, norm=None):
     node = FftFftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -238,7 +243,7 @@ def fft_fftshift_cpu(self, axes=None):
 def fft_fftshift_node(self, axes=None):
     node = FftFftshiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axes = axes
     return node
 
@@ -265,7 +270,7 @@ def fft_ifft_cpu(self, n=None, axis=-1, norm=None):
 def fft_ifft_node(self, n=None, axis=-1, norm=None):
     node = FftIfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -296,7 +301,7 @@ def fft_ifftshift_cpu(self, axes=None):
 def fft_ifftshift_node(self, axes=None):
     node = FftIfftshiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axes = axes
     return node
 
@@ -323,7 +328,7 @@ def fft_irfft_cpu(self, n=None, axis=-1, norm=None):
 def fft_irfft_node(self, n=None, axis=-1, norm=None):
     node = FftIrfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -354,7 +359,7 @@ def fft_rfft_cpu(self, n=None, axis=-1, norm=None):
 def fft_rfft_node(self, n=None, axis=-1, norm=None):
     node = FftRfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.n = n
     node.axis = axis

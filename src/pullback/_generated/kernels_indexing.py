@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.indexing import composites as indexing_composites
 from pullback.operators.indexing import kernels as indexing_kernels
 from pullback.operators.indexing import shapes as indexing_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -653,7 +658,7 @@ class ScatterReduceBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         index = node.index
@@ -672,12 +677,12 @@ class ScatterReduceBackward0(TwoEdges):
             and (src._meta is None or not src._meta.detached)
         ):
             src = src._array
-        elif type(src) is not ndarray or node._edge1._form[2] is not None:
+        elif type(src) is not ndarray or node._edge1._output_metadata.extras is not None:
             src = input_array(node, "src")
         reduce = node.reduce
         include_self = node.include_self
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         grad_of_self, grad_of_src = xp.scatter_reduce_backward(
             grad, self, axis, index, src, result, reduce, include_self
@@ -764,7 +769,7 @@ def copy__node(self, src):
     node = CopyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -773,7 +778,7 @@ def copy__record(self, src):
     node = CopyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, indexing_kernels.copy_(self._array, src._array), "copy_")
     return self
 
@@ -800,7 +805,7 @@ def fill__node(self, value):
     node = FillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -809,7 +814,7 @@ def fill__record(self, value):
     node = FillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, indexing_kernels.fill_(self._array, value._array), "fill_")
     return self
 
@@ -829,7 +834,7 @@ def gather_cpu(self, axis, index):
 def gather_node(self, axis, index):
     node = GatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.axis = axis
     node.index = index
@@ -872,7 +877,7 @@ def getitem_view(self, index):
 def getitem_node(self, index):
     node = GetitemBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.index = index
     return node
@@ -881,7 +886,7 @@ def getitem_node(self, index):
 def getitem_record(self, index):
     node = GetitemBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.index = index
     return record_view(
@@ -904,7 +909,7 @@ def getitem_backward_cpu(grad_output, shape, index):
 def getitem_backward_node(grad_output, shape, index):
     node = GetitemBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.index = index
     return node
 
@@ -933,7 +938,7 @@ def index_cpu(self, indices):
 def index_node(self, indices):
     node = IndexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     save_list(node, "indices", indices)
     return node
@@ -966,7 +971,7 @@ def index_add_node(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -1018,7 +1023,7 @@ def index_add__node(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -1031,7 +1036,7 @@ def index_add__record(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -1060,7 +1065,7 @@ def index_put_node(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return node
@@ -1124,7 +1129,7 @@ def index_put__node(self, indices, values, accumulate=False):
     node = IndexPutBackward1()
     node._edge0 = edge_of(self)
     node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return node
@@ -1135,7 +1140,7 @@ def index_put__record(self, indices, values, accumulate=False):
     node = IndexPutBackward1()
     node._edge0 = edge_of(self)
     node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     record_inplace(
@@ -1168,7 +1173,7 @@ def masked_fill_node(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return node
@@ -1212,7 +1217,7 @@ def masked_fill__node(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return node
@@ -1223,7 +1228,7 @@ def masked_fill__record(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     record_inplace(
@@ -1247,7 +1252,7 @@ def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1306,7 +1311,7 @@ def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1319,7 +1324,7 @@ def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1343,7 +1348,7 @@ def scatter_node(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1387,7 +1392,7 @@ def scatter__node(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1399,7 +1404,7 @@ def scatter__record(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1420,7 +1425,7 @@ def scatter_add_node(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1470,7 +1475,7 @@ def scatter_add__node(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1483,7 +1488,7 @@ def scatter_add__record(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1509,7 +1514,7 @@ def scatter_reduce_node(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1588,7 +1593,7 @@ def scatter_reduce__node(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.axis = axis
     node.index = index
@@ -1605,7 +1610,7 @@ def scatter_reduce__record(self, axis, index, src, reduce, *, include_self=True)
     node = ScatterReduceBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.axis = axis
     node.index = index
@@ -1633,7 +1638,7 @@ def take_along_axis_cpu(self, indices, axis=-1):
 def take_along_axis_node(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1672,7 +1677,7 @@ def zero__inplace(self):
 def zero__node(self):
     node = ZeroBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -1680,7 +1685,7 @@ def zero__record(self):
     check_inplace(self, True)
     node = ZeroBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, indexing_kernels.zero_(self._array), "zero_")
     return self
 

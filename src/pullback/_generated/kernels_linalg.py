@@ -12,7 +12,12 @@ from pullback.operators.linalg import kernels as linalg_kernels
 from pullback.operators.linalg import shapes as linalg_shapes
 from pullback.operators.products import kernels as products_kernels
 from pullback.operators.products import shapes as products_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -81,7 +86,7 @@ class AdjugateBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp.adjugate_grad(grad, self),)
         if not keep:
@@ -111,7 +116,7 @@ class InvOrInfBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.inv_grad(grad, result),)
         if not keep:
@@ -146,7 +151,7 @@ class LinalgCholeskyBackward0(OneEdge):
     def run(node, xp, grad, keep):
         upper = node.upper
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.cholesky_grad(grad, result, upper),)
         if not keep:
@@ -215,7 +220,7 @@ class LinalgCrossBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.cross_grad(grad, self.conjugate(), other_shape, axis)
         else:
@@ -228,7 +233,7 @@ class LinalgCrossBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.cross_grad(other.conjugate(), grad, self_shape, axis)
         else:
@@ -270,7 +275,7 @@ class LinalgDetBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp.det_grad(grad, self),)
         if not keep:
@@ -368,7 +373,7 @@ class LinalgEigvalsBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp.eigvals_grad(grad, self),)
         if not keep:
@@ -409,7 +414,7 @@ class LinalgEigvalshBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         UPLO = node.UPLO
         results = (xp.eigvalsh_grad(grad, self, UPLO),)
@@ -450,7 +455,7 @@ class LinalgExpmBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp.expm_frechet(xp.mh(self), grad),)
         if not keep:
@@ -480,7 +485,7 @@ class LinalgInvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.inv_grad(grad, result),)
         if not keep:
@@ -564,10 +569,10 @@ class LinalgPinvBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.pinv_grad(grad, self, result),)
         if not keep:
@@ -681,11 +686,11 @@ class LinalgSolveBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other_ndim = node.other_ndim
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.solve_grad(
@@ -760,7 +765,7 @@ class LinalgSvdvalsBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp.svdvals_grad(grad, self),)
         if not keep:
@@ -805,13 +810,13 @@ class LinalgVectorNormBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         ord = node.ord
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.vector_norm_grad(grad, self, result, axis, keepdims, ord),)
         if not keep:
@@ -832,7 +837,7 @@ def _adjugate_cpu(self):
 def _adjugate_node(self):
     node = AdjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -864,7 +869,7 @@ def _inv_or_inf_cpu(self):
 def _inv_or_inf_node(self):
     node = InvOrInfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -891,7 +896,7 @@ def linalg_cholesky_cpu(self, *, upper=False):
 def linalg_cholesky_node(self, *, upper=False):
     node = LinalgCholeskyBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.upper = upper
     return node
 
@@ -921,7 +926,7 @@ def linalg_cross_node(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -975,7 +980,7 @@ def linalg_det_cpu(self):
 def linalg_det_node(self):
     node = LinalgDetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1007,14 +1012,14 @@ def linalg_eig_cpu(self):
 def linalg_eig_node(self):
     node = LinalgEigBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def linalg_eig_record(self):
     node = LinalgEigBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     eigenvalues, eigenvectors = recorded_several(
         node, linalg_kernels.eig(self._array), (True, True)
     )
@@ -1038,14 +1043,14 @@ def linalg_eigh_cpu(self, UPLO="L"):
 def linalg_eigh_node(self, UPLO="L"):
     node = LinalgEighBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def linalg_eigh_record(self, UPLO="L"):
     node = LinalgEighBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     eigenvalues, eigenvectors = recorded_several(
         node, linalg_kernels.eigh(self._array, UPLO), (True, True)
     )
@@ -1069,7 +1074,7 @@ def linalg_eigvals_cpu(self):
 def linalg_eigvals_node(self):
     node = LinalgEigvalsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1101,7 +1106,7 @@ def linalg_eigvalsh_cpu(self, UPLO="L"):
 def linalg_eigvalsh_node(self, UPLO="L"):
     node = LinalgEigvalshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.UPLO = UPLO
@@ -1135,7 +1140,7 @@ def linalg_expm_cpu(self):
 def linalg_expm_node(self):
     node = LinalgExpmBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1167,7 +1172,7 @@ def linalg_inv_cpu(self):
 def linalg_inv_node(self):
     node = LinalgInvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -1195,7 +1200,7 @@ def linalg_lstsq_node(self, other, rcond=None):
     node = LinalgLstsqBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -1207,7 +1212,7 @@ def linalg_lstsq_record(self, other, rcond=None):
     node = LinalgLstsqBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1247,7 +1252,7 @@ def linalg_pinv_cpu(self, rcond=None, hermitian=False, *, rtol=None):
 def linalg_pinv_node(self, rcond=None, hermitian=False, *, rtol=None):
     node = LinalgPinvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1281,14 +1286,14 @@ def linalg_qr_cpu(self, mode="reduced"):
 def linalg_qr_node(self, mode="reduced"):
     node = LinalgQrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def linalg_qr_record(self, mode="reduced"):
     node = LinalgQrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     Q, R = recorded_several(node, linalg_kernels.qr(self._array, mode), (True, True))
     node.save_outputs(Q, R)
     return Q, R
@@ -1310,7 +1315,7 @@ def linalg_slogdet_cpu(self):
 def linalg_slogdet_node(self):
     node = LinalgSlogdetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1319,7 +1324,7 @@ def linalg_slogdet_node(self):
 def linalg_slogdet_record(self):
     node = LinalgSlogdetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1347,7 +1352,7 @@ def linalg_solve_node(self, other):
     node = LinalgSolveBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other_ndim = other._array.ndim if node._edge1 is not None else other.ndim
@@ -1384,14 +1389,14 @@ def linalg_svd_cpu(self, full_matrices=True, hermitian=False):
 def linalg_svd_node(self, full_matrices=True, hermitian=False):
     node = LinalgSvdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def linalg_svd_record(self, full_matrices=True, hermitian=False):
     node = LinalgSvdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     U, S, Vh = recorded_several(
         node, linalg_kernels.svd(self._array, full_matrices, hermitian), (True, True, True)
     )
@@ -1415,7 +1420,7 @@ def linalg_svdvals_cpu(self):
 def linalg_svdvals_node(self):
     node = LinalgSvdvalsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1447,7 +1452,7 @@ def linalg_vector_norm_cpu(self, *, axis=None, keepdims=False, ord=2):
 def linalg_vector_norm_node(self, *, axis=None, keepdims=False, ord=2):
     node = LinalgVectorNormBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis

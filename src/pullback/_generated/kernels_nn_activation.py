@@ -9,7 +9,12 @@ import numpy as np
 
 from pullback.operators.nn.activation import composites as nn_activation_composites
 from pullback.operators.nn.activation import kernels as nn_activation_kernels
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -78,7 +83,7 @@ class EluCurveBackward0(OneEdge):
     def run(node, xp, grad, keep):
         input_scale = node.input_scale
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * input_scale * result,)
         if not keep:
@@ -125,7 +130,7 @@ class EluSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         alpha = node.alpha
         scale = node.scale
@@ -170,7 +175,7 @@ class GeluSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         approximate = node.approximate
         results = (grad * xp.gelu_curve(self, approximate),)
@@ -212,7 +217,7 @@ class HardswishSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp._pass_between(grad, self, -3.0, 3.0) / 3,)
         if not keep:
@@ -245,11 +250,11 @@ class LogsigmoidSlopeBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * result * (result - number_1)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * result * (result - 1),
         )
         if not keep:
@@ -293,7 +298,7 @@ class MishSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp.mish_curve(self),)
         if not keep:
@@ -500,7 +505,7 @@ class PreluBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         if to_self is not None:
             weight = node.weight
@@ -510,7 +515,7 @@ class PreluBackward0(TwoEdges):
                 and (weight._meta is None or not weight._meta.detached)
             ):
                 weight = weight._array
-            elif type(weight) is not ndarray or node._edge1._form[2] is not None:
+            elif type(weight) is not ndarray or node._edge1._output_metadata.extras is not None:
                 weight = input_array(node, "weight")
             grad_of_self = np_where(self > 0, grad, grad * weight)
         else:
@@ -557,7 +562,7 @@ class SiluSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp.silu_curve(self),)
         if not keep:
@@ -599,7 +604,7 @@ class CeluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         alpha = node.alpha
         results = (grad * xp._elu_slope(self, alpha, 1.0, 1.0 / alpha),)
@@ -642,7 +647,7 @@ class EluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         alpha = node.alpha
         results = (grad * xp._elu_slope(self, alpha, 1.0, 1.0),)
@@ -685,7 +690,7 @@ class GeluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         approximate = node.approximate
         results = (grad * xp._gelu_slope(self, approximate=approximate),)
@@ -727,7 +732,7 @@ class HardshrinkBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         lambd = node.lambd
         results = (xp._pass_outside(grad, self, -lambd, lambd),)
@@ -769,7 +774,7 @@ class HardsigmoidBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp._pass_between(grad, self, -3.0, 3.0) / 6,)
         if not keep:
@@ -810,7 +815,7 @@ class HardswishBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (np_where(self < -3, 0, grad) * xp._hardswish_slope(self),)
         if not keep:
@@ -852,7 +857,7 @@ class HardtanhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         min_val = node.min_val
         max_val = node.max_val
@@ -895,7 +900,7 @@ class LeakyReluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         negative_slope = node.negative_slope
         results = (xp._pass_leaky(grad, self, negative_slope),)
@@ -928,7 +933,7 @@ class LogSoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.log_softmax_vjp(grad, result, axis),)
         if not keep:
@@ -972,7 +977,7 @@ class LogsigmoidBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp._logsigmoid_slope(self),)
         if not keep:
@@ -1013,7 +1018,7 @@ class MishBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp._mish_slope(self),)
         if not keep:
@@ -1043,7 +1048,7 @@ class ReluBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp._pass_above(grad, result, 0.0),)
         if not keep:
@@ -1086,7 +1091,7 @@ class Relu6Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp._pass_between(grad, self, 0.0, 6.0),)
         if not keep:
@@ -1127,7 +1132,7 @@ class SeluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0),)
         if not keep:
@@ -1168,7 +1173,7 @@ class SiluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp._silu_slope(self),)
         if not keep:
@@ -1200,7 +1205,7 @@ class SoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.softmax_vjp(grad, result, axis),)
         if not keep:
@@ -1244,7 +1249,7 @@ class SoftshrinkBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         lambd = node.lambd
         results = (xp._pass_outside(grad, self, -lambd, lambd),)
@@ -1286,7 +1291,7 @@ class SoftsignBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad / (1 + np_absolute(self)) / (1 + np_absolute(self)),)
         if not keep:
@@ -1329,10 +1334,10 @@ class TanhshrinkBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * np_square(self - result).conjugate(),)
         if not keep:
@@ -1376,7 +1381,7 @@ class ThresholdBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         threshold = node.threshold
         results = (xp._pass_above(grad, self, threshold),)
@@ -1395,7 +1400,7 @@ def _elu_curve_cpu(self, alpha, scale, input_scale):
 def _elu_curve_node(self, alpha, scale, input_scale):
     node = EluCurveBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.input_scale = input_scale
     return node
 
@@ -1409,13 +1414,13 @@ def _elu_curve_record(self, alpha, scale, input_scale):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1443,7 +1448,7 @@ def _elu_slope_cpu(self, alpha, scale, input_scale):
 def _elu_slope_node(self, alpha, scale, input_scale):
     node = EluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
@@ -1468,13 +1473,13 @@ def _elu_slope_record(self, alpha, scale, input_scale):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1501,7 +1506,7 @@ def _gelu_slope_cpu(self, *, approximate="none"):
 def _gelu_slope_node(self, *, approximate="none"):
     node = GeluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
@@ -1522,13 +1527,13 @@ def _gelu_slope_record(self, *, approximate="none"):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1555,7 +1560,7 @@ def _hardswish_slope_cpu(self):
 def _hardswish_slope_node(self):
     node = HardswishSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1574,13 +1579,13 @@ def _hardswish_slope_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1607,18 +1612,18 @@ def _logsigmoid_slope_cpu(self):
 def _logsigmoid_slope_node(self):
     node = LogsigmoidSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def _logsigmoid_slope_record(self):
     node = LogsigmoidSlopeBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = nn_activation_kernels.logsigmoid_slope(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1646,7 +1651,7 @@ def _mish_slope_cpu(self):
 def _mish_slope_node(self):
     node = MishSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1665,13 +1670,13 @@ def _mish_slope_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1700,7 +1705,7 @@ def _pass_above_node(grad_output, self, bound):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
@@ -1720,9 +1725,9 @@ def _pass_above_record(grad_output, self, bound):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1751,7 +1756,7 @@ def _pass_between_node(grad_output, self, low, high):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
@@ -1773,9 +1778,9 @@ def _pass_between_record(grad_output, self, low, high):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1804,7 +1809,7 @@ def _pass_leaky_node(grad_output, self, slope):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
@@ -1824,9 +1829,9 @@ def _pass_leaky_record(grad_output, self, slope):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1855,7 +1860,7 @@ def _pass_outside_node(grad_output, self, low, high):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
@@ -1877,9 +1882,9 @@ def _pass_outside_record(grad_output, self, low, high):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1907,7 +1912,7 @@ def _prelu_node(self, weight):
     node = PreluBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     if to_self is not None:
@@ -1936,9 +1941,9 @@ def _prelu_record(self, weight):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1965,7 +1970,7 @@ def _silu_slope_cpu(self):
 def _silu_slope_node(self):
     node = SiluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1984,13 +1989,13 @@ def _silu_slope_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2017,7 +2022,7 @@ def celu_cpu(self, alpha=1.0):
 def celu_node(self, alpha=1.0):
     node = CeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
@@ -2038,13 +2043,13 @@ def celu_record(self, alpha=1.0):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2077,7 +2082,7 @@ def celu__inplace(self, alpha=1.0):
 def celu__node(self, alpha=1.0):
     node = CeluBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     return node
@@ -2087,7 +2092,7 @@ def celu__record(self, alpha=1.0):
     check_inplace(self, True)
     node = CeluBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     record_inplace(node, self, nn_activation_kernels.celu(self._array, alpha), "celu_")
@@ -2101,7 +2106,7 @@ def elu_cpu(self, alpha=1.0):
 def elu_node(self, alpha=1.0):
     node = EluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
@@ -2122,13 +2127,13 @@ def elu_record(self, alpha=1.0):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2161,7 +2166,7 @@ def elu__inplace(self, alpha=1.0):
 def elu__node(self, alpha=1.0):
     node = EluBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     return node
@@ -2171,7 +2176,7 @@ def elu__record(self, alpha=1.0):
     check_inplace(self, True)
     node = EluBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     record_inplace(node, self, nn_activation_kernels.elu(self._array, alpha), "elu_")
@@ -2185,7 +2190,7 @@ def gelu_cpu(self, *, approximate="none"):
 def gelu_node(self, *, approximate="none"):
     node = GeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
@@ -2206,13 +2211,13 @@ def gelu_record(self, *, approximate="none"):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2239,7 +2244,7 @@ def hardshrink_cpu(self, lambd=0.5):
 def hardshrink_node(self, lambd=0.5):
     node = HardshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
@@ -2260,13 +2265,13 @@ def hardshrink_record(self, lambd=0.5):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2293,7 +2298,7 @@ def hardsigmoid_cpu(self):
 def hardsigmoid_node(self):
     node = HardsigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2312,13 +2317,13 @@ def hardsigmoid_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2345,7 +2350,7 @@ def hardswish_cpu(self):
 def hardswish_node(self):
     node = HardswishBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2364,13 +2369,13 @@ def hardswish_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2397,7 +2402,7 @@ def hardtanh_cpu(self, min_val=-1.0, max_val=1.0):
 def hardtanh_node(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.min_val = min_val
@@ -2420,13 +2425,13 @@ def hardtanh_record(self, min_val=-1.0, max_val=1.0):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2461,7 +2466,7 @@ def hardtanh__inplace(self, min_val=-1.0, max_val=1.0):
 def hardtanh__node(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.min_val = min_val
     node.max_val = max_val
@@ -2472,7 +2477,7 @@ def hardtanh__record(self, min_val=-1.0, max_val=1.0):
     check_inplace(self, True)
     node = HardtanhBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.min_val = min_val
     node.max_val = max_val
@@ -2489,7 +2494,7 @@ def leaky_relu_cpu(self, negative_slope=0.01):
 def leaky_relu_node(self, negative_slope=0.01):
     node = LeakyReluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.negative_slope = negative_slope
@@ -2510,13 +2515,13 @@ def leaky_relu_record(self, negative_slope=0.01):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2551,7 +2556,7 @@ def leaky_relu__inplace(self, negative_slope=0.01):
 def leaky_relu__node(self, negative_slope=0.01):
     node = LeakyReluBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.negative_slope = negative_slope
     return node
@@ -2561,7 +2566,7 @@ def leaky_relu__record(self, negative_slope=0.01):
     check_inplace(self, True)
     node = LeakyReluBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.negative_slope = negative_slope
     record_inplace(
@@ -2577,7 +2582,7 @@ def log_softmax_cpu(self, axis=-1):
 def log_softmax_node(self, axis=-1):
     node = LogSoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     return node
 
@@ -2606,7 +2611,7 @@ def logsigmoid_cpu(self):
 def logsigmoid_node(self):
     node = LogsigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2625,13 +2630,13 @@ def logsigmoid_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2658,7 +2663,7 @@ def mish_cpu(self):
 def mish_node(self):
     node = MishBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2677,13 +2682,13 @@ def mish_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2710,7 +2715,7 @@ def relu_cpu(self):
 def relu_node(self):
     node = ReluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -2722,13 +2727,13 @@ def relu_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2756,7 +2761,7 @@ def relu6_cpu(self):
 def relu6_node(self):
     node = Relu6Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2775,13 +2780,13 @@ def relu6_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2814,7 +2819,7 @@ def relu__inplace(self):
 def relu__node(self):
     node = ReluBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -2822,7 +2827,7 @@ def relu__record(self):
     check_inplace(self, True)
     node = ReluBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, nn_activation_kernels.relu(self._array), "relu_")
     node.save_outputs(self)
     return self
@@ -2835,7 +2840,7 @@ def selu_cpu(self):
 def selu_node(self):
     node = SeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2854,13 +2859,13 @@ def selu_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2893,7 +2898,7 @@ def selu__inplace(self):
 def selu__node(self):
     node = SeluBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -2902,7 +2907,7 @@ def selu__record(self):
     check_inplace(self, True)
     node = SeluBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, nn_activation_kernels.selu(self._array), "selu_")
     return self
@@ -2915,7 +2920,7 @@ def silu_cpu(self):
 def silu_node(self):
     node = SiluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2934,13 +2939,13 @@ def silu_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -2967,7 +2972,7 @@ def softmax_cpu(self, axis=-1):
 def softmax_node(self, axis=-1):
     node = SoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     return node
 
@@ -2996,7 +3001,7 @@ def softshrink_cpu(self, lambd=0.5):
 def softshrink_node(self, lambd=0.5):
     node = SoftshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
@@ -3017,13 +3022,13 @@ def softshrink_record(self, lambd=0.5):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3050,7 +3055,7 @@ def softsign_cpu(self):
 def softsign_node(self):
     node = SoftsignBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3069,13 +3074,13 @@ def softsign_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3102,7 +3107,7 @@ def tanhshrink_cpu(self):
 def tanhshrink_node(self):
     node = TanhshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3121,13 +3126,13 @@ def tanhshrink_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3155,7 +3160,7 @@ def threshold_cpu(self, threshold, value):
 def threshold_node(self, threshold, value):
     node = ThresholdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.threshold = threshold
@@ -3176,13 +3181,13 @@ def threshold_record(self, threshold, value):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3217,7 +3222,7 @@ def threshold__inplace(self, threshold, value):
 def threshold__node(self, threshold, value):
     node = ThresholdBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.threshold = threshold
     return node
@@ -3227,7 +3232,7 @@ def threshold__record(self, threshold, value):
     check_inplace(self, True)
     node = ThresholdBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.threshold = threshold
     record_inplace(

@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.nn.conv import composites as nn_conv_composites
 from pullback.operators.nn.conv import kernels as nn_conv_kernels
 from pullback.operators.nn import shapes_images as nn_shapes_images
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -257,7 +262,7 @@ class ConvInputBackward0(TwoEdges):
                 and (weight._meta is None or not weight._meta.detached)
             ):
                 weight = weight._array
-            elif type(weight) is not ndarray or node._edge1._form[2] is not None:
+            elif type(weight) is not ndarray or node._edge1._output_metadata.extras is not None:
                 weight = input_array(node, "weight")
             grad_of_grad_output = xp._conv(
                 grad, weight.conjugate(), None, stride, padding, dilation, groups
@@ -272,7 +277,9 @@ class ConvInputBackward0(TwoEdges):
                 and (grad_output._meta is None or not grad_output._meta.detached)
             ):
                 grad_output = grad_output._array
-            elif type(grad_output) is not ndarray or node._edge0._form[2] is not None:
+            elif (
+                type(grad_output) is not ndarray or node._edge0._output_metadata.extras is not None
+            ):
                 grad_output = input_array(node, "grad_output")
             grad_of_weight = xp._conv_weight(
                 grad, grad_output.conjugate(), weight_shape[2:], stride, padding, dilation, groups
@@ -362,7 +369,7 @@ class ConvWeightBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             grad_of_grad_output = xp._conv(
                 self.conjugate(), grad, None, stride, padding, dilation, groups
@@ -377,7 +384,9 @@ class ConvWeightBackward0(TwoEdges):
                 and (grad_output._meta is None or not grad_output._meta.detached)
             ):
                 grad_output = grad_output._array
-            elif type(grad_output) is not ndarray or node._edge1._form[2] is not None:
+            elif (
+                type(grad_output) is not ndarray or node._edge1._output_metadata.extras is not None
+            ):
                 grad_output = input_array(node, "grad_output")
             grad_of_self = xp._conv_input(
                 grad_output.conjugate(), grad, self_shape[2:], stride, padding, dilation, groups
@@ -429,7 +438,7 @@ def _col2im_cpu(self, output_size, kernel_size, dilation, padding, stride):
 def _col2im_node(self, output_size, kernel_size, dilation, padding, stride):
     node = Col2ImBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.kernel_size = kernel_size
     node.dilation = dilation
     node.padding = padding
@@ -479,7 +488,7 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self.shape
     if to_self is not None:
         node.weight = weight
@@ -554,7 +563,7 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_grad_output is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
@@ -644,7 +653,7 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
     node._edge1 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_grad_output is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -727,7 +736,7 @@ def _im2col_cpu(self, kernel_size, dilation, padding, stride):
 def _im2col_node(self, kernel_size, dilation, padding, stride):
     node = Im2ColBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.dilation = dilation

@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.nn.distance import composites as nn_distance_composites
 from pullback.operators.nn.distance import kernels as nn_distance_kernels
 from pullback.operators.nn import shapes as nn_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -94,7 +99,7 @@ class EuclideanBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -103,10 +108,10 @@ class EuclideanBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_other is not None:
             grad_of_other = xp.euclidean_vjp(
@@ -163,12 +168,12 @@ class LengthBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         ord = node.ord
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * xp.length_slope(self, result, ord, axis),)
         if not keep:
@@ -190,7 +195,7 @@ def _euclidean_node(self, other):
     node = EuclideanBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -232,7 +237,7 @@ def _length_cpu(self, ord, axis):
 def _length_node(self, ord, axis):
     node = LengthBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.ord = ord

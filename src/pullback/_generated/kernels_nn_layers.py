@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.nn.layers import composites as nn_layers_composites
 from pullback.operators.nn.layers import kernels as nn_layers_kernels
 from pullback.operators.nn import shapes as nn_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -173,7 +178,7 @@ class SafeSoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.softmax_vjp(grad, result, axis),)
         if not keep:
@@ -297,7 +302,7 @@ def _dropout_cpu(self, p, generator=None):
 def _dropout_node(self, p, generator=None):
     node = DropoutBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.p = p
     return node
 
@@ -305,7 +310,7 @@ def _dropout_node(self, p, generator=None):
 def _dropout_record(self, p, generator=None):
     node = DropoutBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.p = p
     output, mask = recorded_several(
         node, nn_layers_kernels.dropout(self._array, p, generator), (True, False)
@@ -333,7 +338,7 @@ def _embedding_backward_node(grad_output, indices, rows, padding_idx=None):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.padding_idx = padding_idx
@@ -369,7 +374,7 @@ def _masked_scale_cpu(self, mask, scale):
 def _masked_scale_node(self, mask, scale):
     node = MaskedScaleBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     node.scale = scale
@@ -400,7 +405,7 @@ def _safe_softmax_cpu(self, axis=-1):
 def _safe_softmax_node(self, axis=-1):
     node = SafeSoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     return node
 
@@ -433,7 +438,7 @@ def embedding_cpu(self, weight, padding_idx=None):
 def embedding_node(self, weight, padding_idx=None):
     node = EmbeddingBackward0()
     node._edge0 = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight_shape = weight._array.shape if node._edge0 is not None else weight.shape
@@ -472,7 +477,7 @@ def linear_node(self, weight, bias=None):
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]

@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.nn.loss import composites as nn_loss_composites
 from pullback.operators.nn.loss import kernels as nn_loss_kernels
 from pullback.operators.nn import shapes as nn_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -97,7 +102,7 @@ class BceBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         if to_self is not None:
             target = node.target
@@ -107,7 +112,7 @@ class BceBackward0(TwoEdges):
                 and (target._meta is None or not target._meta.detached)
             ):
                 target = target._array
-            elif type(target) is not ndarray or node._edge1._form[2] is not None:
+            elif type(target) is not ndarray or node._edge1._output_metadata.extras is not None:
                 target = input_array(node, "target")
             grad_of_self = grad * xp.bce_slope(self, target)
         else:
@@ -359,7 +364,7 @@ class HuberLossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         target = node.target
         if (
@@ -368,7 +373,7 @@ class HuberLossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        elif type(target) is not ndarray or node._edge1._form[2] is not None:
+        elif type(target) is not ndarray or node._edge1._output_metadata.extras is not None:
             target = input_array(node, "target")
         reduction = node.reduction
         delta = node.delta
@@ -425,7 +430,7 @@ class L1LossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         target = node.target
         if (
@@ -434,7 +439,7 @@ class L1LossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        elif type(target) is not ndarray or node._edge1._form[2] is not None:
+        elif type(target) is not ndarray or node._edge1._output_metadata.extras is not None:
             target = input_array(node, "target")
         reduction = node.reduction
         grad_input_mask = (to_self is not None, to_target is not None)
@@ -490,7 +495,7 @@ class MseLossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         target = node.target
         if (
@@ -499,7 +504,7 @@ class MseLossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        elif type(target) is not ndarray or node._edge1._form[2] is not None:
+        elif type(target) is not ndarray or node._edge1._output_metadata.extras is not None:
             target = input_array(node, "target")
         reduction = node.reduction
         grad_input_mask = (to_self is not None, to_target is not None)
@@ -556,7 +561,7 @@ class SmoothL1LossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         target = node.target
         if (
@@ -565,7 +570,7 @@ class SmoothL1LossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        elif type(target) is not ndarray or node._edge1._form[2] is not None:
+        elif type(target) is not ndarray or node._edge1._output_metadata.extras is not None:
             target = input_array(node, "target")
         reduction = node.reduction
         beta = node.beta
@@ -589,7 +594,7 @@ def _bce_node(self, target):
     node = BceBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_target = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     if to_self is not None:
@@ -647,7 +652,7 @@ def _bce_with_logits_node(self, target, pos_weight=None):
         if pos_weight is None
         else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -699,7 +704,7 @@ def _pick_cpu(self, target, ignore_index):
 def _pick_node(self, target, ignore_index):
     node = PickBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.self_ndim = self._array.ndim if node._edge0 is not None else self.ndim
     node.target = target
@@ -734,7 +739,7 @@ def _pick_sum_cpu(self, target, ignore_index, scale):
 def _pick_sum_node(self, target, ignore_index, scale):
     node = PickSumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.self_ndim = self._array.ndim if node._edge0 is not None else self.ndim
     node.target = target
@@ -773,7 +778,7 @@ def _place_node(grad_output, target, classes, ignore_index):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
@@ -811,7 +816,7 @@ def huber_loss_node(self, target, *, reduction="mean", delta=1.0):
     node = HuberLossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -859,7 +864,7 @@ def l1_loss_node(self, target, *, reduction="mean"):
     node = L1LossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -902,7 +907,7 @@ def mse_loss_node(self, target, *, reduction="mean"):
     node = MseLossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -947,7 +952,7 @@ def smooth_l1_loss_node(self, target, *, reduction="mean", beta=1.0):
     node = SmoothL1LossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target

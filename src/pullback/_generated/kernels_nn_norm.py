@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.nn.norm import composites as nn_norm_composites
 from pullback.operators.nn.norm import kernels as nn_norm_kernels
 from pullback.operators.nn import shapes as nn_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -151,7 +156,7 @@ def _norm_node(self, weight, bias, axis, eps):
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight = weight
@@ -170,7 +175,7 @@ def _norm_record(self, weight, bias, axis, eps):
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight = weight
@@ -225,7 +230,7 @@ def _rms_norm_node(self, weight, axis, eps):
         if weight is None
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight = weight
@@ -243,7 +248,7 @@ def _rms_norm_record(self, weight, axis, eps):
         if weight is None
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]

@@ -11,7 +11,12 @@ from pullback.operators.nn.pool import composites as nn_pool_composites
 from pullback.operators.nn.pool import kernels as nn_pool_kernels
 from pullback.operators.nn.pool import kernels_resize as nn_pool_kernels_resize
 from pullback.operators.nn import shapes_images as nn_shapes_images
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -408,7 +413,7 @@ def _adaptive_avg_cpu(self, axis, size):
 def _adaptive_avg_node(self, axis, size):
     node = AdaptiveAvgBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -437,7 +442,7 @@ def _adaptive_avg_backward_cpu(grad_output, axis, length):
 def _adaptive_avg_backward_node(grad_output, axis, length):
     node = AdaptiveAvgBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     return node
@@ -466,7 +471,7 @@ def _adaptive_max_pool_cpu(self, size):
 def _adaptive_max_pool_node(self, size):
     node = AdaptiveMaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     return node
 
@@ -474,7 +479,7 @@ def _adaptive_max_pool_node(self, size):
 def _adaptive_max_pool_record(self, size):
     node = AdaptiveMaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     values, indices = recorded_several(
         node, nn_pool_kernels.adaptive_max_pool(self._array, size), (True, False)
@@ -512,7 +517,7 @@ def _avg_pool_node(
 ):
     node = AvgPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.stride = stride
@@ -592,7 +597,7 @@ def _avg_pool_backward_node(
 ):
     node = AvgPoolBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.kernel_size = kernel_size
     node.stride = stride
     node.padding = padding
@@ -671,7 +676,7 @@ def _max_pool_cpu(self, kernel_size, stride, padding, dilation, ceil_mode):
 def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
     node = MaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     return node
 
@@ -679,7 +684,7 @@ def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
 def _max_pool_record(self, kernel_size, stride, padding, dilation, ceil_mode):
     node = MaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     values, indices = recorded_several(
         node,
@@ -707,7 +712,7 @@ def _plane_gather_cpu(self, indices):
 def _plane_gather_node(self, indices):
     node = PlaneGatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape if node._edge0 is not None else self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -740,7 +745,7 @@ def _plane_scatter_node(grad_output, indices, shape):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return node
@@ -771,7 +776,7 @@ def _resize_cpu(self, axis, size, mode, align_corners, scale):
 def _resize_node(self, axis, size, mode, align_corners, scale):
     node = ResizeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.mode = mode
@@ -812,7 +817,7 @@ def _resize_backward_cpu(grad_output, axis, length, mode, align_corners, scale):
 def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale):
     node = ResizeBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     node.mode = mode

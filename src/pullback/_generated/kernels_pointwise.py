@@ -11,7 +11,12 @@ from pullback.operators.pointwise import composites as pointwise_composites
 from pullback.operators.pointwise import kernels as pointwise_kernels
 from pullback.operators.pointwise import kernels_logaddexp as pointwise_kernels_logaddexp
 from pullback.operators.pointwise import shapes as pointwise_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -163,10 +168,10 @@ class SgnBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.turned(grad, self, result),)
         if not keep:
@@ -210,7 +215,7 @@ class AbsBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp.real_part(grad) * xp._sgn(self),)
         if not keep:
@@ -251,7 +256,7 @@ class AcosBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (-grad / np_sqrt((1 - self) * (1 + self)).conjugate(),)
         if not keep:
@@ -292,7 +297,7 @@ class AcoshBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad / (np_sqrt(self - 1) * np_sqrt(self + 1)).conjugate(),)
         if not keep:
@@ -363,7 +368,7 @@ class AngleBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         deg = node.deg
         results = (xp.angle_vjp(grad, self, deg),)
@@ -405,7 +410,7 @@ class AsinBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad / np_sqrt((1 - self) * (1 + self)).conjugate(),)
         if not keep:
@@ -446,7 +451,7 @@ class AsinhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad / np_sqrt(self * self + 1).conjugate(),)
         if not keep:
@@ -506,13 +511,13 @@ class AtanBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (
             grad / (number_1 + self * self)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad / (1 + self * self)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad / (1 + self * self).conjugate(),
         )
         if not keep:
@@ -564,7 +569,7 @@ class Atan2Backward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -573,7 +578,7 @@ class Atan2Backward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         if to_other is not None:
             grad_of_other = grad * (-self / xp.squared_radius(self, other))
@@ -623,13 +628,13 @@ class AtanhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (
             grad / ((number_1 - self) * (number_1 + self))
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad / ((1 - self) * (1 + self))
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad / ((1 - self) * (1 + self)).conjugate(),
         )
         if not keep:
@@ -662,11 +667,11 @@ class CbrtBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad / (number_3 * result * result)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad / (3 * result * result),
         )
         if not keep:
@@ -837,7 +842,7 @@ class ConjugateBackward0(OneEdge):
         return (xp.conj(grad),)
 
     def run(node, xp, grad, keep):
-        return (grad if node._form[1] is FLOAT64 else grad.conjugate(),)
+        return (grad if node._output_metadata.dtype is FLOAT64 else grad.conjugate(),)
 
 
 class CopysignBackward0(TwoEdges):
@@ -893,7 +898,7 @@ class CopysignBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             other = node.other
             if (
@@ -902,7 +907,7 @@ class CopysignBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             grad_of_self = grad * (xp._sgn(self) * np_copysign(1, other))
         else:
@@ -947,10 +952,12 @@ class CosBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (
-            -grad * np_sin(self) if node._form[1] is FLOAT64 else -grad * np_sin(self).conjugate(),
+            -grad * np_sin(self)
+            if node._output_metadata.dtype is FLOAT64
+            else -grad * np_sin(self).conjugate(),
         )
         if not keep:
             node.self = FREED
@@ -992,10 +999,12 @@ class CoshBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (
-            grad * np_sinh(self) if node._form[1] is FLOAT64 else grad * np_sinh(self).conjugate(),
+            grad * np_sinh(self)
+            if node._output_metadata.dtype is FLOAT64
+            else grad * np_sinh(self).conjugate(),
         )
         if not keep:
             node.self = FREED
@@ -1061,8 +1070,8 @@ class DivBackward0(TwoEdges):
 
     def run(node, xp, grad, keep):
         to_self, to_other = node._edge0, node._edge1
-        form = node._form
-        differs = to_other is not None and to_other._form is not form
+        metadata = node._output_metadata
+        differs = to_other is not None and to_other._output_metadata is not metadata
         other = node.other
         if (
             type(other) is Tensor
@@ -1070,12 +1079,14 @@ class DivBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or (differs and to_other._form[2] is not None):
+        elif type(other) is not ndarray or (
+            differs and to_other._output_metadata.extras is not None
+        ):
             other = input_array(node, "other")
         if differs:
             other = number_in(other, grad.ndim)
         if to_other is not None:
-            differs = to_self is not None and to_self._form is not form
+            differs = to_self is not None and to_self._output_metadata is not metadata
             self = node.self
             if (
                 type(self) is Tensor
@@ -1083,19 +1094,23 @@ class DivBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or (differs and to_self._form[2] is not None):
+            elif type(self) is not ndarray or (
+                differs and to_self._output_metadata.extras is not None
+            ):
                 self = input_array(node, "self")
             if differs:
                 self = number_in(self, grad.ndim)
             grad_of_other = (
                 -grad * (self / other / other)
-                if node._form[1] is FLOAT64
+                if node._output_metadata.dtype is FLOAT64
                 else -grad * (self / other / other).conjugate()
             )
         else:
             grad_of_other = None
         if to_self is not None:
-            grad_of_self = grad / other if node._form[1] is FLOAT64 else grad / other.conjugate()
+            grad_of_self = (
+                grad / other if node._output_metadata.dtype is FLOAT64 else grad / other.conjugate()
+            )
         else:
             grad_of_self = None
         if not keep:
@@ -1128,9 +1143,11 @@ class ExpBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
-        results = (grad * result if node._form[1] is FLOAT64 else grad * result.conjugate(),)
+        results = (
+            grad * result if node._output_metadata.dtype is FLOAT64 else grad * result.conjugate(),
+        )
         if not keep:
             node.result = FREED
         return results
@@ -1164,11 +1181,11 @@ class Exp2Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * result * 0.6931471805599453
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * result.conjugate() * 0.6931471805599453,
         )
         if not keep:
@@ -1204,13 +1221,13 @@ class Expm1Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (result + number_1)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (result + 1)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (result + 1).conjugate(),
         )
         if not keep:
@@ -1310,7 +1327,7 @@ class FmaxBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -1319,7 +1336,7 @@ class FmaxBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         if to_other is not None:
             grad_of_other = np_where((self >= other) | (other != other), 0, grad)
@@ -1377,7 +1394,7 @@ class FminBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -1386,7 +1403,7 @@ class FminBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         if to_other is not None:
             grad_of_other = np_where((self <= other) | (other != other), 0, grad)
@@ -1455,7 +1472,7 @@ class FmodBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             other = node.other
             if (
@@ -1464,10 +1481,10 @@ class FmodBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_other = -grad * xp.whole_part(self, other, result)
         else:
@@ -1588,12 +1605,12 @@ class HypotBackward0(TwoEdges):
 
     def run(node, xp, grad, keep):
         to_self, to_other = node._edge0, node._edge1
-        form = node._form
+        metadata = node._output_metadata
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_other is not None:
-            differs = to_other is not None and to_other._form is not form
+            differs = to_other is not None and to_other._output_metadata is not metadata
             other = node.other
             if (
                 type(other) is Tensor
@@ -1601,7 +1618,9 @@ class HypotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or (differs and to_other._form[2] is not None):
+            elif type(other) is not ndarray or (
+                differs and to_other._output_metadata.extras is not None
+            ):
                 other = input_array(node, "other")
             if differs:
                 other = number_in(other, grad.ndim)
@@ -1609,7 +1628,7 @@ class HypotBackward0(TwoEdges):
         else:
             grad_of_other = None
         if to_self is not None:
-            differs = to_self is not None and to_self._form is not form
+            differs = to_self is not None and to_self._output_metadata is not metadata
             self = node.self
             if (
                 type(self) is Tensor
@@ -1617,7 +1636,9 @@ class HypotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or (differs and to_self._form[2] is not None):
+            elif type(self) is not ndarray or (
+                differs and to_self._output_metadata.extras is not None
+            ):
                 self = input_array(node, "self")
             if differs:
                 self = number_in(self, grad.ndim)
@@ -1726,7 +1747,7 @@ class LerpBackward0(ManyEdges):
             weight = weight._array
         else:
             weight = xp.load(node, weight, node.weight_v)
-        is_few = node._form[3] or grad.size < PRODUCT
+        is_few = node._output_metadata.is_small_float64 or grad.size < PRODUCT
         if to_end is not None:
             grad_of_end = (
                 grad * weight.conjugate()
@@ -1801,9 +1822,11 @@ class LogBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
-        results = (grad / self if node._form[1] is FLOAT64 else grad / self.conjugate(),)
+        results = (
+            grad / self if node._output_metadata.dtype is FLOAT64 else grad / self.conjugate(),
+        )
         if not keep:
             node.self = FREED
         return results
@@ -1844,11 +1867,11 @@ class Log10Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (
             grad / (self * 2.302585092994046)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad / (self.conjugate() * 2.302585092994046),
         )
         if not keep:
@@ -1891,13 +1914,13 @@ class Log1PBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (
             grad / (self + number_1)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad / (self + 1)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad / (self + 1).conjugate(),
         )
         if not keep:
@@ -1940,11 +1963,11 @@ class Log2Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (
             grad / (self * 0.6931471805599453)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad / (self.conjugate() * 0.6931471805599453),
         )
         if not keep:
@@ -1993,7 +2016,7 @@ class LogaddexpBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -2002,7 +2025,7 @@ class LogaddexpBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.logaddexp_vjp(grad, self, other, grad_input_mask)
@@ -2057,7 +2080,7 @@ class Logaddexp2Backward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -2066,7 +2089,7 @@ class Logaddexp2Backward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         if to_other is not None:
             grad_of_other = grad * xp.sigmoid((other - self) * 0.6931471805599453)
@@ -2124,7 +2147,7 @@ class MaximumBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -2133,7 +2156,7 @@ class MaximumBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         if to_other is not None:
             grad_of_other = xp.share(grad, other, self, other > self)
@@ -2191,7 +2214,7 @@ class MinimumBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -2200,7 +2223,7 @@ class MinimumBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         if to_other is not None:
             grad_of_other = xp.share(grad, other, self, other < self)
@@ -2287,10 +2310,10 @@ class MulBackward0(TwoEdges):
 
     def run(node, xp, grad, keep):
         to_self, to_other = node._edge0, node._edge1
-        form = node._form
-        is_few = node._form[3] or grad.size < PRODUCT
+        metadata = node._output_metadata
+        is_few = node._output_metadata.is_small_float64 or grad.size < PRODUCT
         if to_self is to_other is not None and node.self is node.other:
-            differs = to_self is not None and to_self._form is not form
+            differs = to_self is not None and to_self._output_metadata is not metadata
             self = node.self
             if (
                 type(self) is Tensor
@@ -2298,12 +2321,18 @@ class MulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or (differs and to_self._form[2] is not None):
+            elif type(self) is not ndarray or (
+                differs and to_self._output_metadata.extras is not None
+            ):
                 self = input_array(node, "self")
             if differs:
                 self = number_in(self, grad.ndim)
             if is_few:
-                both = grad * self if node._form[1] is FLOAT64 else grad * self.conjugate()
+                both = (
+                    grad * self
+                    if node._output_metadata.dtype is FLOAT64
+                    else grad * self.conjugate()
+                )
                 both += both
             else:
                 both = xp.twice_product(grad, self.conjugate())
@@ -2311,7 +2340,7 @@ class MulBackward0(TwoEdges):
                 node.self = node.other = FREED
             return (both,)
         if to_other is not None:
-            differs = to_self is not None and to_self._form is not form
+            differs = to_self is not None and to_self._output_metadata is not metadata
             self = node.self
             if (
                 type(self) is Tensor
@@ -2319,19 +2348,21 @@ class MulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or (differs and to_self._form[2] is not None):
+            elif type(self) is not ndarray or (
+                differs and to_self._output_metadata.extras is not None
+            ):
                 self = input_array(node, "self")
             if differs:
                 self = number_in(self, grad.ndim)
             grad_of_other = (
-                (grad * self if node._form[1] is FLOAT64 else grad * self.conjugate())
+                (grad * self if node._output_metadata.dtype is FLOAT64 else grad * self.conjugate())
                 if is_few
                 else xp.product_to(grad, self.conjugate(), to_other)
             )
         else:
             grad_of_other = None
         if to_self is not None:
-            differs = to_other is not None and to_other._form is not form
+            differs = to_other is not None and to_other._output_metadata is not metadata
             other = node.other
             if (
                 type(other) is Tensor
@@ -2339,12 +2370,18 @@ class MulBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or (differs and to_other._form[2] is not None):
+            elif type(other) is not ndarray or (
+                differs and to_other._output_metadata.extras is not None
+            ):
                 other = input_array(node, "other")
             if differs:
                 other = number_in(other, grad.ndim)
             grad_of_self = (
-                (grad * other if node._form[1] is FLOAT64 else grad * other.conjugate())
+                (
+                    grad * other
+                    if node._output_metadata.dtype is FLOAT64
+                    else grad * other.conjugate()
+                )
                 if is_few
                 else xp.product_to(grad, other.conjugate(), to_self)
             )
@@ -2387,7 +2424,7 @@ class NanToNumBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp.where_finite(self, grad),)
         if not keep:
@@ -2483,7 +2520,7 @@ class PolarBackward0(TwoEdges):
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_other = xp.real(grad * (result * 1j).conjugate())
         else:
@@ -2496,7 +2533,7 @@ class PolarBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.real(grad * xp.polar(1, other).conjugate())
         else:
@@ -2578,7 +2615,7 @@ class PowBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -2587,11 +2624,11 @@ class PowBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         if to_other is not None:
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_other = grad * xp.slope_of_exponent(self, other, result).conjugate()
         else:
@@ -2667,11 +2704,11 @@ class ReciprocalBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             -grad * (result * result)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else -grad * (result * result).conjugate(),
         )
         if not keep:
@@ -2736,7 +2773,7 @@ class RemainderBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             other = node.other
             if (
@@ -2745,10 +2782,10 @@ class RemainderBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_other = -grad * xp.whole_part(self, other, result)
         else:
@@ -2833,10 +2870,10 @@ class SignBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.turned(grad, self, result),)
         if not keep:
@@ -2882,10 +2919,12 @@ class SinBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (
-            grad * np_cos(self) if node._form[1] is FLOAT64 else grad * np_cos(self).conjugate(),
+            grad * np_cos(self)
+            if node._output_metadata.dtype is FLOAT64
+            else grad * np_cos(self).conjugate(),
         )
         if not keep:
             node.self = FREED
@@ -2925,7 +2964,7 @@ class SincBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (xp.stop_infinite(grad, self) * xp.slope_of_sinc(self).conjugate(),)
         if not keep:
@@ -2968,10 +3007,12 @@ class SinhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (
-            grad * np_cosh(self) if node._form[1] is FLOAT64 else grad * np_cosh(self).conjugate(),
+            grad * np_cosh(self)
+            if node._output_metadata.dtype is FLOAT64
+            else grad * np_cosh(self).conjugate(),
         )
         if not keep:
             node.self = FREED
@@ -3003,13 +3044,13 @@ class SqrtBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad / (number_2 * result)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad / (2 * result)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad / (2 * result.conjugate()),
         )
         if not keep:
@@ -3055,13 +3096,13 @@ class SquareBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (
             number_2 * grad * self
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else 2 * grad * self
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else 2 * grad * self.conjugate(),
         )
         if not keep:
@@ -3093,7 +3134,9 @@ class SubBackward0(TwoEdges):
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = -(
-                grad if grad.shape == to_other._form[0] else xp.grad_to(grad, to_other)
+                grad
+                if grad.shape == to_other._output_metadata.shape
+                else xp.grad_to(grad, to_other)
             )
         else:
             grad_of_other = None
@@ -3126,13 +3169,13 @@ class TanBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (number_1 + result * result)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (1 + result * result)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (1 + result * result).conjugate(),
         )
         if not keep:
@@ -3168,13 +3211,13 @@ class TanhBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (number_1 - result * result)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (1 - result * result)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (1 - result * result).conjugate(),
         )
         if not keep:
@@ -3294,7 +3337,7 @@ def _sgn_cpu(self):
 def _sgn_node(self):
     node = SgnBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3313,13 +3356,13 @@ def _sgn_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3347,7 +3390,7 @@ def abs_cpu(self):
 def abs_node(self):
     node = AbsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3361,11 +3404,11 @@ def abs_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_absolute(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3398,7 +3441,7 @@ def abs__inplace(self):
 def abs__node(self):
     node = AbsBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3407,7 +3450,7 @@ def abs__record(self):
     check_inplace(self, True)
     node = AbsBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_absolute, self, "abs_", self._array), "abs_")
     return self
@@ -3424,7 +3467,7 @@ def acos_cpu(self):
 def acos_node(self):
     node = AcosBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3438,11 +3481,11 @@ def acos_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_arccos(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3478,7 +3521,7 @@ def acos__inplace(self):
 def acos__node(self):
     node = AcosBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3487,7 +3530,7 @@ def acos__record(self):
     check_inplace(self, True)
     node = AcosBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arccos, self, "acos_", self._array), "acos_")
     return self
@@ -3504,7 +3547,7 @@ def acosh_cpu(self):
 def acosh_node(self):
     node = AcoshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3518,11 +3561,11 @@ def acosh_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_arccosh(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3560,7 +3603,7 @@ def acosh__inplace(self):
 def acosh__node(self):
     node = AcoshBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3569,7 +3612,7 @@ def acosh__record(self):
     check_inplace(self, True)
     node = AcoshBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arccosh, self, "acosh_", self._array), "acosh_")
     return self
@@ -3590,7 +3633,7 @@ def add_node(self, other):
     node = AddBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -3601,25 +3644,26 @@ def add_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_add(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3639,9 +3683,9 @@ def add_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -3681,7 +3725,7 @@ def add__node(self, other):
     node = AddBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -3690,7 +3734,7 @@ def add__record(self, other):
     node = AddBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_add, self, "add_", self._array, other._array), "add_")
     return self
 
@@ -3702,7 +3746,7 @@ def angle_cpu(self, deg=False):
 def angle_node(self, deg=False):
     node = AngleBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.deg = deg
@@ -3723,13 +3767,13 @@ def angle_record(self, deg=False):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3760,7 +3804,7 @@ def asin_cpu(self):
 def asin_node(self):
     node = AsinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3774,11 +3818,11 @@ def asin_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_arcsin(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3814,7 +3858,7 @@ def asin__inplace(self):
 def asin__node(self):
     node = AsinBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3823,7 +3867,7 @@ def asin__record(self):
     check_inplace(self, True)
     node = AsinBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arcsin, self, "asin_", self._array), "asin_")
     return self
@@ -3840,7 +3884,7 @@ def asinh_cpu(self):
 def asinh_node(self):
     node = AsinhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3854,11 +3898,11 @@ def asinh_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_arcsinh(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3896,7 +3940,7 @@ def asinh__inplace(self):
 def asinh__node(self):
     node = AsinhBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3905,7 +3949,7 @@ def asinh__record(self):
     check_inplace(self, True)
     node = AsinhBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arcsinh, self, "asinh_", self._array), "asinh_")
     return self
@@ -3918,7 +3962,7 @@ def astype_cpu(self, dtype):
 def astype_node(self, dtype):
     node = AstypeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -3930,13 +3974,13 @@ def astype_record(self, dtype):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -3967,7 +4011,7 @@ def atan_cpu(self):
 def atan_node(self):
     node = AtanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3981,11 +4025,11 @@ def atan_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_arctan(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -4023,7 +4067,7 @@ def atan2_node(self, other):
     node = Atan2Backward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -4048,25 +4092,26 @@ def atan2_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_arctan2(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -4086,9 +4131,9 @@ def atan2_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -4128,7 +4173,7 @@ def atan2__node(self, other):
     node = Atan2Backward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -4140,7 +4185,7 @@ def atan2__record(self, other):
     node = Atan2Backward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -4163,7 +4208,7 @@ def atan__inplace(self):
 def atan__node(self):
     node = AtanBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -4172,7 +4217,7 @@ def atan__record(self):
     check_inplace(self, True)
     node = AtanBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arctan, self, "atan_", self._array), "atan_")
     return self
@@ -4189,7 +4234,7 @@ def atanh_cpu(self):
 def atanh_node(self):
     node = AtanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -4203,11 +4248,11 @@ def atanh_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_arctanh(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -4245,7 +4290,7 @@ def atanh__inplace(self):
 def atanh__node(self):
     node = AtanhBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -4254,7 +4299,7 @@ def atanh__record(self):
     check_inplace(self, True)
     node = AtanhBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arctanh, self, "atanh_", self._array), "atanh_")
     return self
@@ -4431,18 +4476,18 @@ def cbrt_cpu(self):
 def cbrt_node(self):
     node = CbrtBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def cbrt_record(self):
     node = CbrtBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_cbrt(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -4476,7 +4521,7 @@ def cbrt__inplace(self):
 def cbrt__node(self):
     node = CbrtBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -4484,7 +4529,7 @@ def cbrt__record(self):
     check_inplace(self, True)
     node = CbrtBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_cbrt, self, "cbrt_", self._array), "cbrt_")
     node.save_outputs(self)
     return self
@@ -4497,18 +4542,18 @@ def ceil_cpu(self):
 def ceil_node(self):
     node = CeilBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def ceil_record(self):
     node = CeilBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_ceil(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -4541,7 +4586,7 @@ def ceil__inplace(self):
 def ceil__node(self):
     node = CeilBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -4549,7 +4594,7 @@ def ceil__record(self):
     check_inplace(self, True)
     node = CeilBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_ceil, self, "ceil_", self._array), "ceil_")
     return self
 
@@ -4569,7 +4614,7 @@ def clamp_node(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.min = min
@@ -4599,9 +4644,9 @@ def clamp_record(self, min=None, max=None):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -4651,7 +4696,7 @@ def clamp__node(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edges[0])
     node.min = min
     node.min_v = 0 if min is None or min._counter is None else min._counter[0]
@@ -4668,7 +4713,7 @@ def clamp__record(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edges[0])
     node.min = min
     node.min_v = 0 if min is None or min._counter is None else min._counter[0]
@@ -4692,18 +4737,18 @@ def clone_cpu(self):
 def clone_node(self):
     node = CloneBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def clone_record(self):
     node = CloneBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = pointwise_kernels.clone(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -4731,7 +4776,7 @@ def complex_node(self, other):
     node = ComplexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -4744,9 +4789,9 @@ def complex_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -4773,18 +4818,18 @@ def conjugate_cpu(self):
 def conjugate_node(self):
     node = ConjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def conjugate_record(self):
     node = ConjugateBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_conjugate(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -4819,7 +4864,7 @@ def copysign_node(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4848,25 +4893,26 @@ def copysign_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_copysign(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -4886,9 +4932,9 @@ def copysign_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -4924,7 +4970,7 @@ def copysign__node(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_self is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -4938,7 +4984,7 @@ def copysign__record(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_self is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -4961,7 +5007,7 @@ def cos_cpu(self):
 def cos_node(self):
     node = CosBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -4975,11 +5021,11 @@ def cos_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_cos(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5014,7 +5060,7 @@ def cos__inplace(self):
 def cos__node(self):
     node = CosBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -5023,7 +5069,7 @@ def cos__record(self):
     check_inplace(self, True)
     node = CosBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_cos, self, "cos_", self._array), "cos_")
     return self
@@ -5040,7 +5086,7 @@ def cosh_cpu(self):
 def cosh_node(self):
     node = CoshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -5054,11 +5100,11 @@ def cosh_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_cosh(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5094,7 +5140,7 @@ def cosh__inplace(self):
 def cosh__node(self):
     node = CoshBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -5103,7 +5149,7 @@ def cosh__record(self):
     check_inplace(self, True)
     node = CoshBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_cosh, self, "cosh_", self._array), "cosh_")
     return self
@@ -5116,18 +5162,18 @@ def deg2rad_cpu(self):
 def deg2rad_node(self):
     node = Deg2RadBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def deg2rad_record(self):
     node = Deg2RadBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_deg2rad(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5162,7 +5208,7 @@ def deg2rad__inplace(self):
 def deg2rad__node(self):
     node = Deg2RadBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -5170,7 +5216,7 @@ def deg2rad__record(self):
     check_inplace(self, True)
     node = Deg2RadBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_deg2rad, self, "deg2rad_", self._array), "deg2rad_")
     return self
 
@@ -5190,7 +5236,7 @@ def div_node(self, other):
     node = DivBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5217,25 +5263,26 @@ def div_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_divide(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5255,9 +5302,9 @@ def div_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -5297,7 +5344,7 @@ def div__node(self, other):
     node = DivBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     node.other = other
@@ -5310,7 +5357,7 @@ def div__record(self, other):
     node = DivBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     node.other = other
@@ -5341,18 +5388,18 @@ def exp_cpu(self):
 def exp_node(self):
     node = ExpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def exp_record(self):
     node = ExpBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_exp(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5386,18 +5433,18 @@ def exp2_cpu(self):
 def exp2_node(self):
     node = Exp2Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def exp2_record(self):
     node = Exp2Backward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_exp2(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5434,7 +5481,7 @@ def exp2__inplace(self):
 def exp2__node(self):
     node = Exp2Backward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -5442,7 +5489,7 @@ def exp2__record(self):
     check_inplace(self, True)
     node = Exp2Backward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_exp2, self, "exp2_", self._array), "exp2_")
     node.save_outputs(self)
     return self
@@ -5461,7 +5508,7 @@ def exp__inplace(self):
 def exp__node(self):
     node = ExpBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -5469,7 +5516,7 @@ def exp__record(self):
     check_inplace(self, True)
     node = ExpBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_exp, self, "exp_", self._array), "exp_")
     node.save_outputs(self)
     return self
@@ -5486,18 +5533,18 @@ def expm1_cpu(self):
 def expm1_node(self):
     node = Expm1Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def expm1_record(self):
     node = Expm1Backward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_expm1(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5534,7 +5581,7 @@ def expm1__inplace(self):
 def expm1__node(self):
     node = Expm1Backward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -5542,7 +5589,7 @@ def expm1__record(self):
     check_inplace(self, True)
     node = Expm1Backward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_expm1, self, "expm1_", self._array), "expm1_")
     node.save_outputs(self)
     return self
@@ -5555,18 +5602,18 @@ def floor_cpu(self):
 def floor_node(self):
     node = FloorBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def floor_record(self):
     node = FloorBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_floor(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5599,7 +5646,7 @@ def floor__inplace(self):
 def floor__node(self):
     node = FloorBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -5607,7 +5654,7 @@ def floor__record(self):
     check_inplace(self, True)
     node = FloorBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_floor, self, "floor_", self._array), "floor_")
     return self
 
@@ -5627,7 +5674,7 @@ def floor_divide_node(self, other):
     node = FloorDivideBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -5638,25 +5685,26 @@ def floor_divide_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_floor_divide(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5676,9 +5724,9 @@ def floor_divide_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -5713,7 +5761,7 @@ def floor_divide__node(self, other):
     node = FloorDivideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -5722,7 +5770,7 @@ def floor_divide__record(self, other):
     node = FloorDivideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(
         node,
         self,
@@ -5740,7 +5788,7 @@ def fmax_node(self, other):
     node = FmaxBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -5767,9 +5815,9 @@ def fmax_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5797,7 +5845,7 @@ def fmin_node(self, other):
     node = FminBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -5824,9 +5872,9 @@ def fmin_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5861,7 +5909,7 @@ def fmod_node(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5890,25 +5938,26 @@ def fmod_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_fmod(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -5928,9 +5977,9 @@ def fmod_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -5974,7 +6023,7 @@ def fmod__node(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -5988,7 +6037,7 @@ def fmod__record(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -6006,14 +6055,14 @@ def frexp_cpu(self):
 def frexp_node(self):
     node = FrexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def frexp_record(self):
     node = FrexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     mantissa, exponent = recorded_several(node, np_frexp(self._array), (True, False))
     node.save_outputs(mantissa, exponent)
     return mantissa, exponent
@@ -6087,7 +6136,7 @@ def heaviside_node(self, other):
     node = HeavisideBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -6098,25 +6147,26 @@ def heaviside_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_heaviside(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -6136,9 +6186,9 @@ def heaviside_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -6169,7 +6219,7 @@ def heaviside__node(self, other):
     node = HeavisideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -6178,7 +6228,7 @@ def heaviside__record(self, other):
     node = HeavisideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(
         node,
         self,
@@ -6203,7 +6253,7 @@ def hypot_node(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6232,25 +6282,26 @@ def hypot_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_hypot(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -6270,9 +6321,9 @@ def hypot_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -6313,7 +6364,7 @@ def hypot__node(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6327,7 +6378,7 @@ def hypot__record(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6355,14 +6406,14 @@ def imag_view(self):
 def imag_node(self):
     node = ImagBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def imag_record(self):
     node = ImagBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return record_view(node, self, pointwise_kernels.imag(self._array), (imag_again,))
 
 
@@ -6423,7 +6474,7 @@ def ldexp_cpu(self, other):
 def ldexp_node(self, other):
     node = LdexpBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -6446,9 +6497,9 @@ def ldexp_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -6483,7 +6534,7 @@ def ldexp__inplace(self, other):
 def ldexp__node(self, other):
     node = LdexpBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -6493,7 +6544,7 @@ def ldexp__record(self, other):
     check_inplace(self, True, other)
     node = LdexpBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(
@@ -6524,7 +6575,7 @@ def lerp_node(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -6556,9 +6607,9 @@ def lerp_record(self, end, weight):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -6607,7 +6658,7 @@ def lerp__node(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -6626,7 +6677,7 @@ def lerp__record(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -6651,7 +6702,7 @@ def log_cpu(self):
 def log_node(self):
     node = LogBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -6665,11 +6716,11 @@ def log_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_log(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -6702,7 +6753,7 @@ def log10_cpu(self):
 def log10_node(self):
     node = Log10Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -6716,11 +6767,11 @@ def log10_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_log10(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -6756,7 +6807,7 @@ def log10__inplace(self):
 def log10__node(self):
     node = Log10Backward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6765,7 +6816,7 @@ def log10__record(self):
     check_inplace(self, True)
     node = Log10Backward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log10, self, "log10_", self._array), "log10_")
     return self
@@ -6782,7 +6833,7 @@ def log1p_cpu(self):
 def log1p_node(self):
     node = Log1PBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -6796,11 +6847,11 @@ def log1p_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_log1p(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -6836,7 +6887,7 @@ def log1p__inplace(self):
 def log1p__node(self):
     node = Log1PBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6845,7 +6896,7 @@ def log1p__record(self):
     check_inplace(self, True)
     node = Log1PBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log1p, self, "log1p_", self._array), "log1p_")
     return self
@@ -6862,7 +6913,7 @@ def log2_cpu(self):
 def log2_node(self):
     node = Log2Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -6876,11 +6927,11 @@ def log2_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_log2(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -6916,7 +6967,7 @@ def log2__inplace(self):
 def log2__node(self):
     node = Log2Backward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6925,7 +6976,7 @@ def log2__record(self):
     check_inplace(self, True)
     node = Log2Backward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log2, self, "log2_", self._array), "log2_")
     return self
@@ -6944,7 +6995,7 @@ def log__inplace(self):
 def log__node(self):
     node = LogBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6953,7 +7004,7 @@ def log__record(self):
     check_inplace(self, True)
     node = LogBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log, self, "log_", self._array), "log_")
     return self
@@ -6967,7 +7018,7 @@ def logaddexp_node(self, other):
     node = LogaddexpBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -6994,9 +7045,9 @@ def logaddexp_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -7035,7 +7086,7 @@ def logaddexp2_node(self, other):
     node = Logaddexp2Backward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -7060,25 +7111,26 @@ def logaddexp2_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_logaddexp2(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -7098,9 +7150,9 @@ def logaddexp2_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -7182,7 +7234,7 @@ def maximum_node(self, other):
     node = MaximumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -7209,9 +7261,9 @@ def maximum_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -7253,7 +7305,7 @@ def maximum__node(self, other):
     node = MaximumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -7265,7 +7317,7 @@ def maximum__record(self, other):
     node = MaximumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -7281,7 +7333,7 @@ def minimum_node(self, other):
     node = MinimumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -7308,9 +7360,9 @@ def minimum_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -7352,7 +7404,7 @@ def minimum__node(self, other):
     node = MinimumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -7364,7 +7416,7 @@ def minimum__record(self, other):
     node = MinimumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -7379,14 +7431,14 @@ def modf_cpu(self):
 def modf_node(self):
     node = ModfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def modf_record(self):
     node = ModfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return recorded_several(node, np_modf(self._array), (True, True))
 
 
@@ -7414,7 +7466,7 @@ def mul_node(self, other):
     node = MulBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7443,25 +7495,26 @@ def mul_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_multiply(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -7481,9 +7534,9 @@ def mul_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -7523,7 +7576,7 @@ def mul__node(self, other):
     node = MulBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -7537,7 +7590,7 @@ def mul__record(self, other):
     node = MulBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -7556,7 +7609,7 @@ def nan_to_num_cpu(self, *, nan=0.0, posinf=None, neginf=None):
 def nan_to_num_node(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -7575,13 +7628,13 @@ def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -7616,7 +7669,7 @@ def nan_to_num__inplace(self, *, nan=0.0, posinf=None, neginf=None):
 def nan_to_num__node(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -7625,7 +7678,7 @@ def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
     check_inplace(self, True)
     node = NanToNumBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(
         node, self, np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
@@ -7651,18 +7704,18 @@ def neg_cpu(self):
 def neg_node(self):
     node = NegBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def neg_record(self):
     node = NegBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_negative(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -7695,7 +7748,7 @@ def neg__inplace(self):
 def neg__node(self):
     node = NegBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -7703,7 +7756,7 @@ def neg__record(self):
     check_inplace(self, True)
     node = NegBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_negative, self, "neg_", self._array), "neg_")
     return self
 
@@ -7723,7 +7776,7 @@ def nextafter_node(self, other):
     node = NextafterBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -7734,25 +7787,26 @@ def nextafter_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_nextafter(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -7772,9 +7826,9 @@ def nextafter_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -7805,7 +7859,7 @@ def nextafter__node(self, other):
     node = NextafterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -7814,7 +7868,7 @@ def nextafter__record(self, other):
     node = NextafterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(
         node,
         self,
@@ -7832,7 +7886,7 @@ def polar_node(self, other):
     node = PolarBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -7854,9 +7908,9 @@ def polar_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -7891,18 +7945,18 @@ def positive_cpu(self):
 def positive_node(self):
     node = PositiveBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def positive_record(self):
     node = PositiveBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_positive(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -7930,7 +7984,7 @@ def pow_node(self, other):
     node = PowBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -7957,9 +8011,9 @@ def pow_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8003,7 +8057,7 @@ def pow__node(self, other):
     node = PowBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -8015,7 +8069,7 @@ def pow__record(self, other):
     node = PowBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -8031,18 +8085,18 @@ def rad2deg_cpu(self):
 def rad2deg_node(self):
     node = Rad2DegBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def rad2deg_record(self):
     node = Rad2DegBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_rad2deg(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8077,7 +8131,7 @@ def rad2deg__inplace(self):
 def rad2deg__node(self):
     node = Rad2DegBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -8085,7 +8139,7 @@ def rad2deg__record(self):
     check_inplace(self, True)
     node = Rad2DegBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_rad2deg, self, "rad2deg_", self._array), "rad2deg_")
     return self
 
@@ -8105,14 +8159,14 @@ def real_view(self):
 def real_node(self):
     node = RealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def real_record(self):
     node = RealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return record_view(node, self, pointwise_kernels.real(self._array), (real_again,))
 
 
@@ -8131,18 +8185,18 @@ def reciprocal_cpu(self):
 def reciprocal_node(self):
     node = ReciprocalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def reciprocal_record(self):
     node = ReciprocalBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_reciprocal(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8178,7 +8232,7 @@ def reciprocal__inplace(self):
 def reciprocal__node(self):
     node = ReciprocalBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -8186,7 +8240,7 @@ def reciprocal__record(self):
     check_inplace(self, True)
     node = ReciprocalBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(
         node, self, write_by(np_reciprocal, self, "reciprocal_", self._array), "reciprocal_"
     )
@@ -8209,7 +8263,7 @@ def remainder_node(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -8238,25 +8292,26 @@ def remainder_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_remainder(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8276,9 +8331,9 @@ def remainder_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -8325,7 +8380,7 @@ def remainder__node(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -8339,7 +8394,7 @@ def remainder__record(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -8362,18 +8417,18 @@ def rint_cpu(self):
 def rint_node(self):
     node = RintBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def rint_record(self):
     node = RintBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_rint(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8406,7 +8461,7 @@ def rint__inplace(self):
 def rint__node(self):
     node = RintBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -8414,7 +8469,7 @@ def rint__record(self):
     check_inplace(self, True)
     node = RintBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_rint, self, "rint_", self._array), "rint_")
     return self
 
@@ -8426,7 +8481,7 @@ def round_cpu(self, decimals=0):
 def round_node(self, decimals=0):
     node = RoundBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -8438,13 +8493,13 @@ def round_record(self, decimals=0):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8477,7 +8532,7 @@ def round__inplace(self, decimals=0):
 def round__node(self, decimals=0):
     node = RoundBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -8485,7 +8540,7 @@ def round__record(self, decimals=0):
     check_inplace(self, True)
     node = RoundBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, np_round(self._array, decimals=decimals), "round_")
     return self
 
@@ -8497,7 +8552,7 @@ def sign_cpu(self):
 def sign_node(self):
     node = SignBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -8511,11 +8566,11 @@ def sign_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_sign(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8549,7 +8604,7 @@ def sign__inplace(self):
 def sign__node(self):
     node = SignBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -8558,7 +8613,7 @@ def sign__record(self):
     check_inplace(self, True)
     node = SignBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sign, self, "sign_", self._array), "sign_")
     node.save_outputs(self)
@@ -8580,7 +8635,7 @@ def sin_cpu(self):
 def sin_node(self):
     node = SinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -8594,11 +8649,11 @@ def sin_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_sin(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8633,7 +8688,7 @@ def sin__inplace(self):
 def sin__node(self):
     node = SinBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -8642,7 +8697,7 @@ def sin__record(self):
     check_inplace(self, True)
     node = SinBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sin, self, "sin_", self._array), "sin_")
     return self
@@ -8655,7 +8710,7 @@ def sinc_cpu(self):
 def sinc_node(self):
     node = SincBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -8674,13 +8729,13 @@ def sinc_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8713,7 +8768,7 @@ def sinc__inplace(self):
 def sinc__node(self):
     node = SincBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -8722,7 +8777,7 @@ def sinc__record(self):
     check_inplace(self, True)
     node = SincBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sinc, self, "sinc_", self._array), "sinc_")
     return self
@@ -8739,7 +8794,7 @@ def sinh_cpu(self):
 def sinh_node(self):
     node = SinhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -8753,11 +8808,11 @@ def sinh_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_sinh(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8793,7 +8848,7 @@ def sinh__inplace(self):
 def sinh__node(self):
     node = SinhBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -8802,7 +8857,7 @@ def sinh__record(self):
     check_inplace(self, True)
     node = SinhBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sinh, self, "sinh_", self._array), "sinh_")
     return self
@@ -8815,18 +8870,18 @@ def sqrt_cpu(self):
 def sqrt_node(self):
     node = SqrtBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def sqrt_record(self):
     node = SqrtBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_sqrt(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8860,7 +8915,7 @@ def sqrt__inplace(self):
 def sqrt__node(self):
     node = SqrtBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -8868,7 +8923,7 @@ def sqrt__record(self):
     check_inplace(self, True)
     node = SqrtBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_sqrt, self, "sqrt_", self._array), "sqrt_")
     node.save_outputs(self)
     return self
@@ -8881,7 +8936,7 @@ def square_cpu(self):
 def square_node(self):
     node = SquareBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -8895,11 +8950,11 @@ def square_record(self):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self = self._array
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_square(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -8932,7 +8987,7 @@ def square__inplace(self):
 def square__node(self):
     node = SquareBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -8941,7 +8996,7 @@ def square__record(self):
     check_inplace(self, True)
     node = SquareBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_square, self, "square_", self._array), "square_")
     return self
@@ -8962,7 +9017,7 @@ def sub_node(self, other):
     node = SubBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -8973,25 +9028,26 @@ def sub_record(self, other):
     if to_self is None:
         is_few = (
             to_other is not None
-            and (form := to_other._form)[3]
+            and (metadata := to_other._output_metadata).is_small_float64
             and type(constant := self._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     elif to_other is None:
         is_few = (
-            (form := to_self._form)[3]
+            (metadata := to_self._output_metadata).is_small_float64
             and type(constant := other._array) is ndarray
             and constant.dtype is FLOAT64
-            and ((constant_shape := constant.shape) == form[0] or not constant_shape)
+            and ((constant_shape := constant.shape) == metadata.shape or not constant_shape)
         )
     else:
-        is_few = (form := to_self._form) is to_other._form and form[3]
+        is_few = (metadata := to_self._output_metadata) is to_other._output_metadata
+        is_few = is_few and metadata.is_small_float64
     if is_few:
         array = np_subtract(self._array, other._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -9011,9 +9067,9 @@ def sub_record(self, other):
             array = np_asarray(array)
         if array.dtype is FLOAT64:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = get_following()()
             result = new_tensor(Tensor)
             result._array = array
@@ -9053,7 +9109,7 @@ def sub__node(self, other):
     node = SubBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -9062,7 +9118,7 @@ def sub__record(self, other):
     node = SubBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(
         node, self, write_by(np_subtract, self, "sub_", self._array, other._array), "sub_"
     )
@@ -9080,18 +9136,18 @@ def tan_cpu(self):
 def tan_node(self):
     node = TanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def tan_record(self):
     node = TanBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_tan(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -9127,7 +9183,7 @@ def tan__inplace(self):
 def tan__node(self):
     node = TanBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -9135,7 +9191,7 @@ def tan__record(self):
     check_inplace(self, True)
     node = TanBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_tan, self, "tan_", self._array), "tan_")
     node.save_outputs(self)
     return self
@@ -9152,18 +9208,18 @@ def tanh_cpu(self):
 def tanh_node(self):
     node = TanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def tanh_record(self):
     node = TanhBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_tanh(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -9200,7 +9256,7 @@ def tanh__inplace(self):
 def tanh__node(self):
     node = TanhBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -9208,7 +9264,7 @@ def tanh__record(self):
     check_inplace(self, True)
     node = TanhBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_tanh, self, "tanh_", self._array), "tanh_")
     node.save_outputs(self)
     return self
@@ -9221,18 +9277,18 @@ def trunc_cpu(self):
 def trunc_node(self):
     node = TruncBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def trunc_record(self):
     node = TruncBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = np_trunc(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -9265,7 +9321,7 @@ def trunc__inplace(self):
 def trunc__node(self):
     node = TruncBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -9273,7 +9329,7 @@ def trunc__record(self):
     check_inplace(self, True)
     node = TruncBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, write_by(np_trunc, self, "trunc_", self._array), "trunc_")
     return self
 
@@ -9295,14 +9351,14 @@ def view_as_complex_view(self):
 def view_as_complex_node(self):
     node = ViewAsComplexBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def view_as_complex_record(self):
     node = ViewAsComplexBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return record_view(
         node, self, pointwise_kernels.view_as_complex(self._array), (view_as_complex_again,)
     )
@@ -9333,14 +9389,14 @@ def view_as_real_view(self):
 def view_as_real_node(self):
     node = ViewAsRealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def view_as_real_record(self):
     node = ViewAsRealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return record_view(
         node, self, pointwise_kernels.view_as_real(self._array), (view_as_real_again,)
     )
@@ -9362,7 +9418,7 @@ def where_node(condition, self, other):
     node = WhereBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
     return node
@@ -9379,9 +9435,9 @@ def where_record(condition, self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array

@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.products import composites as products_composites
 from pullback.operators.products import kernels as products_kernels
 from pullback.operators.products import shapes as products_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -143,7 +148,7 @@ class TensordotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.tensordot_to_second(grad, self, other_shape, axes_self, axes_other)
         else:
@@ -156,7 +161,7 @@ class TensordotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.tensordot_to_first(grad, self_shape, other, axes_self, axes_other)
         else:
@@ -228,7 +233,7 @@ class ConvolveBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.correlate(
                 xp.full_window(grad, self_size, other_size, mode, False), self, "valid"
@@ -243,7 +248,7 @@ class ConvolveBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.correlate(
                 xp.full_window(grad, self_size, other_size, mode, False), other, "valid"
@@ -317,7 +322,7 @@ class CorrelateBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.correlate(
                 self, xp.full_window(grad, self_size, other_size, mode, True), "valid"
@@ -332,7 +337,7 @@ class CorrelateBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.convolve(
                 xp.full_window(grad, self_size, other_size, mode, True), other, "valid"
@@ -400,7 +405,7 @@ class DotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.dot_to_second(grad, self, other_shape)
         else:
@@ -413,7 +418,7 @@ class DotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.dot_to_first(grad, self_shape, other)
         else:
@@ -480,11 +485,11 @@ class MatmulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             grad_of_other = (
                 xp.matmul_to_second(grad, self, other_shape)
-                if node._form[3] or grad.size < PRODUCT
+                if node._output_metadata.is_small_float64 or grad.size < PRODUCT
                 else xp.second_factor_to(grad, self, other_shape, to_other)
             )
         else:
@@ -497,11 +502,11 @@ class MatmulBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             grad_of_self = (
                 xp.matmul_to_first(grad, self_shape, other)
-                if node._form[3] or grad.size < PRODUCT
+                if node._output_metadata.is_small_float64 or grad.size < PRODUCT
                 else xp.first_factor_to(grad, self_shape, other, to_self)
             )
         else:
@@ -571,7 +576,7 @@ class OuterBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.reshape(
                 xp.matmul(xp.reshape(self, [-1]).conjugate(), grad), other_shape
@@ -586,7 +591,7 @@ class OuterBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.reshape(
                 xp.matmul(grad, xp.reshape(other, [-1]).conjugate()), self_shape
@@ -682,7 +687,7 @@ class VecdotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._form[2] is not None:
+            elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.vecdot_grad(grad, self, other_ndim, axis)
         else:
@@ -695,7 +700,7 @@ class VecdotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._form[2] is not None:
+            elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.vecdot_grad(grad.conjugate(), other, self_ndim, axis)
         else:
@@ -717,7 +722,7 @@ def _einsum_cpu(subscripts, operands, *, optimize=False):
 def _einsum_node(subscripts, operands, *, optimize=False):
     node = EinsumBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in operands])
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.subscripts = subscripts
     save_list(node, "operands", operands)
     node.optimize = optimize
@@ -751,7 +756,7 @@ def _tensordot_node(self, other, axes_self, axes_other):
     node = TensordotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -812,7 +817,7 @@ def convolve_node(self, other, mode="full"):
     node = ConvolveBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_size = self._array.size if to_self is not None else self.size
     if to_other is not None:
         node.self = self
@@ -867,7 +872,7 @@ def correlate_node(self, other, mode="valid"):
     node = CorrelateBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -922,7 +927,7 @@ def dot_node(self, other):
     node = DotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -975,7 +980,7 @@ def matmul_node(self, other):
     node = MatmulBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1028,7 +1033,7 @@ def outer_node(self, other):
     node = OuterBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1080,7 +1085,7 @@ def trace_cpu(self, offset=0, axis1=0, axis2=1, dtype=None):
 def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
     node = TraceBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -1114,7 +1119,7 @@ def vecdot_node(self, other, *, axis=-1):
     node = VecdotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]

@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.reduction import composites as reduction_composites
 from pullback.operators.reduction import kernels as reduction_kernels
 from pullback.operators.reduction import shapes as reduction_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -92,12 +97,12 @@ class ExclusiveCumprodBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         reverse = node.reverse
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.exclusive_cumprod_backward(grad, self, result, axis, reverse),)
         if not keep:
@@ -147,12 +152,12 @@ class RecurrenceBackward0(TwoEdges):
             and (factor._meta is None or not factor._meta.detached)
         ):
             factor = factor._array
-        elif type(factor) is not ndarray or node._edge1._form[2] is not None:
+        elif type(factor) is not ndarray or node._edge1._output_metadata.extras is not None:
             factor = input_array(node, "factor")
         axis = node.axis
         reverse = node.reverse
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         grad_of_self, grad_of_factor = xp.recurrence_backward(grad, factor, result, axis, reverse)
         if not keep:
@@ -278,11 +283,11 @@ class CumprodBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.cumprod_backward(grad, self, result, axis),)
         if not keep:
@@ -350,11 +355,11 @@ class LogcumsumexpBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.logcumsumexp_backward(grad, self, result, axis),)
         if not keep:
@@ -401,12 +406,12 @@ class LogsumexpBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.logsumexp_backward(grad, self, result, axis, keepdims),)
         if not keep:
@@ -453,12 +458,12 @@ class MaxBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.extreme_backward(grad, self, result, axis, keepdims),)
         if not keep:
@@ -537,12 +542,12 @@ class MinBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.extreme_backward(grad, self, result, axis, keepdims),)
         if not keep:
@@ -589,12 +594,12 @@ class NanmaxBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.extreme_backward(grad, self, result, axis, keepdims),)
         if not keep:
@@ -641,12 +646,12 @@ class NanminBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (xp.extreme_backward(grad, self, result, axis, keepdims),)
         if not keep:
@@ -697,7 +702,7 @@ class ProdBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
@@ -750,14 +755,14 @@ class StdBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         ddof = node.ddof
         correction = node.correction
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             xp.var_backward(xp.half_over(grad, result), self, axis, keepdims, ddof, correction),
@@ -830,7 +835,7 @@ class VarBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
@@ -852,7 +857,7 @@ def _exclusive_cumprod_cpu(self, axis, reverse):
 def _exclusive_cumprod_node(self, axis, reverse):
     node = ExclusiveCumprodBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -891,7 +896,7 @@ def _recurrence_node(self, factor, axis, reverse):
     node = RecurrenceBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = factor._edge or (edge_of(factor) if factor._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.factor = factor
     node.factor_v = 0 if factor._counter is None else factor._counter[0]
     node.axis = axis
@@ -932,7 +937,7 @@ def _shift_cpu(self, axis, by, fill):
 def _shift_node(self, axis, by, fill):
     node = ShiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     node.by = by
     return node
@@ -985,7 +990,7 @@ def cummax_cpu(self, axis):
 def cummax_node(self, axis):
     node = CummaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -994,7 +999,7 @@ def cummax_node(self, axis):
 def cummax_record(self, axis):
     node = CummaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -1019,7 +1024,7 @@ def cummin_cpu(self, axis):
 def cummin_node(self, axis):
     node = CumminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -1028,7 +1033,7 @@ def cummin_node(self, axis):
 def cummin_record(self, axis):
     node = CumminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -1053,7 +1058,7 @@ def cumprod_cpu(self, axis=None, *, dtype=None):
 def cumprod_node(self, axis=None, *, dtype=None):
     node = CumprodBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1089,7 +1094,7 @@ def cumsum_cpu(self, axis=None, *, dtype=None):
 def cumsum_node(self, axis=None, *, dtype=None):
     node = CumsumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -1118,7 +1123,7 @@ def logcumsumexp_cpu(self, axis):
 def logcumsumexp_node(self, axis):
     node = LogcumsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1154,7 +1159,7 @@ def logsumexp_cpu(self, axis=None, keepdims=False):
 def logsumexp_node(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1192,7 +1197,7 @@ def max_cpu(self, axis=None, keepdims=False):
 def max_node(self, axis=None, keepdims=False):
     node = MaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1230,7 +1235,7 @@ def mean_cpu(self, axis=None, keepdims=False, *, dtype=None):
 def mean_node(self, axis=None, keepdims=False, *, dtype=None):
     node = MeanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1261,7 +1266,7 @@ def min_cpu(self, axis=None, keepdims=False):
 def min_node(self, axis=None, keepdims=False):
     node = MinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1307,7 +1312,7 @@ def nanmax_cpu(self, axis=None, keepdims=False):
 def nanmax_node(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1345,7 +1350,7 @@ def nanmin_cpu(self, axis=None, keepdims=False):
 def nanmin_node(self, axis=None, keepdims=False):
     node = NanminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1383,7 +1388,7 @@ def prod_cpu(self, axis=None, keepdims=False, *, dtype=None):
 def prod_node(self, axis=None, keepdims=False, *, dtype=None):
     node = ProdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1423,7 +1428,7 @@ def std_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 def std_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = StdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1467,7 +1472,7 @@ def sum_cpu(self, axis=None, keepdims=False, *, dtype=None):
 def sum_node(self, axis=None, keepdims=False, *, dtype=None):
     node = SumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1500,7 +1505,7 @@ def var_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 def var_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = VarBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis

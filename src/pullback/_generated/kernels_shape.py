@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.shape import composites as shape_composites
 from pullback.operators.shape import kernels as shape_kernels
 from pullback.operators.shape import shapes as shape_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -574,7 +579,7 @@ def as_strided_view(self, shape, strides, storage_offset=0):
 def as_strided_node(self, shape, strides, storage_offset=0):
     node = AsStridedBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.shape = shape
     node.strides = strides
@@ -585,7 +590,7 @@ def as_strided_node(self, shape, strides, storage_offset=0):
 def as_strided_record(self, shape, strides, storage_offset=0):
     node = AsStridedBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.shape = shape
     node.strides = strides
@@ -623,14 +628,14 @@ def broadcast_to_view(self, shape):
 def broadcast_to_node(self, shape):
     node = BroadcastToBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def broadcast_to_record(self, shape):
     node = BroadcastToBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return record_view(
         node, self, shape_kernels.broadcast_to(self._array, shape), (broadcast_to_again, shape)
     )
@@ -651,7 +656,7 @@ def concatenate_cpu(tensors, axis=0):
 def concatenate_node(tensors, axis=0):
     node = ConcatenateBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.tensors_shapes = [t.shape for t in tensors]
     node.axis = axis
     return node
@@ -680,7 +685,7 @@ def constant_pad_cpu(self, widths, values):
 def constant_pad_node(self, widths, values):
     node = ConstantPadBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.widths = widths
     return node
@@ -722,7 +727,7 @@ def diagonal_view(self, offset=0, axis1=0, axis2=1):
 def diagonal_node(self, offset=0, axis1=0, axis2=1):
     node = DiagonalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -733,7 +738,7 @@ def diagonal_node(self, offset=0, axis1=0, axis2=1):
 def diagonal_record(self, offset=0, axis1=0, axis2=1):
     node = DiagonalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -761,7 +766,7 @@ def diagonal_backward_cpu(grad_output, shape, offset=0, axis1=0, axis2=1):
 def diagonal_backward_node(grad_output, shape, offset=0, axis1=0, axis2=1):
     node = DiagonalBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
@@ -804,7 +809,7 @@ def expand_dims_view(self, axis=0):
 def expand_dims_node(self, axis=0):
     node = ExpandDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     return node
 
@@ -812,7 +817,7 @@ def expand_dims_node(self, axis=0):
 def expand_dims_record(self, axis=0):
     node = ExpandDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     return record_view(
         node, self, shape_kernels.expand_dims(self._array, axis), (expand_dims_again, axis)
@@ -834,7 +839,7 @@ def flip_cpu(self, axis=None):
 def flip_node(self, axis=None):
     node = FlipBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     return node
 
@@ -871,14 +876,14 @@ def matrix_transpose_view(self):
 def matrix_transpose_node(self):
     node = MatrixTransposeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def matrix_transpose_record(self):
     node = MatrixTransposeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return record_view(
         node, self, shape_kernels.matrix_transpose(self._array), (matrix_transpose_again,)
     )
@@ -912,7 +917,7 @@ def moveaxis_view(self, source, destination):
 def moveaxis_node(self, source, destination):
     node = MoveaxisBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.source = source
     node.destination = destination
     return node
@@ -921,7 +926,7 @@ def moveaxis_node(self, source, destination):
 def moveaxis_record(self, source, destination):
     node = MoveaxisBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.source = source
     node.destination = destination
     return record_view(
@@ -957,7 +962,7 @@ def permute_dims_view(self, axes=None):
 def permute_dims_node(self, axes=None):
     node = PermuteDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axes = axes
     return node
 
@@ -965,7 +970,7 @@ def permute_dims_node(self, axes=None):
 def permute_dims_record(self, axes=None):
     node = PermuteDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axes = axes
     return record_view(
         node, self, shape_kernels.permute_dims(self._array, axes), (permute_dims_again, axes)
@@ -987,7 +992,7 @@ def repeat_cpu(self, repeats, axis=None):
 def repeat_node(self, repeats, axis=None):
     node = RepeatBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.repeats = repeats
     node.axis = axis
@@ -1031,7 +1036,7 @@ def reshape_view(self, shape, order="C", *, copy=None):
 def reshape_node(self, shape, order="C", *, copy=None):
     node = ReshapeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.order = order
     return node
@@ -1040,7 +1045,7 @@ def reshape_node(self, shape, order="C", *, copy=None):
 def reshape_record(self, shape, order="C", *, copy=None):
     node = ReshapeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.order = order
     return record_view(
@@ -1066,7 +1071,7 @@ def roll_cpu(self, shift, axis=None):
 def roll_node(self, shift, axis=None):
     node = RollBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.shift = shift
     node.axis = axis
     return node
@@ -1108,7 +1113,7 @@ def sliding_window_view_view(self, window_shape, axis=None):
 def sliding_window_view_node(self, window_shape, axis=None):
     node = SlidingWindowViewBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.window_shape = window_shape
     node.axis = axis
@@ -1118,7 +1123,7 @@ def sliding_window_view_node(self, window_shape, axis=None):
 def sliding_window_view_record(self, window_shape, axis=None):
     node = SlidingWindowViewBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.window_shape = window_shape
     node.axis = axis
@@ -1158,7 +1163,7 @@ def split_view(self, indices_or_sections, axis=0):
 def split_node(self, indices_or_sections, axis=0):
     node = SplitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
@@ -1168,7 +1173,7 @@ def split_node(self, indices_or_sections, axis=0):
 def split_record(self, indices_or_sections, axis=0):
     node = SplitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
@@ -1203,7 +1208,7 @@ def squeeze_view(self, axis=None):
 def squeeze_node(self, axis=None):
     node = SqueezeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     return node
 
@@ -1211,7 +1216,7 @@ def squeeze_node(self, axis=None):
 def squeeze_record(self, axis=None):
     node = SqueezeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     return record_view(node, self, shape_kernels.squeeze(self._array, axis), (squeeze_again, axis))
 
@@ -1231,7 +1236,7 @@ def stack_cpu(tensors, axis=0):
 def stack_node(tensors, axis=0):
     node = StackBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.tensors_len = len(tensors)
     node.axis = axis
     return node
@@ -1273,7 +1278,7 @@ def swapaxes_view(self, axis1, axis2):
 def swapaxes_node(self, axis1, axis2):
     node = SwapaxesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis1 = axis1
     node.axis2 = axis2
     return node
@@ -1282,7 +1287,7 @@ def swapaxes_node(self, axis1, axis2):
 def swapaxes_record(self, axis1, axis2):
     node = SwapaxesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis1 = axis1
     node.axis2 = axis2
     return record_view(
@@ -1308,7 +1313,7 @@ def tile_cpu(self, reps):
 def tile_node(self, reps):
     node = TileBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.reps = reps
     return node
@@ -1337,7 +1342,7 @@ def tril_cpu(self, k=0):
 def tril_node(self, k=0):
     node = TrilBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.k = k
     return node
 
@@ -1364,7 +1369,7 @@ def triu_cpu(self, k=0):
 def triu_node(self, k=0):
     node = TriuBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.k = k
     return node
 
@@ -1399,7 +1404,7 @@ def unbind_view(self, axis=0):
 def unbind_node(self, axis=0):
     node = UnbindBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     return node
 
@@ -1407,7 +1412,7 @@ def unbind_node(self, axis=0):
 def unbind_record(self, axis=0):
     node = UnbindBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.axis = axis
     return record_views(node, self, shape_kernels.unbind(self._array, axis), (unbind_again, axis))
 
@@ -1427,7 +1432,7 @@ def window_backward_cpu(grad_output, shape, window_shape, axis=None):
 def window_backward_node(grad_output, shape, window_shape, axis=None):
     node = WindowBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.window_shape = window_shape
     node.axis = axis
     return node

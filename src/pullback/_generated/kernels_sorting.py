@@ -10,7 +10,12 @@ import numpy as np
 from pullback.operators.sorting import composites as sorting_composites
 from pullback.operators.sorting import kernels as sorting_kernels
 from pullback.operators.sorting import shapes as sorting_shapes
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -211,7 +216,7 @@ class SortBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         axis = node.axis
         descending = node.descending
@@ -321,7 +326,7 @@ def _quantile_places_cpu(q, count, method):
 def _quantile_places_node(q, count, method):
     node = QuantilePlacesBackward0()
     node._edge0 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.count = count
     node.count_v = 0 if count._counter is None else count._counter[0]
     node.method = method
@@ -331,7 +336,7 @@ def _quantile_places_node(q, count, method):
 def _quantile_places_record(q, count, method):
     node = QuantilePlacesBackward0()
     node._edge0 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.count = count
     node.count_v = 0 if count._counter is None else count._counter[0]
     node.method = method
@@ -379,7 +384,7 @@ def bincount_node(self, weights=None, minlength=0):
         if weights is None
         else weights._edge or (edge_of(weights) if weights._flags & EDGED else None)
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -431,7 +436,7 @@ def kthvalue_cpu(self, k, axis=-1, keepdims=False):
 def kthvalue_node(self, k, axis=-1, keepdims=False):
     node = KthvalueBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -441,7 +446,7 @@ def kthvalue_node(self, k, axis=-1, keepdims=False):
 def kthvalue_record(self, k, axis=-1, keepdims=False):
     node = KthvalueBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -467,7 +472,7 @@ def mode_cpu(self, axis=-1, keepdims=False):
 def mode_node(self, axis=-1, keepdims=False):
     node = ModeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -477,7 +482,7 @@ def mode_node(self, axis=-1, keepdims=False):
 def mode_record(self, axis=-1, keepdims=False):
     node = ModeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -511,7 +516,7 @@ def sort_cpu(self, axis=-1, *, descending=False, stable=True):
 def sort_node(self, axis=-1, *, descending=False, stable=True):
     node = SortBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -551,7 +556,7 @@ def topk_cpu(self, k, axis=-1, largest=True, sorted=True):
 def topk_node(self, k, axis=-1, largest=True, sorted=True):
     node = TopkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -560,7 +565,7 @@ def topk_node(self, k, axis=-1, largest=True, sorted=True):
 def topk_record(self, k, axis=-1, largest=True, sorted=True):
     node = TopkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -585,14 +590,14 @@ def unique_all_cpu(self):
 def unique_all_node(self):
     node = UniqueAllBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def unique_all_record(self):
     node = UniqueAllBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return recorded_several(node, np_unique_all(self._array), (True, False, False, False))
 
 
@@ -603,14 +608,14 @@ def unique_counts_cpu(self):
 def unique_counts_node(self):
     node = UniqueCountsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def unique_counts_record(self):
     node = UniqueCountsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return recorded_several(node, np_unique_counts(self._array), (True, False))
 
 
@@ -621,14 +626,14 @@ def unique_inverse_cpu(self):
 def unique_inverse_node(self):
     node = UniqueInverseBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def unique_inverse_record(self):
     node = UniqueInverseBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return recorded_several(node, np_unique_inverse(self._array), (True, False))
 
 
@@ -639,7 +644,7 @@ def unique_values_cpu(self):
 def unique_values_node(self):
     node = UniqueValuesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 

@@ -9,7 +9,12 @@ import numpy as np
 
 from pullback.operators.special import kernels as special_kernels
 from pullback.operators.special import kernels_gamma as special_kernels_gamma
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -83,7 +88,7 @@ class DigammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp.polygamma(1, self),)
         if not keep:
@@ -124,7 +129,7 @@ class EntrBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (-grad * (np_log(self) + 1),)
         if not keep:
@@ -165,7 +170,7 @@ class ErfBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp.slope_of_erf(self),)
         if not keep:
@@ -206,7 +211,7 @@ class ErfcBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (-grad * xp.slope_of_erf(self),)
         if not keep:
@@ -237,7 +242,7 @@ class ErfinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad / xp.slope_of_erf(result),)
         if not keep:
@@ -283,10 +288,10 @@ class GammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (result * xp.digamma(self)),)
         if not keep:
@@ -330,7 +335,7 @@ class I0Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp.i1(self),)
         if not keep:
@@ -373,10 +378,10 @@ class I1Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * xp.slope_of_i1(self, result),)
         if not keep:
@@ -420,7 +425,7 @@ class LgammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp.digamma(self),)
         if not keep:
@@ -461,7 +466,7 @@ class LogitBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         eps = node.eps
         results = (xp.logit_vjp(grad, self, eps),)
@@ -505,7 +510,7 @@ class PolygammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         results = (grad * xp.polygamma(n + 1, self),)
         if not keep:
@@ -538,11 +543,11 @@ class SigmoidBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (result - result * result)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (result - result * result).conjugate(),
         )
         if not keep:
@@ -587,7 +592,7 @@ class SoftplusBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         beta = node.beta
         threshold = node.threshold
@@ -643,7 +648,7 @@ class Xlog1PyBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -652,7 +657,7 @@ class Xlog1PyBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         if to_other is not None:
             grad_of_other = grad * (self / (other + 1))
@@ -713,7 +718,7 @@ class XlogyBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._form[2] is not None:
+        elif type(self) is not ndarray or node._edge0._output_metadata.extras is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -722,7 +727,7 @@ class XlogyBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._form[2] is not None:
+        elif type(other) is not ndarray or node._edge1._output_metadata.extras is not None:
             other = input_array(node, "other")
         if to_other is not None:
             grad_of_other = grad * (self / other)
@@ -747,7 +752,7 @@ def digamma_cpu(self):
 def digamma_node(self):
     node = DigammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -766,13 +771,13 @@ def digamma_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -805,7 +810,7 @@ def digamma__inplace(self):
 def digamma__node(self):
     node = DigammaBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -814,7 +819,7 @@ def digamma__record(self):
     check_inplace(self, True)
     node = DigammaBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_kernels_gamma.digamma(self._array), "digamma_")
     return self
@@ -827,7 +832,7 @@ def entr_cpu(self):
 def entr_node(self):
     node = EntrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -846,13 +851,13 @@ def entr_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -879,7 +884,7 @@ def erf_cpu(self):
 def erf_node(self):
     node = ErfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -898,13 +903,13 @@ def erf_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -937,7 +942,7 @@ def erf__inplace(self):
 def erf__node(self):
     node = ErfBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -946,7 +951,7 @@ def erf__record(self):
     check_inplace(self, True)
     node = ErfBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_kernels.erf(self._array), "erf_")
     return self
@@ -959,7 +964,7 @@ def erfc_cpu(self):
 def erfc_node(self):
     node = ErfcBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -978,13 +983,13 @@ def erfc_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1017,7 +1022,7 @@ def erfc__inplace(self):
 def erfc__node(self):
     node = ErfcBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -1026,7 +1031,7 @@ def erfc__record(self):
     check_inplace(self, True)
     node = ErfcBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_kernels.erfc(self._array), "erfc_")
     return self
@@ -1039,7 +1044,7 @@ def erfinv_cpu(self):
 def erfinv_node(self):
     node = ErfinvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -1051,13 +1056,13 @@ def erfinv_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1091,7 +1096,7 @@ def erfinv__inplace(self):
 def erfinv__node(self):
     node = ErfinvBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -1099,7 +1104,7 @@ def erfinv__record(self):
     check_inplace(self, True)
     node = ErfinvBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, special_kernels.erfinv(self._array), "erfinv_")
     node.save_outputs(self)
     return self
@@ -1112,7 +1117,7 @@ def gamma_cpu(self):
 def gamma_node(self):
     node = GammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1131,13 +1136,13 @@ def gamma_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1165,7 +1170,7 @@ def i0_cpu(self):
 def i0_node(self):
     node = I0Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1184,13 +1189,13 @@ def i0_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1217,7 +1222,7 @@ def i1_cpu(self):
 def i1_node(self):
     node = I1Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1236,13 +1241,13 @@ def i1_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1270,7 +1275,7 @@ def lgamma_cpu(self):
 def lgamma_node(self):
     node = LgammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1289,13 +1294,13 @@ def lgamma_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1328,7 +1333,7 @@ def lgamma__inplace(self):
 def lgamma__node(self):
     node = LgammaBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -1337,7 +1342,7 @@ def lgamma__record(self):
     check_inplace(self, True)
     node = LgammaBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_kernels_gamma.lgamma(self._array), "lgamma_")
     return self
@@ -1350,7 +1355,7 @@ def logit_cpu(self, eps=None):
 def logit_node(self, eps=None):
     node = LogitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.eps = eps
@@ -1371,13 +1376,13 @@ def logit_record(self, eps=None):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1410,7 +1415,7 @@ def logit__inplace(self, eps=None):
 def logit__node(self, eps=None):
     node = LogitBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.eps = eps
     return node
@@ -1420,7 +1425,7 @@ def logit__record(self, eps=None):
     check_inplace(self, True)
     node = LogitBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.eps = eps
     record_inplace(node, self, special_kernels.logit(self._array, eps), "logit_")
@@ -1434,7 +1439,7 @@ def polygamma_cpu(n, self):
 def polygamma_node(n, self):
     node = PolygammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.n = n
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1455,13 +1460,13 @@ def polygamma_record(n, self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1488,18 +1493,18 @@ def sigmoid_cpu(self):
 def sigmoid_node(self):
     node = SigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
 def sigmoid_record(self):
     node = SigmoidBackward0()
     node._edge0 = to_self = self._edge or edge_of(self)
-    if to_self is not None and (form := to_self._form)[3]:
+    if to_self is not None and (metadata := to_self._output_metadata).is_small_float64:
         array = special_kernels.sigmoid(self._array)
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
-        node._form = form
+        node._output_metadata = metadata
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1533,7 +1538,7 @@ def sigmoid__inplace(self):
 def sigmoid__node(self):
     node = SigmoidBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -1541,7 +1546,7 @@ def sigmoid__record(self):
     check_inplace(self, True)
     node = SigmoidBackward0()
     node._edge0 = edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     record_inplace(node, self, special_kernels.sigmoid(self._array), "sigmoid_")
     node.save_outputs(self)
     return self
@@ -1554,7 +1559,7 @@ def softplus_cpu(self, beta=1.0, threshold=20.0):
 def softplus_node(self, beta=1.0, threshold=20.0):
     node = SoftplusBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.beta = beta
@@ -1577,13 +1582,13 @@ def softplus_record(self, beta=1.0, threshold=20.0):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = self._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1611,7 +1616,7 @@ def xlog1py_node(self, other):
     node = Xlog1PyBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -1638,9 +1643,9 @@ def xlog1py_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1674,7 +1679,7 @@ def xlogy_node(self, other):
     node = XlogyBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -1701,9 +1706,9 @@ def xlogy_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -1743,7 +1748,7 @@ def xlogy__node(self, other):
     node = XlogyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -1755,7 +1760,7 @@ def xlogy__record(self, other):
     node = XlogyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]

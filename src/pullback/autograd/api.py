@@ -14,7 +14,7 @@ from pullback.autograd.engine.graph_task import GraphTask
 from pullback.autograd.engine.roots import GradientEdge, Root, Seeds, listed, seeds_of
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.node import Edge, Node, ends_of, output_of
-from pullback.autograd.graph.output_metadata import form_of
+from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.retain_grad import retain_grad
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.levels import forbid_in_transform, leave_notes
@@ -289,4 +289,4 @@ class _Nowhere(Node):
 
     def __init__(self, tensor: Tensor):
         self._seq = 0
-        self._form = form_of(tensor.shape, tensor.dtype)
+        self._output_metadata = intern_metadata(tensor.shape, tensor.dtype)

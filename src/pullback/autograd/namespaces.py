@@ -216,7 +216,7 @@ class _Arrays(Namespace):
 
     def grad_to(self, grad: Any, target: Any) -> Any:
         """A gradient summed to the shape of a node, where that is known to be possible."""
-        shape = target._form[0]
+        shape = target._output_metadata.shape
         if type(grad) is Summed or not target._is_single or axes_to(grad.shape, shape) is None:
             return grad  # left to the engine
         return self.sum_to(grad, shape, str)
@@ -225,7 +225,7 @@ class _Arrays(Namespace):
         """The product, summed to the shape of a node where that is done best without making it."""
         if not target._is_single:
             return grad * factor
-        shape = target._form[0]
+        shape = target._output_metadata.shape
         sums = sums_of(target, grad, factor)
         product = product_to(grad, factor, sums or shape)
         return Summed(product, shape) if sums and product.shape == sums else product

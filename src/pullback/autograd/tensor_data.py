@@ -13,10 +13,10 @@ from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
 from pullback.autograd.debug.forward_trace import tell_cut
 from pullback.autograd.forward.tangents import tangents_of
-from pullback.autograd.graph.accumulate_grad import forget_form
+from pullback.autograd.graph.accumulate_grad import outdate_metadata
 from pullback.autograd.graph.conversion import CONVERSIONS, check_nothing_lost
 from pullback.autograd.graph.node import Output, ends_of, next_sequence_number
-from pullback.autograd.graph.output_metadata import unlike
+from pullback.autograd.graph.output_metadata import copy_metadata
 from pullback.autograd.graph.saved import version
 from pullback.autograd.graph.views import requires_grad, view_of
 from pullback.autograd.levels import TransformLevel, leave_notes, process_levels
@@ -72,7 +72,7 @@ def detach_(self: Tensor) -> Tensor:
     if self._edge is not None:
         version_of(self)  # while its node is known, which has to learn of later writes
         node, number = ends_of(self._edge)
-        lists = node.hook_lists()
+        lists = node.make_hooks()
         lists.detached.add(number)
         self._edge = None
         meta_of(self).detached = (ref(lists), number, next_sequence_number())
@@ -117,7 +117,7 @@ def _set_data(self: Tensor, new: Tensor) -> None:
         _tell_changed(self, new._array)
     if self._edge is not None:
         node, number = ends_of(self._edge)
-        node.hook_lists().replaced[number] = new._array
+        node.make_hooks().replaced[number] = new._array
     self._array = new._array
 
 
@@ -131,7 +131,7 @@ def _tell_changed(tensor: Tensor, array: Any) -> None:
     edge = tensor._edge if view is None else view.edge
     node, number = ends_of(edge)
     if node is None:
-        forget_form(tensor, array)
+        outdate_metadata(tensor, array)
         return
     # An edge that is a node means that the tensor is as the node's result, which is over now.
     if view is not None:
@@ -139,7 +139,7 @@ def _tell_changed(tensor: Tensor, array: Any) -> None:
     else:
         tensor._edge = Output(node, number)
     if node._outputs == 1:  # what was saved of it may give other gradients
-        node._form = unlike(node._form)
+        node._output_metadata = copy_metadata(node._output_metadata)
 
 
 def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:

@@ -17,6 +17,7 @@ from pullback.autograd.engine.fast_path import run_everyday
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended
 from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.autograd.graph.node import Node, ends_of, node_of
+from pullback.autograd.graph.output_metadata import OutputMetadata
 from pullback.autograd.graph.retain_grad import retain_grad
 from pullback.autograd.graph.views import edge_of, requires_grad, settle, view_of
 from pullback.autograd.levels import forbid_in_transform
@@ -160,8 +161,8 @@ def _set_grad_dtype(self: Tensor, value: DTypeLike) -> None:
     meta.grad_dtype = wanted
     accumulator = None if meta.accumulator is None else meta.accumulator()
     if accumulator is not None:
-        shape, _, rare, _ = accumulator._form
-        accumulator._form = (shape, wanted, rare, False)
+        metadata = accumulator._output_metadata
+        accumulator._output_metadata = OutputMetadata(metadata.shape, wanted, metadata.extras)
 
 
 def _retains_grad(self: Tensor) -> bool:
@@ -179,7 +180,7 @@ def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
         return RemovableHandle(meta.hooks, hook)
     node, number = ends_of(edge_of(self))
     assert node is not None
-    return RemovableHandle(node.hook_lists().tensor.setdefault(number, {}), hook)
+    return RemovableHandle(node.make_hooks().tensor.setdefault(number, {}), hook)
 
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHandle:

@@ -41,18 +41,18 @@ IN_FUNCTIONS = _words(
 """What the public function of an operator reads beside its arguments."""
 
 IN_KERNELS = IN_FUNCTIONS | _words(
-    "EDGED FLOAT64 FORMS FREED LARGE ManyEdges OneEdge PRODUCT Part PartNode RECORDED_FLAGS "
-    "TwoEdges UNDESCRIBED WIDE all array base check_inplace combine constant constant_shape "
-    "differs edge edge_of first_array form form_of get_following grad grad_input_mask grads "
-    "input_array is_few keep len map ndarray new_tensor node np number number_in output_array "
-    "pullback record_inplace record_view record_views recorded recorded_list recorded_several "
-    "result results save_before_write save_list save_output second_array spread tuple wrap write "
-    "write_by write_out xp zip"
+    "EDGED FLOAT64 FLOAT64_METADATA FREED LARGE ManyEdges OneEdge PRODUCT Part PartNode "
+    "RECORDED_FLAGS TwoEdges UNDESCRIBED WIDE all array base check_inplace combine constant "
+    "constant_shape differs edge edge_of first_array get_following grad grad_input_mask grads "
+    "input_array intern_metadata is_few keep len map metadata ndarray new_tensor node np number "
+    "number_in output_array pullback record_inplace record_view record_views recorded "
+    "recorded_list recorded_several result results save_before_write save_list save_output "
+    "second_array spread tuple wrap write write_by write_out xp zip"
 )
 """What kernels, nodes and forward formulas read beside their operator's arguments."""
 
 _OF_NODES = _words(
-    "backward hook_lists metadata name next_functions register_hook register_prehook release run "
+    "backward make_hooks metadata name next_functions register_hook register_prehook release run "
     "run_on save_outputs shared_counter"
 )
 _DERIVED = (

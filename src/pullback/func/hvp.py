@@ -20,7 +20,7 @@ from pullback.autograd.engine.vjp_graph import Alias, Pull
 from pullback.autograd.forward.batched_tangent import Rows, rows
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.escapes import end_inputs, pending
-from pullback.autograd.graph.node import Edge, HookLists, Node, node_of
+from pullback.autograd.graph.node import Edge, Node, node_of
 from pullback.autograd.graph.views import edge_of
 from pullback.autograd.levels import TransformLevel, process_levels
 from pullback.autograd.linearize.backward import run_for_tangents
@@ -203,9 +203,9 @@ def _has_hooks(edge: Edge) -> bool:
         if node is None or node in seen:
             continue
         seen.add(node)
-        rare = node._form[2]
+        hooks = node._output_metadata.hooks
         is_watched = isinstance(node, AccumulateGrad) and node.is_watched
-        if is_watched or (type(rare) is HookLists and not rare.are_empty):
+        if is_watched or (hooks is not None and not hooks.are_empty):
             return True
         stack.extend(node._edges)
     return False

@@ -19,7 +19,7 @@ from pullback._cpython import ONE_HOLDER, count_references
 from pullback.autograd.engine.current_task import current_graph_task
 from pullback.autograd.engine.exposed import current_handed
 from pullback.autograd.graph.node import FREED, Node, get_following
-from pullback.autograd.graph.output_metadata import UNDESCRIBED
+from pullback.autograd.graph.output_metadata import UNDESCRIBED, OutputMetadata
 from pullback.autograd.graph.views import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import get_state, set_state
@@ -58,7 +58,7 @@ def run({arguments}):
 _RECORDING = """\
 def run({arguments}):
     node = new(cls)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node._constant = ()
     node._edges = ({edges})
     node._seq = following()()
@@ -86,7 +86,7 @@ def run({arguments}):
     ):
         return finish(node, ({packed}), result)
     dtype = array.dtype
-    node._form = (array.shape, dtype, node._form[2], False)
+    node._output_metadata = OutputMetadata(array.shape, dtype, node._output_metadata.extras)
     if dtype is float64 or dtype.kind in "fc":
         result._edge = node
         result._flags = RECORDED
@@ -282,6 +282,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         "RECORDED": CPU_FLAGS | REQUIRES_GRAD,
         "REQUIRES_GRAD": REQUIRES_GRAD,
         "Tensor": Tensor,
+        "OutputMetadata": OutputMetadata,
         "UNDESCRIBED": UNDESCRIBED,
         "View": View,
         "asarray": np.asarray,

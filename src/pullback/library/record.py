@@ -13,7 +13,7 @@ from pullback.autograd.debug.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.engine.exposed import shown, taken
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
-from pullback.autograd.graph.node import FREED, Edge, freed_error, get_following
+from pullback.autograd.graph.node import FREED, Edge, freed_error, get_following, output_of
 from pullback.autograd.graph.output_metadata import UNDESCRIBED
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.saved import output_from
@@ -82,15 +82,13 @@ class CustomOpNode(FunctionCtx):
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Runs the formula in force on the gradients, grouped as the schema's returns."""
-        single = self._outputs == 1
-        shape, dtype, _, _ = self._form
-        shapes, dtypes = ((shape,), (dtype,)) if single else (shape, dtype)
         flat = [shown(xp, grad) for grad in grads]
         if self._materializes or self._saved is not None:
             known = next((grad for grad in flat if grad is not None), None)
             for number, grad in enumerate(flat):
-                if grad is None and shapes[number] is not None:
-                    flat[number] = zeros_beside(known, shapes[number], dtypes[number])
+                shape, dtype = output_of(self, number)
+                if grad is None and shape is not None:
+                    flat[number] = zeros_beside(known, shape, dtype)
         grouped = _grouped(self._made, flat)
         rules = self._rules
         if self._saved is not None:
@@ -237,7 +235,7 @@ def _node_maker(rules: Rules) -> Callable[[tuple[Any, ...]], CustomOpNode]:
 
     def make(args: tuple[Any, ...]) -> CustomOpNode:
         node: CustomOpNode = object.__new__(cls)
-        node._form = UNDESCRIBED
+        node._output_metadata = UNDESCRIBED
         edges: list[Edge] = []
         node._given = tuple(
             [_taken(value, edges, list_) for value, list_ in zip(args, lists, strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.autograd.graph.node import describe, edge_to
+from pullback.autograd.graph.node import describe_all, edge_to
 from pullback.autograd.graph.views import view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError
@@ -88,7 +88,5 @@ def _differentiable(rules: Rules, values: list[Any], made: list[Any]) -> tuple[b
 
 
 def _describe(node: Any, flat: list[Any]) -> None:
-    shapes = tuple(t.shape if isinstance(t, Tensor) else None for t in flat)
-    dtypes = tuple(t.dtype if isinstance(t, Tensor) else None for t in flat)
     node._outputs = len(flat)
-    describe(node, *((shapes[0], dtypes[0]) if len(flat) == 1 else (shapes, dtypes)))
+    describe_all(node, [t if isinstance(t, Tensor) else None for t in flat])

@@ -112,7 +112,7 @@ def _everywhere(pattern: Matrix, rows: int) -> Matrix:
 
 def _written(node: CopySlices | CopyItem, place: int, pattern: Matrix, rows: int) -> Matrix:
     """The pattern of a base after a write to a view of it."""
-    numbered = np.arange(rows).reshape(node._form[0])
+    numbered = np.arange(rows).reshape(node._output_metadata.shape)
     part = np.asarray(node.replay(arrays, numbered)).reshape(-1)
     if place != node.place:
         return _spread(part, rows) @ _taken(

@@ -8,7 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 import scipy.special._ufuncs
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,
@@ -86,7 +91,7 @@ class SpecialAgmBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        elif type(a) is not ndarray or node._edge0._form[2] is not None:
+        elif type(a) is not ndarray or node._edge0._output_metadata.extras is not None:
             a = input_array(node, "a")
         b = node.b
         if (
@@ -95,10 +100,10 @@ class SpecialAgmBackward0(TwoEdges):
             and (b._meta is None or not b._meta.detached)
         ):
             b = b._array
-        elif type(b) is not ndarray or node._edge1._form[2] is not None:
+        elif type(b) is not ndarray or node._edge1._output_metadata.extras is not None:
             b = input_array(node, "b")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_a is not None:
             grad_of_a = grad * xp.slope_of_agm(a, b, result)
@@ -420,7 +425,7 @@ class SpecialBdtriBackward0(ManyEdges):
             else:
                 n = xp.load(node, n, node.n_v)
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (
                 -1 / xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), result)
@@ -464,7 +469,7 @@ class SpecialBeiBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_beip(x),)
         if not keep:
@@ -501,7 +506,7 @@ class SpecialBeipBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * (xp.special_ber(x) - xp.kelvin_quotient(x, True)),)
         if not keep:
@@ -538,7 +543,7 @@ class SpecialBerBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_berp(x),)
         if not keep:
@@ -575,7 +580,7 @@ class SpecialBerpBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * (-xp.special_bei(x) - xp.kelvin_quotient(x, False)),)
         if not keep:
@@ -708,7 +713,7 @@ class SpecialBetaBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        elif type(a) is not ndarray or node._edge0._form[2] is not None:
+        elif type(a) is not ndarray or node._edge0._output_metadata.extras is not None:
             a = input_array(node, "a")
         b = node.b
         if (
@@ -717,10 +722,10 @@ class SpecialBetaBackward0(TwoEdges):
             and (b._meta is None or not b._meta.detached)
         ):
             b = b._array
-        elif type(b) is not ndarray or node._edge1._form[2] is not None:
+        elif type(b) is not ndarray or node._edge1._output_metadata.extras is not None:
             b = input_array(node, "b")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_a is not None:
             grad_of_a = grad * (result * (xp.special_psi(a) - xp.special_psi(a + b)))
@@ -945,7 +950,7 @@ class SpecialBetainccinvBackward0(ManyEdges):
             else:
                 b = xp.load(node, b, node.b_v)
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (-1 / xp.density_of_beta(a, b, result))
         else:
@@ -1017,7 +1022,7 @@ class SpecialBetaincinvBackward0(ManyEdges):
             else:
                 b = xp.load(node, b, node.b_v)
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (1 / xp.density_of_beta(a, b, result))
         else:
@@ -1066,7 +1071,7 @@ class SpecialBetalnBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        elif type(a) is not ndarray or node._edge0._form[2] is not None:
+        elif type(a) is not ndarray or node._edge0._output_metadata.extras is not None:
             a = input_array(node, "a")
         b = node.b
         if (
@@ -1075,7 +1080,7 @@ class SpecialBetalnBackward0(TwoEdges):
             and (b._meta is None or not b._meta.detached)
         ):
             b = b._array
-        elif type(b) is not ndarray or node._edge1._form[2] is not None:
+        elif type(b) is not ndarray or node._edge1._output_metadata.extras is not None:
             b = input_array(node, "b")
         if to_a is not None:
             grad_of_a = grad * (xp.special_psi(a) - xp.special_psi(a + b))
@@ -1132,7 +1137,7 @@ class SpecialBinomBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -1141,10 +1146,10 @@ class SpecialBinomBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._form[2] is not None:
+        elif type(y) is not ndarray or node._edge1._output_metadata.extras is not None:
             y = input_array(node, "y")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_x is not None:
             grad_of_x = grad * (result * (xp.special_psi(x + 1) - xp.special_psi(x - y + 1)))
@@ -1202,7 +1207,7 @@ class SpecialBoxcoxBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         lmbda = node.lmbda
         if (
@@ -1211,7 +1216,7 @@ class SpecialBoxcoxBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
+        elif type(lmbda) is not ndarray or node._edge1._output_metadata.extras is not None:
             lmbda = input_array(node, "lmbda")
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_boxcox(xp.log(x), lmbda)
@@ -1266,7 +1271,7 @@ class SpecialBoxcox1PBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         lmbda = node.lmbda
         if (
@@ -1275,7 +1280,7 @@ class SpecialBoxcox1PBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
+        elif type(lmbda) is not ndarray or node._edge1._output_metadata.extras is not None:
             lmbda = input_array(node, "lmbda")
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_boxcox(xp.log1p(x), lmbda)
@@ -1346,7 +1351,7 @@ class SpecialChdtrBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             x = node.x
             if (
@@ -1355,7 +1360,7 @@ class SpecialChdtrBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (xp.density_of_gamma(v / 2, x / 2) / 2)
         else:
@@ -1421,7 +1426,7 @@ class SpecialChdtrcBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             x = node.x
             if (
@@ -1430,7 +1435,7 @@ class SpecialChdtrcBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (-xp.density_of_gamma(v / 2, x / 2) / 2)
         else:
@@ -1485,10 +1490,10 @@ class SpecialChdtriBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_p = grad * (-2 / xp.density_of_gamma(v / 2, result / 2))
         else:
@@ -1570,7 +1575,7 @@ class SpecialChndtrBackward0(ManyEdges):
             grad_of_df = None
         if to_nc is not None:
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_nc = grad * ((xp.special_chndtr(x, df + 2, nc) - result) / 2)
         else:
@@ -1655,7 +1660,7 @@ class SpecialChndtrincBackward0(ManyEdges):
         else:
             p = xp.load(node, p, node.p_v)
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.chndtrinc in df")
@@ -1739,7 +1744,7 @@ class SpecialChndtrixBackward0(ManyEdges):
         else:
             nc = xp.load(node, nc, node.nc_v)
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.chndtrix in df")
@@ -1802,7 +1807,7 @@ class SpecialCosdgBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * (-0.017453292519943295 * xp.special_sindg(x)),)
         if not keep:
@@ -1841,7 +1846,7 @@ class SpecialCosm1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * -xp.sin(x),)
         if not keep:
@@ -1874,11 +1879,11 @@ class SpecialCotdgBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (-0.017453292519943295 * (number_1 + result * result))
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (-0.017453292519943295 * (1 + result * result)),
         )
         if not keep:
@@ -1922,16 +1927,16 @@ class SpecialDawsnBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (number_1 - number_2 * x * result)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (1 - 2 * x * result)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (1 - 2 * x * result).conjugate(),
         )
         if not keep:
@@ -1971,7 +1976,7 @@ class SpecialEllipeBackward0(OneEdge):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        elif type(m) is not ndarray or node._edge0._form[2] is not None:
+        elif type(m) is not ndarray or node._edge0._output_metadata.extras is not None:
             m = input_array(node, "m")
         results = (grad * (-xp.special_elliprd(0.0, 1 - m, 1.0) / 6),)
         if not keep:
@@ -2019,7 +2024,7 @@ class SpecialEllipeincBackward0(TwoEdges):
             and (phi._meta is None or not phi._meta.detached)
         ):
             phi = phi._array
-        elif type(phi) is not ndarray or node._edge0._form[2] is not None:
+        elif type(phi) is not ndarray or node._edge0._output_metadata.extras is not None:
             phi = input_array(node, "phi")
         m = node.m
         if (
@@ -2028,7 +2033,7 @@ class SpecialEllipeincBackward0(TwoEdges):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        elif type(m) is not ndarray or node._edge1._form[2] is not None:
+        elif type(m) is not ndarray or node._edge1._output_metadata.extras is not None:
             m = input_array(node, "m")
         if to_m is not None:
             grad_of_m = grad * xp.slope_of_ellipeinc(phi, m)
@@ -2122,7 +2127,7 @@ class SpecialEllipkBackward0(OneEdge):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        elif type(m) is not ndarray or node._edge0._form[2] is not None:
+        elif type(m) is not ndarray or node._edge0._output_metadata.extras is not None:
             m = input_array(node, "m")
         results = (grad * (xp.special_elliprd(0.0, 1.0, 1 - m) / 6),)
         if not keep:
@@ -2170,7 +2175,7 @@ class SpecialEllipkincBackward0(TwoEdges):
             and (phi._meta is None or not phi._meta.detached)
         ):
             phi = phi._array
-        elif type(phi) is not ndarray or node._edge0._form[2] is not None:
+        elif type(phi) is not ndarray or node._edge0._output_metadata.extras is not None:
             phi = input_array(node, "phi")
         m = node.m
         if (
@@ -2179,7 +2184,7 @@ class SpecialEllipkincBackward0(TwoEdges):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        elif type(m) is not ndarray or node._edge1._form[2] is not None:
+        elif type(m) is not ndarray or node._edge1._output_metadata.extras is not None:
             m = input_array(node, "m")
         if to_m is not None:
             grad_of_m = grad * xp.slope_of_ellipkinc(phi, m)
@@ -2223,7 +2228,7 @@ class SpecialEllipkm1Backward0(OneEdge):
             and (p._meta is None or not p._meta.detached)
         ):
             p = p._array
-        elif type(p) is not ndarray or node._edge0._form[2] is not None:
+        elif type(p) is not ndarray or node._edge0._output_metadata.extras is not None:
             p = input_array(node, "p")
         results = (grad * (-xp.special_elliprd(0.0, 1.0, p) / 6),)
         if not keep:
@@ -2267,7 +2272,7 @@ class SpecialElliprcBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -2276,7 +2281,7 @@ class SpecialElliprcBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._form[2] is not None:
+        elif type(y) is not ndarray or node._edge1._output_metadata.extras is not None:
             y = input_array(node, "y")
         if to_x is not None:
             grad_of_x = grad * (-xp.special_elliprd(y, y, x) / 6).conjugate()
@@ -2361,7 +2366,7 @@ class SpecialElliprdBackward0(ManyEdges):
             grad_of_y = None
         if to_z is not None:
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_z = grad * xp.slope_of_elliprd_last(x, y, z, result).conjugate()
         else:
@@ -2620,7 +2625,7 @@ class SpecialElliprjBackward0(ManyEdges):
         else:
             p = xp.load(node, p, node.p_v)
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_p is not None:
             grad_of_p = grad * xp.slope_of_elliprj_last(x, y, z, p, result).conjugate()
@@ -2675,7 +2680,7 @@ class SpecialEntrBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * (-xp.log(x) - 1),)
         if not keep:
@@ -2714,11 +2719,11 @@ class SpecialErfBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._form[2] is not None:
+        elif type(z) is not ndarray or node._edge0._output_metadata.extras is not None:
             z = input_array(node, "z")
         results = (
             grad * (2 / 1.7724538509055159 * xp.exp(-z * z))
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (2 / 1.7724538509055159 * xp.exp(-z * z)).conjugate(),
         )
         if not keep:
@@ -2757,11 +2762,11 @@ class SpecialErfcBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (
             grad * (-2 / 1.7724538509055159 * xp.exp(-x * x))
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (-2 / 1.7724538509055159 * xp.exp(-x * x)).conjugate(),
         )
         if not keep:
@@ -2794,7 +2799,7 @@ class SpecialErfcinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (-1.7724538509055159 / 2 * xp.exp(result * result)),)
         if not keep:
@@ -2838,16 +2843,16 @@ class SpecialErfcxBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (number_2 * x * result - 2 / 1.7724538509055159)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (2 * x * result - 2 / 1.7724538509055159)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (2 * x * result - 2 / 1.7724538509055159).conjugate(),
         )
         if not keep:
@@ -2889,11 +2894,11 @@ class SpecialErfiBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._form[2] is not None:
+        elif type(z) is not ndarray or node._edge0._output_metadata.extras is not None:
             z = input_array(node, "z")
         results = (
             grad * (2 / 1.7724538509055159 * xp.exp(z * z))
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (2 / 1.7724538509055159 * xp.exp(z * z)).conjugate(),
         )
         if not keep:
@@ -2926,7 +2931,7 @@ class SpecialErfinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (1.7724538509055159 / 2 * xp.exp(result * result)),)
         if not keep:
@@ -2995,7 +3000,7 @@ class SpecialEvalChebycBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3004,7 +3009,7 @@ class SpecialEvalChebycBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -3077,7 +3082,7 @@ class SpecialEvalChebysBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3086,7 +3091,7 @@ class SpecialEvalChebysBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -3159,7 +3164,7 @@ class SpecialEvalChebytBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3168,7 +3173,7 @@ class SpecialEvalChebytBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -3240,7 +3245,7 @@ class SpecialEvalChebyuBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3249,7 +3254,7 @@ class SpecialEvalChebyuBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -3488,7 +3493,7 @@ class SpecialEvalHermiteBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3497,7 +3502,7 @@ class SpecialEvalHermiteBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (2 * n * xp.special_eval_hermite(xp.maximum(n - 1, 0), x))
         else:
@@ -3565,7 +3570,7 @@ class SpecialEvalHermitenormBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3574,7 +3579,7 @@ class SpecialEvalHermitenormBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (n * xp.special_eval_hermitenorm(xp.maximum(n - 1, 0), x))
         else:
@@ -3761,7 +3766,7 @@ class SpecialEvalLaguerreBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3770,7 +3775,7 @@ class SpecialEvalLaguerreBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (-xp.special_eval_genlaguerre(n - 1, 1.0, x)).conjugate()
         else:
@@ -3838,7 +3843,7 @@ class SpecialEvalLegendreBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3847,7 +3852,7 @@ class SpecialEvalLegendreBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -3919,7 +3924,7 @@ class SpecialEvalShChebytBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3928,7 +3933,7 @@ class SpecialEvalShChebytBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -4004,7 +4009,7 @@ class SpecialEvalShChebyuBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -4013,7 +4018,7 @@ class SpecialEvalShChebyuBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -4205,7 +4210,7 @@ class SpecialEvalShLegendreBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -4214,7 +4219,7 @@ class SpecialEvalShLegendreBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -4261,11 +4266,11 @@ class SpecialExp1Backward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._form[2] is not None:
+        elif type(z) is not ndarray or node._edge0._output_metadata.extras is not None:
             z = input_array(node, "z")
         results = (
             grad * (-xp.exp(-z) / z)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (-xp.exp(-z) / z).conjugate(),
         )
         if not keep:
@@ -4298,7 +4303,7 @@ class SpecialExp10Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (result * 2.302585092994046),)
         if not keep:
@@ -4340,11 +4345,11 @@ class SpecialExpiBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (
             grad * (xp.exp(x) / x)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (xp.exp(x) / x).conjugate(),
         )
         if not keep:
@@ -4383,10 +4388,10 @@ class SpecialExpitBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (result * xp.special_expit(-x)),)
         if not keep:
@@ -4462,7 +4467,7 @@ class SpecialExpnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -4471,10 +4476,10 @@ class SpecialExpnBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_x = grad * xp.where(
                 xp.trunc(n) == 0,
@@ -4520,7 +4525,7 @@ class SpecialExprelBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * xp.slope_of_exprel(x),)
         if not keep:
@@ -4735,7 +4740,7 @@ class SpecialFdtriBackward0(ManyEdges):
             else:
                 dfd = xp.load(node, dfd, node.dfd_v)
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.density_of_f(dfn, dfd, 0.0, result))
         else:
@@ -4808,10 +4813,10 @@ class SpecialGammaBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._form[2] is not None:
+        elif type(z) is not ndarray or node._edge0._output_metadata.extras is not None:
             z = input_array(node, "z")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (result * xp.special_psi(z)).conjugate(),)
         if not keep:
@@ -4878,7 +4883,7 @@ class SpecialGammaincBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            elif type(a) is not ndarray or node._edge0._form[2] is not None:
+            elif type(a) is not ndarray or node._edge0._output_metadata.extras is not None:
                 a = input_array(node, "a")
             x = node.x
             if (
@@ -4887,7 +4892,7 @@ class SpecialGammaincBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * xp.density_of_gamma(a, x)
         else:
@@ -4953,7 +4958,7 @@ class SpecialGammainccBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            elif type(a) is not ndarray or node._edge0._form[2] is not None:
+            elif type(a) is not ndarray or node._edge0._output_metadata.extras is not None:
                 a = input_array(node, "a")
             x = node.x
             if (
@@ -4962,7 +4967,7 @@ class SpecialGammainccBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * -xp.density_of_gamma(a, x)
         else:
@@ -5021,10 +5026,10 @@ class SpecialGammainccinvBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            elif type(a) is not ndarray or node._edge0._form[2] is not None:
+            elif type(a) is not ndarray or node._edge0._output_metadata.extras is not None:
                 a = input_array(node, "a")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (-1 / xp.density_of_gamma(a, result))
         else:
@@ -5086,10 +5091,10 @@ class SpecialGammaincinvBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            elif type(a) is not ndarray or node._edge0._form[2] is not None:
+            elif type(a) is not ndarray or node._edge0._output_metadata.extras is not None:
                 a = input_array(node, "a")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (1 / xp.density_of_gamma(a, result))
         else:
@@ -5131,7 +5136,7 @@ class SpecialGammalnBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_psi(x),)
         if not keep:
@@ -5345,7 +5350,7 @@ class SpecialGdtriaBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_b is not None:
             grad_of_b = xp.not_implemented("scipy.special.gdtria in b")
@@ -5417,7 +5422,7 @@ class SpecialGdtrixBackward0(ManyEdges):
         else:
             a = xp.load(node, a, node.a_v)
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_a is not None:
             grad_of_a = grad * (-result / a)
@@ -5506,7 +5511,7 @@ class SpecialHankel1Backward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -5515,7 +5520,7 @@ class SpecialHankel1Backward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -5591,7 +5596,7 @@ class SpecialHankel1EBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -5600,10 +5605,10 @@ class SpecialHankel1EBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -5680,7 +5685,7 @@ class SpecialHankel2Backward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -5689,7 +5694,7 @@ class SpecialHankel2Backward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -5765,7 +5770,7 @@ class SpecialHankel2EBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -5774,10 +5779,10 @@ class SpecialHankel2EBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -5840,7 +5845,7 @@ class SpecialHuberBackward0(TwoEdges):
             and (delta._meta is None or not delta._meta.detached)
         ):
             delta = delta._array
-        elif type(delta) is not ndarray or node._edge0._form[2] is not None:
+        elif type(delta) is not ndarray or node._edge0._output_metadata.extras is not None:
             delta = input_array(node, "delta")
         r = node.r
         if (
@@ -5849,7 +5854,7 @@ class SpecialHuberBackward0(TwoEdges):
             and (r._meta is None or not r._meta.detached)
         ):
             r = r._array
-        elif type(r) is not ndarray or node._edge1._form[2] is not None:
+        elif type(r) is not ndarray or node._edge1._output_metadata.extras is not None:
             r = input_array(node, "r")
         if to_delta is not None:
             grad_of_delta = grad * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta)
@@ -5920,7 +5925,7 @@ class SpecialHyp0F1Backward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -5929,7 +5934,7 @@ class SpecialHyp0F1Backward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * (xp.special_hyp0f1(v + 1, z) / v).conjugate()
         else:
@@ -6215,7 +6220,7 @@ class SpecialI0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_i1(x),)
         if not keep:
@@ -6254,10 +6259,10 @@ class SpecialI0EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (xp.special_i1e(x) - xp.sign(x) * result),)
         if not keep:
@@ -6297,7 +6302,7 @@ class SpecialI1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * ((xp.special_i0(x) + xp.special_iv(2, x)) / 2),)
         if not keep:
@@ -6336,10 +6341,10 @@ class SpecialI1EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * ((xp.special_i0e(x) + xp.special_ive(2, x)) / 2 - xp.sign(x) * result),)
         if not keep:
@@ -6393,10 +6398,10 @@ class SpecialInvBoxcoxBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
+        elif type(lmbda) is not ndarray or node._edge1._output_metadata.extras is not None:
             lmbda = input_array(node, "lmbda")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_lmbda is not None:
             grad_of_lmbda = grad * (
@@ -6459,10 +6464,10 @@ class SpecialInvBoxcox1PBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
+        elif type(lmbda) is not ndarray or node._edge1._output_metadata.extras is not None:
             lmbda = input_array(node, "lmbda")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_lmbda is not None:
             grad_of_lmbda = grad * (
@@ -6565,7 +6570,7 @@ class SpecialIt2Struve0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * (-xp.special_struve(0, x) / x),)
         if not keep:
@@ -6685,7 +6690,7 @@ class SpecialItmodstruve0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_modstruve(0, x),)
         if not keep:
@@ -6722,7 +6727,7 @@ class SpecialItstruve0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_struve(0, x),)
         if not keep:
@@ -6788,7 +6793,7 @@ class SpecialIvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -6797,7 +6802,7 @@ class SpecialIvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * ((xp.special_iv(v - 1, z) + xp.special_iv(v + 1, z)) / 2).conjugate()
         else:
@@ -6875,7 +6880,7 @@ class SpecialIveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -6884,10 +6889,10 @@ class SpecialIveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_z = grad * (
                 (
@@ -6936,7 +6941,7 @@ class SpecialJ0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * -xp.special_j1(x),)
         if not keep:
@@ -6973,7 +6978,7 @@ class SpecialJ1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * ((xp.special_j0(x) - xp.special_jv(2, x)) / 2),)
         if not keep:
@@ -7039,7 +7044,7 @@ class SpecialJvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -7048,7 +7053,7 @@ class SpecialJvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * ((xp.special_jv(v - 1, z) - xp.special_jv(v + 1, z)) / 2).conjugate()
         else:
@@ -7123,7 +7128,7 @@ class SpecialJveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -7132,7 +7137,7 @@ class SpecialJveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * (
                 (
@@ -7177,7 +7182,7 @@ class SpecialK0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * -xp.special_k1(x),)
         if not keep:
@@ -7216,10 +7221,10 @@ class SpecialK0EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (result - xp.special_k1e(x)),)
         if not keep:
@@ -7261,10 +7266,10 @@ class SpecialK1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (-xp.special_k0(x) - result / x),)
         if not keep:
@@ -7306,10 +7311,10 @@ class SpecialK1EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (result - xp.special_k0e(x) - result / x),)
         if not keep:
@@ -7349,7 +7354,7 @@ class SpecialKeiBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_keip(x),)
         if not keep:
@@ -7388,10 +7393,10 @@ class SpecialKeipBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (xp.special_ker(x) - result / x),)
         if not keep:
@@ -7479,7 +7484,7 @@ class SpecialKerBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_kerp(x),)
         if not keep:
@@ -7518,10 +7523,10 @@ class SpecialKerpBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (-xp.special_kei(x) - result / x),)
         if not keep:
@@ -7568,7 +7573,7 @@ class SpecialKlDivBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -7577,7 +7582,7 @@ class SpecialKlDivBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._form[2] is not None:
+        elif type(y) is not ndarray or node._edge1._output_metadata.extras is not None:
             y = input_array(node, "y")
         if to_x is not None:
             grad_of_x = grad * xp.log(x / y)
@@ -7651,7 +7656,7 @@ class SpecialKnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -7660,7 +7665,7 @@ class SpecialKnBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (
                 -(xp.special_kn(xp.abs(xp.trunc(n) - 1), x) + xp.special_kn(xp.trunc(n) + 1, x)) / 2
@@ -7695,7 +7700,7 @@ class SpecialKolmogiBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (1 / xp.slope_of_kolmogorov(result)),)
         if not keep:
@@ -7735,7 +7740,7 @@ class SpecialKolmogorovBackward0(OneEdge):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge0._form[2] is not None:
+        elif type(y) is not ndarray or node._edge0._output_metadata.extras is not None:
             y = input_array(node, "y")
         results = (grad * xp.slope_of_kolmogorov(y),)
         if not keep:
@@ -7801,7 +7806,7 @@ class SpecialKvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -7810,7 +7815,7 @@ class SpecialKvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad * (-(xp.special_kv(v - 1, z) + xp.special_kv(v + 1, z)) / 2).conjugate()
@@ -7882,7 +7887,7 @@ class SpecialKveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -7891,10 +7896,10 @@ class SpecialKveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -7949,7 +7954,7 @@ class SpecialLambertwBackward0(ManyEdges):
             grad_of_tol = None
         if to_z is not None:
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_z = grad * (xp.exp(-result) / (1 + result)).conjugate()
         else:
@@ -7991,7 +7996,7 @@ class SpecialLogExpitBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_expit(-x),)
         if not keep:
@@ -8032,16 +8037,16 @@ class SpecialLogNdtrBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (xp.exp(-x * x / number_2 - result) / 2.5066282746310002)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002).conjugate(),
         )
         if not keep:
@@ -8127,7 +8132,7 @@ class SpecialLogWrightBesselBackward0(ManyEdges):
             else:
                 x = xp.load(node, x, node.x_v)
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_x = grad * xp.exp(xp.special_log_wright_bessel(a, a + b, x) - result)
         else:
@@ -8169,7 +8174,7 @@ class SpecialLoggammaBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._form[2] is not None:
+        elif type(z) is not ndarray or node._edge0._output_metadata.extras is not None:
             z = input_array(node, "z")
         results = (grad * xp.special_psi(z).conjugate(),)
         if not keep:
@@ -8208,11 +8213,11 @@ class SpecialLogitBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (
             grad * (number_1 / (x * (number_1 - x)))
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (1 / (x * (1 - x))),
         )
         if not keep:
@@ -8292,7 +8297,7 @@ class SpecialLpmvBackward0(ManyEdges):
             else:
                 x = xp.load(node, x, node.x_v)
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_x = grad * (
                 ((v + 1) * x * result - (v - m + 1) * xp.special_lpmv(m, v + 1, x)) / (1 - x * x)
@@ -8785,7 +8790,7 @@ class SpecialModstruveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             x = node.x
             if (
@@ -8794,7 +8799,7 @@ class SpecialModstruveBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (
                 (
@@ -9024,7 +9029,7 @@ class SpecialNbdtriBackward0(ManyEdges):
             else:
                 n = xp.load(node, n, node.n_v)
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (1 / xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, result))
         else:
@@ -9192,7 +9197,7 @@ class SpecialNcfdtriBackward0(ManyEdges):
         else:
             nc = xp.load(node, nc, node.nc_v)
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.ncfdtri in dfd")
@@ -9290,7 +9295,7 @@ class SpecialNcfdtrincBackward0(ManyEdges):
         else:
             f = xp.load(node, f, node.f_v)
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.ncfdtrinc in dfd")
@@ -9454,7 +9459,7 @@ class SpecialNctdtritBackward0(ManyEdges):
             else:
                 nc = xp.load(node, nc, node.nc_v)
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.density_of_t(df, nc, result))
         else:
@@ -9498,13 +9503,13 @@ class SpecialNdtrBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (
             grad * (xp.exp(-x * x / number_2) / 2.5066282746310002)
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (xp.exp(-x * x / 2) / 2.5066282746310002)
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (xp.exp(-x * x / 2) / 2.5066282746310002).conjugate(),
         )
         if not keep:
@@ -9537,11 +9542,11 @@ class SpecialNdtriBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (2.5066282746310002 * xp.exp(result * result / number_2))
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (2.5066282746310002 * xp.exp(result * result / 2)),
         )
         if not keep:
@@ -9585,14 +9590,14 @@ class SpecialNdtriExpBackward0(OneEdge):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge0._form[2] is not None:
+        elif type(y) is not ndarray or node._edge0._output_metadata.extras is not None:
             y = input_array(node, "y")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (2.5066282746310002 * xp.exp(y + result * result / number_2))
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (2.5066282746310002 * xp.exp(y + result * result / 2)),
         )
         if not keep:
@@ -9657,7 +9662,7 @@ class SpecialNrdtrimnBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_p is not None:
             grad_of_p = grad * (-2.5066282746310002 * std * xp.exp(((x - result) / std) ** 2 / 2))
@@ -9739,7 +9744,7 @@ class SpecialNrdtrisdBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_mn is not None:
             grad_of_mn = grad * (-result / (x - mn))
@@ -10165,7 +10170,7 @@ class SpecialOwensTBackward0(TwoEdges):
             and (h._meta is None or not h._meta.detached)
         ):
             h = h._array
-        elif type(h) is not ndarray or node._edge0._form[2] is not None:
+        elif type(h) is not ndarray or node._edge0._output_metadata.extras is not None:
             h = input_array(node, "h")
         a = node.a
         if (
@@ -10174,7 +10179,7 @@ class SpecialOwensTBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        elif type(a) is not ndarray or node._edge1._form[2] is not None:
+        elif type(a) is not ndarray or node._edge1._output_metadata.extras is not None:
             a = input_array(node, "a")
         if to_a is not None:
             grad_of_a = grad * (
@@ -10413,7 +10418,7 @@ class SpecialPdtrBackward0(TwoEdges):
                 and (k._meta is None or not k._meta.detached)
             ):
                 k = k._array
-            elif type(k) is not ndarray or node._edge0._form[2] is not None:
+            elif type(k) is not ndarray or node._edge0._output_metadata.extras is not None:
                 k = input_array(node, "k")
             m = node.m
             if (
@@ -10422,7 +10427,7 @@ class SpecialPdtrBackward0(TwoEdges):
                 and (m._meta is None or not m._meta.detached)
             ):
                 m = m._array
-            elif type(m) is not ndarray or node._edge1._form[2] is not None:
+            elif type(m) is not ndarray or node._edge1._output_metadata.extras is not None:
                 m = input_array(node, "m")
             grad_of_m = grad * -xp.density_of_gamma(xp.floor(k) + 1, m)
         else:
@@ -10488,7 +10493,7 @@ class SpecialPdtrcBackward0(TwoEdges):
                 and (k._meta is None or not k._meta.detached)
             ):
                 k = k._array
-            elif type(k) is not ndarray or node._edge0._form[2] is not None:
+            elif type(k) is not ndarray or node._edge0._output_metadata.extras is not None:
                 k = input_array(node, "k")
             m = node.m
             if (
@@ -10497,7 +10502,7 @@ class SpecialPdtrcBackward0(TwoEdges):
                 and (m._meta is None or not m._meta.detached)
             ):
                 m = m._array
-            elif type(m) is not ndarray or node._edge1._form[2] is not None:
+            elif type(m) is not ndarray or node._edge1._output_metadata.extras is not None:
                 m = input_array(node, "m")
             grad_of_m = grad * xp.density_of_gamma(xp.floor(k) + 1, m)
         else:
@@ -10558,10 +10563,10 @@ class SpecialPdtriBackward0(TwoEdges):
                 and (k._meta is None or not k._meta.detached)
             ):
                 k = k._array
-            elif type(k) is not ndarray or node._edge0._form[2] is not None:
+            elif type(k) is not ndarray or node._edge0._output_metadata.extras is not None:
                 k = input_array(node, "k")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (-1 / xp.density_of_gamma(xp.trunc(k) + 1, result))
         else:
@@ -10614,7 +10619,7 @@ class SpecialPochBackward0(TwoEdges):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._form[2] is not None:
+        elif type(z) is not ndarray or node._edge0._output_metadata.extras is not None:
             z = input_array(node, "z")
         m = node.m
         if (
@@ -10623,10 +10628,10 @@ class SpecialPochBackward0(TwoEdges):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        elif type(m) is not ndarray or node._edge1._form[2] is not None:
+        elif type(m) is not ndarray or node._edge1._output_metadata.extras is not None:
             m = input_array(node, "m")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_m is not None:
             grad_of_m = grad * (result * xp.special_psi(z + m))
@@ -10682,7 +10687,7 @@ class SpecialPowm1Backward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -10691,7 +10696,7 @@ class SpecialPowm1Backward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._form[2] is not None:
+        elif type(y) is not ndarray or node._edge1._output_metadata.extras is not None:
             y = input_array(node, "y")
         if to_x is not None:
             grad_of_x = grad * xp.slope_of_base(x, y)
@@ -10699,7 +10704,7 @@ class SpecialPowm1Backward0(TwoEdges):
             grad_of_x = None
         if to_y is not None:
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * xp.slope_of_exponent(x, y, result + 1)
         else:
@@ -11103,7 +11108,7 @@ class SpecialPseudoHuberBackward0(TwoEdges):
             and (delta._meta is None or not delta._meta.detached)
         ):
             delta = delta._array
-        elif type(delta) is not ndarray or node._edge0._form[2] is not None:
+        elif type(delta) is not ndarray or node._edge0._output_metadata.extras is not None:
             delta = input_array(node, "delta")
         r = node.r
         if (
@@ -11112,11 +11117,11 @@ class SpecialPseudoHuberBackward0(TwoEdges):
             and (r._meta is None or not r._meta.detached)
         ):
             r = r._array
-        elif type(r) is not ndarray or node._edge1._form[2] is not None:
+        elif type(r) is not ndarray or node._edge1._output_metadata.extras is not None:
             r = input_array(node, "r")
         if to_delta is not None:
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_delta = grad * (
                 2 * result / delta - r * r / (delta * xp.sqrt(1 + (r / delta) ** 2))
@@ -11164,7 +11169,7 @@ class SpecialPsiBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._form[2] is not None:
+        elif type(z) is not ndarray or node._edge0._output_metadata.extras is not None:
             z = input_array(node, "z")
         results = (grad * xp.polygamma(1, xp.of_real(z, "scipy.special.psi")).conjugate(),)
         if not keep:
@@ -11247,7 +11252,7 @@ class SpecialRelEntrBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -11256,7 +11261,7 @@ class SpecialRelEntrBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._form[2] is not None:
+        elif type(y) is not ndarray or node._edge1._output_metadata.extras is not None:
             y = input_array(node, "y")
         if to_x is not None:
             grad_of_x = grad * (xp.log(x / y) + 1)
@@ -11302,10 +11307,10 @@ class SpecialRgammaBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._form[2] is not None:
+        elif type(z) is not ndarray or node._edge0._output_metadata.extras is not None:
             z = input_array(node, "z")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * xp.slope_of_rgamma(z, result).conjugate(),)
         if not keep:
@@ -11395,7 +11400,7 @@ class SpecialSindgBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * (0.017453292519943295 * xp.special_cosdg(x)),)
         if not keep:
@@ -11455,7 +11460,7 @@ class SpecialSmirnovBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             d = node.d
             if (
@@ -11464,7 +11469,7 @@ class SpecialSmirnovBackward0(TwoEdges):
                 and (d._meta is None or not d._meta.detached)
             ):
                 d = d._array
-            elif type(d) is not ndarray or node._edge1._form[2] is not None:
+            elif type(d) is not ndarray or node._edge1._output_metadata.extras is not None:
                 d = input_array(node, "d")
             grad_of_d = grad * xp.special_smirnovp(n, d)
         else:
@@ -11527,10 +11532,10 @@ class SpecialSmirnoviBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.special_smirnovp(n, result))
         else:
@@ -11605,7 +11610,7 @@ class SpecialSpenceBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._form[2] is not None:
+        elif type(z) is not ndarray or node._edge0._output_metadata.extras is not None:
             z = input_array(node, "z")
         results = (grad * xp.log_quotient(z).conjugate(),)
         if not keep:
@@ -11678,7 +11683,7 @@ class SpecialSphericalInBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -11687,7 +11692,7 @@ class SpecialSphericalInBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -11767,7 +11772,7 @@ class SpecialSphericalInDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -11776,10 +11781,10 @@ class SpecialSphericalInDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -11862,7 +11867,7 @@ class SpecialSphericalJnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -11871,7 +11876,7 @@ class SpecialSphericalJnBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -11951,7 +11956,7 @@ class SpecialSphericalJnDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -11960,10 +11965,10 @@ class SpecialSphericalJnDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -12046,7 +12051,7 @@ class SpecialSphericalKnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12055,7 +12060,7 @@ class SpecialSphericalKnBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -12135,7 +12140,7 @@ class SpecialSphericalKnDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12144,10 +12149,10 @@ class SpecialSphericalKnDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -12230,7 +12235,7 @@ class SpecialSphericalYnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12239,7 +12244,7 @@ class SpecialSphericalYnBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -12319,7 +12324,7 @@ class SpecialSphericalYnDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12328,10 +12333,10 @@ class SpecialSphericalYnDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -12405,7 +12410,7 @@ class SpecialStdtrBackward0(TwoEdges):
                 and (df._meta is None or not df._meta.detached)
             ):
                 df = df._array
-            elif type(df) is not ndarray or node._edge0._form[2] is not None:
+            elif type(df) is not ndarray or node._edge0._output_metadata.extras is not None:
                 df = input_array(node, "df")
             x = node.x
             if (
@@ -12414,7 +12419,7 @@ class SpecialStdtrBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * xp.density_of_t(df, 0.0, x)
         else:
@@ -12473,10 +12478,10 @@ class SpecialStdtritBackward0(TwoEdges):
                 and (df._meta is None or not df._meta.detached)
             ):
                 df = df._array
-            elif type(df) is not ndarray or node._edge0._form[2] is not None:
+            elif type(df) is not ndarray or node._edge0._output_metadata.extras is not None:
                 df = input_array(node, "df")
             result = node.result
-            if type(result) is not ndarray or node._form[2] is not None:
+            if type(result) is not ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.density_of_t(df, 0.0, result))
         else:
@@ -12555,7 +12560,7 @@ class SpecialStruveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             x = node.x
             if (
@@ -12564,7 +12569,7 @@ class SpecialStruveBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (
                 (
@@ -12606,11 +12611,11 @@ class SpecialTandgBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (0.017453292519943295 * (number_1 + result * result))
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (0.017453292519943295 * (1 + result * result)),
         )
         if not keep:
@@ -12662,10 +12667,10 @@ class SpecialTklmbdaBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
+        elif type(lmbda) is not ndarray or node._edge1._output_metadata.extras is not None:
             lmbda = input_array(node, "lmbda")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_tklmbda(lmbda, result, True)
@@ -12812,10 +12817,10 @@ class SpecialWofzBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._form[2] is not None:
+        elif type(z) is not ndarray or node._edge0._output_metadata.extras is not None:
             z = input_array(node, "z")
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (grad * (2j / 1.7724538509055159 - 2 * z * result).conjugate(),)
         if not keep:
@@ -12925,13 +12930,13 @@ class SpecialWrightomegaBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._form[2] is not None:
+        if type(result) is not ndarray or node._output_metadata.extras is not None:
             result = output_array(node, "result")
         results = (
             grad * (result / (number_1 + result))
-            if (form := node._form)[3] and form[0]
+            if (metadata := node._output_metadata).is_small_float64 and metadata.shape
             else grad * (result / (1 + result))
-            if node._form[1] is FLOAT64
+            if node._output_metadata.dtype is FLOAT64
             else grad * (result / (1 + result)).conjugate(),
         )
         if not keep:
@@ -12980,7 +12985,7 @@ class SpecialXlog1PyBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -12989,7 +12994,7 @@ class SpecialXlog1PyBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._form[2] is not None:
+        elif type(y) is not ndarray or node._edge1._output_metadata.extras is not None:
             y = input_array(node, "y")
         if to_x is not None:
             grad_of_x = grad * xp.log1p(xp.where((x == 0) & (y == -1), 0, y)).conjugate()
@@ -13042,7 +13047,7 @@ class SpecialXlogyBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -13051,7 +13056,7 @@ class SpecialXlogyBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._form[2] is not None:
+        elif type(y) is not ndarray or node._edge1._output_metadata.extras is not None:
             y = input_array(node, "y")
         if to_x is not None:
             grad_of_x = grad * xp.log(xp.where((x == 0) & (y == 0), 1, y)).conjugate()
@@ -13095,7 +13100,7 @@ class SpecialY0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * -xp.special_y1(x),)
         if not keep:
@@ -13132,7 +13137,7 @@ class SpecialY1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._form[2] is not None:
+        elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
             x = input_array(node, "x")
         results = (grad * ((xp.special_y0(x) - xp.special_yv(2, x)) / 2),)
         if not keep:
@@ -13198,7 +13203,7 @@ class SpecialYnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._form[2] is not None:
+            elif type(n) is not ndarray or node._edge0._output_metadata.extras is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -13207,7 +13212,7 @@ class SpecialYnBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._form[2] is not None:
+            elif type(x) is not ndarray or node._edge1._output_metadata.extras is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (
                 (xp.special_yn(xp.trunc(n) - 1, x) - xp.special_yn(xp.trunc(n) + 1, x)) / 2
@@ -13277,7 +13282,7 @@ class SpecialYvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -13286,7 +13291,7 @@ class SpecialYvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * ((xp.special_yv(v - 1, z) - xp.special_yv(v + 1, z)) / 2).conjugate()
         else:
@@ -13361,7 +13366,7 @@ class SpecialYveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._form[2] is not None:
+            elif type(v) is not ndarray or node._edge0._output_metadata.extras is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -13370,7 +13375,7 @@ class SpecialYveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._form[2] is not None:
+            elif type(z) is not ndarray or node._edge1._output_metadata.extras is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * (
                 (
@@ -13438,7 +13443,7 @@ class SpecialZetaBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge0._form[2] is not None:
+            elif type(x) is not ndarray or node._edge0._output_metadata.extras is not None:
                 x = input_array(node, "x")
             q = node.q
             if (
@@ -13447,7 +13452,7 @@ class SpecialZetaBackward0(TwoEdges):
                 and (q._meta is None or not q._meta.detached)
             ):
                 q = q._array
-            elif type(q) is not ndarray or node._edge1._form[2] is not None:
+            elif type(q) is not ndarray or node._edge1._output_metadata.extras is not None:
                 q = input_array(node, "q")
             grad_of_q = grad * (-x * xp.special_zeta(x + 1, q))
         else:
@@ -13472,7 +13477,7 @@ def special_agm_node(a, b):
     node = SpecialAgmBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -13499,9 +13504,9 @@ def special_agm_record(a, b):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -13533,7 +13538,7 @@ def special_airy_cpu(z):
 def special_airy_node(z):
     node = SpecialAiryBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -13542,7 +13547,7 @@ def special_airy_node(z):
 def special_airy_record(z):
     node = SpecialAiryBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -13573,7 +13578,7 @@ def special_airye_cpu(z):
 def special_airye_node(z):
     node = SpecialAiryeBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -13582,7 +13587,7 @@ def special_airye_node(z):
 def special_airye_record(z):
     node = SpecialAiryeBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -13622,7 +13627,7 @@ def special_bdtr_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -13656,9 +13661,9 @@ def special_bdtr_record(k, n, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -13689,7 +13694,7 @@ def special_bdtrc_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -13723,9 +13728,9 @@ def special_bdtrc_record(k, n, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -13756,7 +13761,7 @@ def special_bdtri_node(k, n, y):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -13784,9 +13789,9 @@ def special_bdtri_record(k, n, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -13817,7 +13822,7 @@ def special_bei_cpu(x):
 def special_bei_node(x):
     node = SpecialBeiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -13836,13 +13841,13 @@ def special_bei_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -13869,7 +13874,7 @@ def special_beip_cpu(x):
 def special_beip_node(x):
     node = SpecialBeipBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -13888,13 +13893,13 @@ def special_beip_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -13921,7 +13926,7 @@ def special_ber_cpu(x):
 def special_ber_node(x):
     node = SpecialBerBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -13940,13 +13945,13 @@ def special_ber_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -13973,7 +13978,7 @@ def special_berp_cpu(x):
 def special_berp_node(x):
     node = SpecialBerpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -13992,13 +13997,13 @@ def special_berp_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14029,7 +14034,7 @@ def special_besselpoly_node(a, lmb, nu):
         lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else None),
         nu._edge or (edge_of(nu) if nu._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_a is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14063,9 +14068,9 @@ def special_besselpoly_record(a, lmb, nu):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14095,7 +14100,7 @@ def special_beta_node(a, b):
     node = SpecialBetaBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -14122,9 +14127,9 @@ def special_beta_record(a, b):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14162,7 +14167,7 @@ def special_betainc_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14196,9 +14201,9 @@ def special_betainc_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14229,7 +14234,7 @@ def special_betaincc_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14263,9 +14268,9 @@ def special_betaincc_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14296,7 +14301,7 @@ def special_betainccinv_node(a, b, y):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14324,9 +14329,9 @@ def special_betainccinv_record(a, b, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14361,7 +14366,7 @@ def special_betaincinv_node(a, b, y):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14389,9 +14394,9 @@ def special_betaincinv_record(a, b, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14423,7 +14428,7 @@ def special_betaln_node(a, b):
     node = SpecialBetalnBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -14450,9 +14455,9 @@ def special_betaln_record(a, b):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14486,7 +14491,7 @@ def special_binom_node(x, y):
     node = SpecialBinomBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14513,9 +14518,9 @@ def special_binom_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14550,7 +14555,7 @@ def special_boxcox_node(x, lmbda):
     node = SpecialBoxcoxBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.lmbda = lmbda
@@ -14577,9 +14582,9 @@ def special_boxcox_record(x, lmbda):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14611,7 +14616,7 @@ def special_boxcox1p_node(x, lmbda):
     node = SpecialBoxcox1PBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.lmbda = lmbda
@@ -14638,9 +14643,9 @@ def special_boxcox1p_record(x, lmbda):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14672,7 +14677,7 @@ def special_chdtr_node(v, x):
     node = SpecialChdtrBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -14703,9 +14708,9 @@ def special_chdtr_record(v, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14733,7 +14738,7 @@ def special_chdtrc_node(v, x):
     node = SpecialChdtrcBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -14764,9 +14769,9 @@ def special_chdtrc_record(v, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14794,7 +14799,7 @@ def special_chdtri_node(v, p):
     node = SpecialChdtriBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_p is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -14816,9 +14821,9 @@ def special_chdtri_record(v, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14853,7 +14858,7 @@ def special_chndtr_node(x, df, nc):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.df = df
@@ -14881,9 +14886,9 @@ def special_chndtr_record(x, df, nc):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14920,7 +14925,7 @@ def special_chndtrinc_node(x, df, p):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.df = df
@@ -14948,9 +14953,9 @@ def special_chndtrinc_record(x, df, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -14984,7 +14989,7 @@ def special_chndtrix_node(p, df, nc):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_nc is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
@@ -15014,9 +15019,9 @@ def special_chndtrix_record(p, df, nc):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15046,7 +15051,7 @@ def special_cosdg_cpu(x):
 def special_cosdg_node(x):
     node = SpecialCosdgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -15065,13 +15070,13 @@ def special_cosdg_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15098,7 +15103,7 @@ def special_cosm1_cpu(x):
 def special_cosm1_node(x):
     node = SpecialCosm1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -15117,13 +15122,13 @@ def special_cosm1_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15150,7 +15155,7 @@ def special_cotdg_cpu(x):
 def special_cotdg_node(x):
     node = SpecialCotdgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -15162,13 +15167,13 @@ def special_cotdg_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15196,7 +15201,7 @@ def special_dawsn_cpu(x):
 def special_dawsn_node(x):
     node = SpecialDawsnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -15215,13 +15220,13 @@ def special_dawsn_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15249,7 +15254,7 @@ def special_ellipe_cpu(m):
 def special_ellipe_node(m):
     node = SpecialEllipeBackward0()
     node._edge0 = m._edge or edge_of(m)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
     return node
@@ -15268,13 +15273,13 @@ def special_ellipe_record(m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = m._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15302,7 +15307,7 @@ def special_ellipeinc_node(phi, m):
     node = SpecialEllipeincBackward0()
     node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
     node.m = m
@@ -15329,9 +15334,9 @@ def special_ellipeinc_record(phi, m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15363,7 +15368,7 @@ def special_ellipj_node(u, m):
     node = SpecialEllipjBackward0()
     node._edge0 = u._edge or (edge_of(u) if u._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
     return node
@@ -15373,7 +15378,7 @@ def special_ellipj_record(u, m):
     node = SpecialEllipjBackward0()
     node._edge0 = u._edge or (edge_of(u) if u._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if m._edge is None or m._counter is not None or m._meta is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -15410,7 +15415,7 @@ def special_ellipk_cpu(m):
 def special_ellipk_node(m):
     node = SpecialEllipkBackward0()
     node._edge0 = m._edge or edge_of(m)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
     return node
@@ -15429,13 +15434,13 @@ def special_ellipk_record(m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = m._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15463,7 +15468,7 @@ def special_ellipkinc_node(phi, m):
     node = SpecialEllipkincBackward0()
     node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
     node.m = m
@@ -15490,9 +15495,9 @@ def special_ellipkinc_record(phi, m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15523,7 +15528,7 @@ def special_ellipkm1_cpu(p):
 def special_ellipkm1_node(p):
     node = SpecialEllipkm1Backward0()
     node._edge0 = p._edge or edge_of(p)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
     return node
@@ -15542,13 +15547,13 @@ def special_ellipkm1_record(p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = p._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15576,7 +15581,7 @@ def special_elliprc_node(x, y):
     node = SpecialElliprcBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -15603,9 +15608,9 @@ def special_elliprc_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15640,7 +15645,7 @@ def special_elliprd_node(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -15668,9 +15673,9 @@ def special_elliprd_record(x, y, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15715,7 +15720,7 @@ def special_elliprf_node(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -15743,9 +15748,9 @@ def special_elliprf_record(x, y, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15786,7 +15791,7 @@ def special_elliprg_node(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -15814,9 +15819,9 @@ def special_elliprg_record(x, y, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15864,7 +15869,7 @@ def special_elliprj_node(x, y, z, p):
         z._edge or (edge_of(z) if z._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -15897,9 +15902,9 @@ def special_elliprj_record(x, y, z, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15940,7 +15945,7 @@ def special_entr_cpu(x):
 def special_entr_node(x):
     node = SpecialEntrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -15959,13 +15964,13 @@ def special_entr_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -15992,7 +15997,7 @@ def special_erf_cpu(z):
 def special_erf_node(z):
     node = SpecialErfBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -16011,13 +16016,13 @@ def special_erf_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = z._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16044,7 +16049,7 @@ def special_erfc_cpu(x):
 def special_erfc_node(x):
     node = SpecialErfcBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -16063,13 +16068,13 @@ def special_erfc_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16096,7 +16101,7 @@ def special_erfcinv_cpu(y):
 def special_erfcinv_node(y):
     node = SpecialErfcinvBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -16108,13 +16113,13 @@ def special_erfcinv_record(y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = y._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16142,7 +16147,7 @@ def special_erfcx_cpu(x):
 def special_erfcx_node(x):
     node = SpecialErfcxBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -16161,13 +16166,13 @@ def special_erfcx_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16195,7 +16200,7 @@ def special_erfi_cpu(z):
 def special_erfi_node(z):
     node = SpecialErfiBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -16214,13 +16219,13 @@ def special_erfi_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = z._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16247,7 +16252,7 @@ def special_erfinv_cpu(y):
 def special_erfinv_node(y):
     node = SpecialErfinvBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -16259,13 +16264,13 @@ def special_erfinv_record(y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = y._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16294,7 +16299,7 @@ def special_eval_chebyc_node(n, x):
     node = SpecialEvalChebycBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16325,9 +16330,9 @@ def special_eval_chebyc_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16355,7 +16360,7 @@ def special_eval_chebys_node(n, x):
     node = SpecialEvalChebysBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16386,9 +16391,9 @@ def special_eval_chebys_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16416,7 +16421,7 @@ def special_eval_chebyt_node(n, x):
     node = SpecialEvalChebytBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16447,9 +16452,9 @@ def special_eval_chebyt_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16477,7 +16482,7 @@ def special_eval_chebyu_node(n, x):
     node = SpecialEvalChebyuBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16508,9 +16513,9 @@ def special_eval_chebyu_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16541,7 +16546,7 @@ def special_eval_gegenbauer_node(n, alpha, x):
         alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16575,9 +16580,9 @@ def special_eval_gegenbauer_record(n, alpha, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16610,7 +16615,7 @@ def special_eval_genlaguerre_node(n, alpha, x):
         alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16644,9 +16649,9 @@ def special_eval_genlaguerre_record(n, alpha, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16674,7 +16679,7 @@ def special_eval_hermite_node(n, x):
     node = SpecialEvalHermiteBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16705,9 +16710,9 @@ def special_eval_hermite_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16735,7 +16740,7 @@ def special_eval_hermitenorm_node(n, x):
     node = SpecialEvalHermitenormBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16766,9 +16771,9 @@ def special_eval_hermitenorm_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16800,7 +16805,7 @@ def special_eval_jacobi_node(n, alpha, beta, x):
         beta._edge or (edge_of(beta) if beta._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16841,9 +16846,9 @@ def special_eval_jacobi_record(n, alpha, beta, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16878,7 +16883,7 @@ def special_eval_laguerre_node(n, x):
     node = SpecialEvalLaguerreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16909,9 +16914,9 @@ def special_eval_laguerre_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -16939,7 +16944,7 @@ def special_eval_legendre_node(n, x):
     node = SpecialEvalLegendreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16970,9 +16975,9 @@ def special_eval_legendre_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17000,7 +17005,7 @@ def special_eval_sh_chebyt_node(n, x):
     node = SpecialEvalShChebytBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17031,9 +17036,9 @@ def special_eval_sh_chebyt_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17061,7 +17066,7 @@ def special_eval_sh_chebyu_node(n, x):
     node = SpecialEvalShChebyuBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17092,9 +17097,9 @@ def special_eval_sh_chebyu_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17128,7 +17133,7 @@ def special_eval_sh_jacobi_node(n, p, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17169,9 +17174,9 @@ def special_eval_sh_jacobi_record(n, p, q, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17206,7 +17211,7 @@ def special_eval_sh_legendre_node(n, x):
     node = SpecialEvalShLegendreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17237,9 +17242,9 @@ def special_eval_sh_legendre_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17268,7 +17273,7 @@ def special_exp1_cpu(z):
 def special_exp1_node(z):
     node = SpecialExp1Backward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -17287,13 +17292,13 @@ def special_exp1_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = z._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17320,7 +17325,7 @@ def special_exp10_cpu(x):
 def special_exp10_node(x):
     node = SpecialExp10Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -17332,13 +17337,13 @@ def special_exp10_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17366,7 +17371,7 @@ def special_expi_cpu(x):
 def special_expi_node(x):
     node = SpecialExpiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17385,13 +17390,13 @@ def special_expi_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17418,7 +17423,7 @@ def special_expit_cpu(x):
 def special_expit_node(x):
     node = SpecialExpitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17437,13 +17442,13 @@ def special_expit_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17472,7 +17477,7 @@ def special_expn_node(n, x):
     node = SpecialExpnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17503,9 +17508,9 @@ def special_expn_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17540,7 +17545,7 @@ def special_exprel_cpu(x):
 def special_exprel_node(x):
     node = SpecialExprelBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17559,13 +17564,13 @@ def special_exprel_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17596,7 +17601,7 @@ def special_fdtr_node(dfn, dfd, x):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -17630,9 +17635,9 @@ def special_fdtr_record(dfn, dfd, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17663,7 +17668,7 @@ def special_fdtrc_node(dfn, dfd, x):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -17697,9 +17702,9 @@ def special_fdtrc_record(dfn, dfd, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17730,7 +17735,7 @@ def special_fdtri_node(dfn, dfd, p):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_p is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -17758,9 +17763,9 @@ def special_fdtri_record(dfn, dfd, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17791,7 +17796,7 @@ def special_fresnel_cpu(z):
 def special_fresnel_node(z):
     node = SpecialFresnelBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -17800,7 +17805,7 @@ def special_fresnel_node(z):
 def special_fresnel_record(z):
     node = SpecialFresnelBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -17825,7 +17830,7 @@ def special_gamma_cpu(z):
 def special_gamma_node(z):
     node = SpecialGammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -17844,13 +17849,13 @@ def special_gamma_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = z._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17879,7 +17884,7 @@ def special_gammainc_node(a, x):
     node = SpecialGammaincBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -17910,9 +17915,9 @@ def special_gammainc_record(a, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -17940,7 +17945,7 @@ def special_gammaincc_node(a, x):
     node = SpecialGammainccBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -17971,9 +17976,9 @@ def special_gammaincc_record(a, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18001,7 +18006,7 @@ def special_gammainccinv_node(a, y):
     node = SpecialGammainccinvBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -18023,9 +18028,9 @@ def special_gammainccinv_record(a, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18057,7 +18062,7 @@ def special_gammaincinv_node(a, y):
     node = SpecialGammaincinvBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -18079,9 +18084,9 @@ def special_gammaincinv_record(a, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18112,7 +18117,7 @@ def special_gammaln_cpu(x):
 def special_gammaln_node(x):
     node = SpecialGammalnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18131,13 +18136,13 @@ def special_gammaln_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18164,7 +18169,7 @@ def special_gammasgn_cpu(x):
 def special_gammasgn_node(x):
     node = SpecialGammasgnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -18176,13 +18181,13 @@ def special_gammasgn_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18213,7 +18218,7 @@ def special_gdtr_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -18241,9 +18246,9 @@ def special_gdtr_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18274,7 +18279,7 @@ def special_gdtrc_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -18302,9 +18307,9 @@ def special_gdtrc_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18335,7 +18340,7 @@ def special_gdtria_node(p, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
@@ -18361,9 +18366,9 @@ def special_gdtria_record(p, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18395,7 +18400,7 @@ def special_gdtrix_node(a, b, p):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     if to_p is not None:
@@ -18421,9 +18426,9 @@ def special_gdtrix_record(a, b, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18452,7 +18457,7 @@ def special_hankel1_node(v, z):
     node = SpecialHankel1Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18483,9 +18488,9 @@ def special_hankel1_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18513,7 +18518,7 @@ def special_hankel1e_node(v, z):
     node = SpecialHankel1EBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18544,9 +18549,9 @@ def special_hankel1e_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18578,7 +18583,7 @@ def special_hankel2_node(v, z):
     node = SpecialHankel2Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18609,9 +18614,9 @@ def special_hankel2_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18639,7 +18644,7 @@ def special_hankel2e_node(v, z):
     node = SpecialHankel2EBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18670,9 +18675,9 @@ def special_hankel2e_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18704,7 +18709,7 @@ def special_huber_node(delta, r):
     node = SpecialHuberBackward0()
     node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
     node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
     node.r = r
@@ -18731,9 +18736,9 @@ def special_huber_record(delta, r):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18767,7 +18772,7 @@ def special_hyp0f1_node(v, z):
     node = SpecialHyp0F1Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18798,9 +18803,9 @@ def special_hyp0f1_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18831,7 +18836,7 @@ def special_hyp1f1_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -18865,9 +18870,9 @@ def special_hyp1f1_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18899,7 +18904,7 @@ def special_hyp2f1_node(a, b, c, z):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -18940,9 +18945,9 @@ def special_hyp2f1_record(a, b, c, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -18973,7 +18978,7 @@ def special_hyperu_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -19007,9 +19012,9 @@ def special_hyperu_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19036,7 +19041,7 @@ def special_i0_cpu(x):
 def special_i0_node(x):
     node = SpecialI0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19055,13 +19060,13 @@ def special_i0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19088,7 +19093,7 @@ def special_i0e_cpu(x):
 def special_i0e_node(x):
     node = SpecialI0EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19107,13 +19112,13 @@ def special_i0e_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19141,7 +19146,7 @@ def special_i1_cpu(x):
 def special_i1_node(x):
     node = SpecialI1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19160,13 +19165,13 @@ def special_i1_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19193,7 +19198,7 @@ def special_i1e_cpu(x):
 def special_i1e_node(x):
     node = SpecialI1EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19212,13 +19217,13 @@ def special_i1e_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19247,7 +19252,7 @@ def special_inv_boxcox_node(y, lmbda):
     node = SpecialInvBoxcoxBackward0()
     node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
     return node
@@ -19267,9 +19272,9 @@ def special_inv_boxcox_record(y, lmbda):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19304,7 +19309,7 @@ def special_inv_boxcox1p_node(y, lmbda):
     node = SpecialInvBoxcox1PBackward0()
     node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
     return node
@@ -19324,9 +19329,9 @@ def special_inv_boxcox1p_record(y, lmbda):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19362,7 +19367,7 @@ def special_it2i0k0_cpu(x):
 def special_it2i0k0_node(x):
     node = SpecialIt2I0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19371,7 +19376,7 @@ def special_it2i0k0_node(x):
 def special_it2i0k0_record(x):
     node = SpecialIt2I0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19396,7 +19401,7 @@ def special_it2j0y0_cpu(x):
 def special_it2j0y0_node(x):
     node = SpecialIt2J0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19405,7 +19410,7 @@ def special_it2j0y0_node(x):
 def special_it2j0y0_record(x):
     node = SpecialIt2J0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19430,7 +19435,7 @@ def special_it2struve0_cpu(x):
 def special_it2struve0_node(x):
     node = SpecialIt2Struve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19449,13 +19454,13 @@ def special_it2struve0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19482,7 +19487,7 @@ def special_itairy_cpu(x):
 def special_itairy_node(x):
     node = SpecialItairyBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19491,7 +19496,7 @@ def special_itairy_node(x):
 def special_itairy_record(x):
     node = SpecialItairyBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19523,7 +19528,7 @@ def special_iti0k0_cpu(x):
 def special_iti0k0_node(x):
     node = SpecialIti0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19532,7 +19537,7 @@ def special_iti0k0_node(x):
 def special_iti0k0_record(x):
     node = SpecialIti0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19557,7 +19562,7 @@ def special_itj0y0_cpu(x):
 def special_itj0y0_node(x):
     node = SpecialItj0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19566,7 +19571,7 @@ def special_itj0y0_node(x):
 def special_itj0y0_record(x):
     node = SpecialItj0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19591,7 +19596,7 @@ def special_itmodstruve0_cpu(x):
 def special_itmodstruve0_node(x):
     node = SpecialItmodstruve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19610,13 +19615,13 @@ def special_itmodstruve0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19643,7 +19648,7 @@ def special_itstruve0_cpu(x):
 def special_itstruve0_node(x):
     node = SpecialItstruve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19662,13 +19667,13 @@ def special_itstruve0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19696,7 +19701,7 @@ def special_iv_node(v, z):
     node = SpecialIvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -19727,9 +19732,9 @@ def special_iv_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19757,7 +19762,7 @@ def special_ive_node(v, z):
     node = SpecialIveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -19788,9 +19793,9 @@ def special_ive_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19824,7 +19829,7 @@ def special_j0_cpu(x):
 def special_j0_node(x):
     node = SpecialJ0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19843,13 +19848,13 @@ def special_j0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19876,7 +19881,7 @@ def special_j1_cpu(x):
 def special_j1_node(x):
     node = SpecialJ1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19895,13 +19900,13 @@ def special_j1_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19929,7 +19934,7 @@ def special_jv_node(v, z):
     node = SpecialJvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -19960,9 +19965,9 @@ def special_jv_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -19990,7 +19995,7 @@ def special_jve_node(v, z):
     node = SpecialJveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -20021,9 +20026,9 @@ def special_jve_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20052,7 +20057,7 @@ def special_k0_cpu(x):
 def special_k0_node(x):
     node = SpecialK0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20071,13 +20076,13 @@ def special_k0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20104,7 +20109,7 @@ def special_k0e_cpu(x):
 def special_k0e_node(x):
     node = SpecialK0EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20123,13 +20128,13 @@ def special_k0e_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20157,7 +20162,7 @@ def special_k1_cpu(x):
 def special_k1_node(x):
     node = SpecialK1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20176,13 +20181,13 @@ def special_k1_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20210,7 +20215,7 @@ def special_k1e_cpu(x):
 def special_k1e_node(x):
     node = SpecialK1EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20229,13 +20234,13 @@ def special_k1e_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20263,7 +20268,7 @@ def special_kei_cpu(x):
 def special_kei_node(x):
     node = SpecialKeiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20282,13 +20287,13 @@ def special_kei_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20315,7 +20320,7 @@ def special_keip_cpu(x):
 def special_keip_node(x):
     node = SpecialKeipBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20334,13 +20339,13 @@ def special_keip_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20368,7 +20373,7 @@ def special_kelvin_cpu(x):
 def special_kelvin_node(x):
     node = SpecialKelvinBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20377,7 +20382,7 @@ def special_kelvin_node(x):
 def special_kelvin_record(x):
     node = SpecialKelvinBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20413,7 +20418,7 @@ def special_ker_cpu(x):
 def special_ker_node(x):
     node = SpecialKerBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20432,13 +20437,13 @@ def special_ker_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20465,7 +20470,7 @@ def special_kerp_cpu(x):
 def special_kerp_node(x):
     node = SpecialKerpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20484,13 +20489,13 @@ def special_kerp_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20519,7 +20524,7 @@ def special_kl_div_node(x, y):
     node = SpecialKlDivBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -20546,9 +20551,9 @@ def special_kl_div_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20580,7 +20585,7 @@ def special_kn_node(n, x):
     node = SpecialKnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -20611,9 +20616,9 @@ def special_kn_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20642,7 +20647,7 @@ def special_kolmogi_cpu(p):
 def special_kolmogi_node(p):
     node = SpecialKolmogiBackward0()
     node._edge0 = p._edge or edge_of(p)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -20654,13 +20659,13 @@ def special_kolmogi_record(p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = p._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20688,7 +20693,7 @@ def special_kolmogorov_cpu(y):
 def special_kolmogorov_node(y):
     node = SpecialKolmogorovBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
     return node
@@ -20707,13 +20712,13 @@ def special_kolmogorov_record(y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = y._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20741,7 +20746,7 @@ def special_kv_node(v, z):
     node = SpecialKvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -20772,9 +20777,9 @@ def special_kv_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20802,7 +20807,7 @@ def special_kve_node(v, z):
     node = SpecialKveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -20833,9 +20838,9 @@ def special_kve_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20870,7 +20875,7 @@ def special_lambertw_node(z, k, tol):
         k._edge or (edge_of(k) if k._flags & EDGED else None),
         tol._edge or (edge_of(tol) if tol._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -20886,9 +20891,9 @@ def special_lambertw_record(z, k, tol):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20919,7 +20924,7 @@ def special_log_expit_cpu(x):
 def special_log_expit_node(x):
     node = SpecialLogExpitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20938,13 +20943,13 @@ def special_log_expit_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -20971,7 +20976,7 @@ def special_log_ndtr_cpu(x):
 def special_log_ndtr_node(x):
     node = SpecialLogNdtrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20990,13 +20995,13 @@ def special_log_ndtr_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -21028,7 +21033,7 @@ def special_log_wright_bessel_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -21062,9 +21067,9 @@ def special_log_wright_bessel_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -21095,7 +21100,7 @@ def special_loggamma_cpu(z):
 def special_loggamma_node(z):
     node = SpecialLoggammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -21114,13 +21119,13 @@ def special_loggamma_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = z._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -21147,7 +21152,7 @@ def special_logit_cpu(x):
 def special_logit_node(x):
     node = SpecialLogitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -21166,13 +21171,13 @@ def special_logit_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -21203,7 +21208,7 @@ def special_lpmv_node(m, v, x):
         v._edge or (edge_of(v) if v._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21237,9 +21242,9 @@ def special_lpmv_record(m, v, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -21271,7 +21276,7 @@ def special_mathieu_a_node(m, q):
     node = SpecialMathieuABackward0()
     node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -21284,9 +21289,9 @@ def special_mathieu_a_record(m, q):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -21306,7 +21311,7 @@ def special_mathieu_b_node(m, q):
     node = SpecialMathieuBBackward0()
     node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -21319,9 +21324,9 @@ def special_mathieu_b_record(m, q):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -21344,7 +21349,7 @@ def special_mathieu_cem_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21364,7 +21369,7 @@ def special_mathieu_cem_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21409,7 +21414,7 @@ def special_mathieu_modcem1_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21429,7 +21434,7 @@ def special_mathieu_modcem1_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21466,7 +21471,7 @@ def special_mathieu_modcem2_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21486,7 +21491,7 @@ def special_mathieu_modcem2_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21523,7 +21528,7 @@ def special_mathieu_modsem1_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21543,7 +21548,7 @@ def special_mathieu_modsem1_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21580,7 +21585,7 @@ def special_mathieu_modsem2_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21600,7 +21605,7 @@ def special_mathieu_modsem2_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21637,7 +21642,7 @@ def special_mathieu_sem_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21657,7 +21662,7 @@ def special_mathieu_sem_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21698,7 +21703,7 @@ def special_modfresnelm_cpu(x):
 def special_modfresnelm_node(x):
     node = SpecialModfresnelmBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -21707,7 +21712,7 @@ def special_modfresnelm_node(x):
 def special_modfresnelm_record(x):
     node = SpecialModfresnelmBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -21737,7 +21742,7 @@ def special_modfresnelp_cpu(x):
 def special_modfresnelp_node(x):
     node = SpecialModfresnelpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -21746,7 +21751,7 @@ def special_modfresnelp_node(x):
 def special_modfresnelp_record(x):
     node = SpecialModfresnelpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -21777,7 +21782,7 @@ def special_modstruve_node(v, x):
     node = SpecialModstruveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -21808,9 +21813,9 @@ def special_modstruve_record(v, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -21848,7 +21853,7 @@ def special_nbdtr_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -21882,9 +21887,9 @@ def special_nbdtr_record(k, n, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -21915,7 +21920,7 @@ def special_nbdtrc_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -21949,9 +21954,9 @@ def special_nbdtrc_record(k, n, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -21982,7 +21987,7 @@ def special_nbdtri_node(k, n, y):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -22010,9 +22015,9 @@ def special_nbdtri_record(k, n, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22048,7 +22053,7 @@ def special_ncfdtr_node(dfn, dfd, nc, f):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -22081,9 +22086,9 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22115,7 +22120,7 @@ def special_ncfdtri_node(dfn, dfd, nc, p):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -22144,9 +22149,9 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22181,7 +22186,7 @@ def special_ncfdtrinc_node(dfn, dfd, p, f):
         p._edge or (edge_of(p) if p._flags & EDGED else None),
         f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -22210,9 +22215,9 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22248,7 +22253,7 @@ def special_nctdtr_node(df, nc, x):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -22282,9 +22287,9 @@ def special_nctdtr_record(df, nc, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22315,7 +22320,7 @@ def special_nctdtrit_node(df, nc, p):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -22343,9 +22348,9 @@ def special_nctdtrit_record(df, nc, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22376,7 +22381,7 @@ def special_ndtr_cpu(x):
 def special_ndtr_node(x):
     node = SpecialNdtrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -22395,13 +22400,13 @@ def special_ndtr_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22428,7 +22433,7 @@ def special_ndtri_cpu(y):
 def special_ndtri_node(y):
     node = SpecialNdtriBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -22440,13 +22445,13 @@ def special_ndtri_record(y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = y._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22474,7 +22479,7 @@ def special_ndtri_exp_cpu(y):
 def special_ndtri_exp_node(y):
     node = SpecialNdtriExpBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
     return node
@@ -22493,13 +22498,13 @@ def special_ndtri_exp_record(y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = y._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22531,7 +22536,7 @@ def special_nrdtrimn_node(p, std, x):
         std._edge or (edge_of(std) if std._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.std = std
     node.std_v = 0 if std._counter is None else std._counter[0]
     node.x = x
@@ -22555,9 +22560,9 @@ def special_nrdtrimn_record(p, std, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22601,7 +22606,7 @@ def special_nrdtrisd_node(mn, p, x):
         p._edge or (edge_of(p) if p._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.mn = mn
     node.mn_v = 0 if mn._counter is None else mn._counter[0]
     node.x = x
@@ -22631,9 +22636,9 @@ def special_nrdtrisd_record(mn, p, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22689,7 +22694,7 @@ def special_obl_ang1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22713,7 +22718,7 @@ def special_obl_ang1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22760,7 +22765,7 @@ def special_obl_ang1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22785,7 +22790,7 @@ def special_obl_ang1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22827,7 +22832,7 @@ def special_obl_cv_node(m, n, c):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -22843,9 +22848,9 @@ def special_obl_cv_record(m, n, c):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -22869,7 +22874,7 @@ def special_obl_rad1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22893,7 +22898,7 @@ def special_obl_rad1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22940,7 +22945,7 @@ def special_obl_rad1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22965,7 +22970,7 @@ def special_obl_rad1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23008,7 +23013,7 @@ def special_obl_rad2_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23032,7 +23037,7 @@ def special_obl_rad2_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23079,7 +23084,7 @@ def special_obl_rad2_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23104,7 +23109,7 @@ def special_obl_rad2_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23143,7 +23148,7 @@ def special_owens_t_node(h, a):
     node = SpecialOwensTBackward0()
     node._edge0 = h._edge or (edge_of(h) if h._flags & EDGED else None)
     node._edge1 = a._edge or (edge_of(a) if a._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.h = h
     node.h_v = 0 if h._counter is None else h._counter[0]
     node.a = a
@@ -23170,9 +23175,9 @@ def special_owens_t_record(h, a):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -23210,7 +23215,7 @@ def special_pbdv_node(v, x):
     node = SpecialPbdvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -23224,7 +23229,7 @@ def special_pbdv_record(v, x):
     node = SpecialPbdvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -23259,7 +23264,7 @@ def special_pbvv_node(v, x):
     node = SpecialPbvvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -23273,7 +23278,7 @@ def special_pbvv_record(v, x):
     node = SpecialPbvvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -23308,7 +23313,7 @@ def special_pbwa_node(a, x):
     node = SpecialPbwaBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -23322,7 +23327,7 @@ def special_pbwa_record(a, x):
     node = SpecialPbwaBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         if a._edge is None or a._counter is not None or a._meta is not None:
             node.a = a
@@ -23357,7 +23362,7 @@ def special_pdtr_node(k, m):
     node = SpecialPdtrBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -23388,9 +23393,9 @@ def special_pdtr_record(k, m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -23418,7 +23423,7 @@ def special_pdtrc_node(k, m):
     node = SpecialPdtrcBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -23449,9 +23454,9 @@ def special_pdtrc_record(k, m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -23479,7 +23484,7 @@ def special_pdtri_node(k, y):
     node = SpecialPdtriBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -23501,9 +23506,9 @@ def special_pdtri_record(k, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -23535,7 +23540,7 @@ def special_poch_node(z, m):
     node = SpecialPochBackward0()
     node._edge0 = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     node.m = m
@@ -23562,9 +23567,9 @@ def special_poch_record(z, m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -23599,7 +23604,7 @@ def special_powm1_node(x, y):
     node = SpecialPowm1Backward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -23626,9 +23631,9 @@ def special_powm1_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -23668,7 +23673,7 @@ def special_pro_ang1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23692,7 +23697,7 @@ def special_pro_ang1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23739,7 +23744,7 @@ def special_pro_ang1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23764,7 +23769,7 @@ def special_pro_ang1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23806,7 +23811,7 @@ def special_pro_cv_node(m, n, c):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -23822,9 +23827,9 @@ def special_pro_cv_record(m, n, c):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -23848,7 +23853,7 @@ def special_pro_rad1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23872,7 +23877,7 @@ def special_pro_rad1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23919,7 +23924,7 @@ def special_pro_rad1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23944,7 +23949,7 @@ def special_pro_rad1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23987,7 +23992,7 @@ def special_pro_rad2_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24011,7 +24016,7 @@ def special_pro_rad2_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24058,7 +24063,7 @@ def special_pro_rad2_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24083,7 +24088,7 @@ def special_pro_rad2_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24122,7 +24127,7 @@ def special_pseudo_huber_node(delta, r):
     node = SpecialPseudoHuberBackward0()
     node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
     node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
     node.r = r
@@ -24149,9 +24154,9 @@ def special_pseudo_huber_record(delta, r):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24188,7 +24193,7 @@ def special_psi_cpu(z):
 def special_psi_node(z):
     node = SpecialPsiBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -24207,13 +24212,13 @@ def special_psi_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = z._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24244,7 +24249,7 @@ def special_radian_node(d, m, s):
         m._edge or (edge_of(m) if m._flags & EDGED else None),
         s._edge or (edge_of(s) if s._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -24260,9 +24265,9 @@ def special_radian_record(d, m, s):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24300,7 +24305,7 @@ def special_rel_entr_node(x, y):
     node = SpecialRelEntrBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -24327,9 +24332,9 @@ def special_rel_entr_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24360,7 +24365,7 @@ def special_rgamma_cpu(z):
 def special_rgamma_node(z):
     node = SpecialRgammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -24379,13 +24384,13 @@ def special_rgamma_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = z._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24413,7 +24418,7 @@ def special_shichi_cpu(x):
 def special_shichi_node(x):
     node = SpecialShichiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -24422,7 +24427,7 @@ def special_shichi_node(x):
 def special_shichi_record(x):
     node = SpecialShichiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24447,7 +24452,7 @@ def special_sici_cpu(x):
 def special_sici_node(x):
     node = SpecialSiciBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -24456,7 +24461,7 @@ def special_sici_node(x):
 def special_sici_record(x):
     node = SpecialSiciBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24481,7 +24486,7 @@ def special_sindg_cpu(x):
 def special_sindg_node(x):
     node = SpecialSindgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -24500,13 +24505,13 @@ def special_sindg_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24534,7 +24539,7 @@ def special_smirnov_node(n, d):
     node = SpecialSmirnovBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_d = d._edge or (edge_of(d) if d._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_d is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -24565,9 +24570,9 @@ def special_smirnov_record(n, d):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24595,7 +24600,7 @@ def special_smirnovi_node(n, p):
     node = SpecialSmirnoviBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -24617,9 +24622,9 @@ def special_smirnovi_record(n, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24651,7 +24656,7 @@ def special_smirnovp_node(n, d):
     node = SpecialSmirnovpBackward0()
     node._edge0 = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = d._edge or (edge_of(d) if d._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -24664,9 +24669,9 @@ def special_smirnovp_record(n, d):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24685,7 +24690,7 @@ def special_spence_cpu(z):
 def special_spence_node(z):
     node = SpecialSpenceBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -24704,13 +24709,13 @@ def special_spence_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = z._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24738,7 +24743,7 @@ def special_spherical_in_node(n, z):
     node = SpecialSphericalInBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -24769,9 +24774,9 @@ def special_spherical_in_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24805,7 +24810,7 @@ def special_spherical_in_d_node(n, z):
     node = SpecialSphericalInDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -24836,9 +24841,9 @@ def special_spherical_in_d_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24870,7 +24875,7 @@ def special_spherical_jn_node(n, z):
     node = SpecialSphericalJnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -24901,9 +24906,9 @@ def special_spherical_jn_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -24937,7 +24942,7 @@ def special_spherical_jn_d_node(n, z):
     node = SpecialSphericalJnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -24968,9 +24973,9 @@ def special_spherical_jn_d_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25002,7 +25007,7 @@ def special_spherical_kn_node(n, z):
     node = SpecialSphericalKnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25033,9 +25038,9 @@ def special_spherical_kn_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25069,7 +25074,7 @@ def special_spherical_kn_d_node(n, z):
     node = SpecialSphericalKnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25100,9 +25105,9 @@ def special_spherical_kn_d_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25134,7 +25139,7 @@ def special_spherical_yn_node(n, z):
     node = SpecialSphericalYnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25165,9 +25170,9 @@ def special_spherical_yn_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25201,7 +25206,7 @@ def special_spherical_yn_d_node(n, z):
     node = SpecialSphericalYnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25232,9 +25237,9 @@ def special_spherical_yn_d_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25266,7 +25271,7 @@ def special_stdtr_node(df, x):
     node = SpecialStdtrBackward0()
     node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -25297,9 +25302,9 @@ def special_stdtr_record(df, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25327,7 +25332,7 @@ def special_stdtrit_node(df, p):
     node = SpecialStdtritBackward0()
     node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -25349,9 +25354,9 @@ def special_stdtrit_record(df, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25383,7 +25388,7 @@ def special_struve_node(v, x):
     node = SpecialStruveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -25414,9 +25419,9 @@ def special_struve_record(v, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25450,7 +25455,7 @@ def special_tandg_cpu(x):
 def special_tandg_node(x):
     node = SpecialTandgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -25462,13 +25467,13 @@ def special_tandg_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25497,7 +25502,7 @@ def special_tklmbda_node(x, lmbda):
     node = SpecialTklmbdaBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
     return node
@@ -25517,9 +25522,9 @@ def special_tklmbda_record(x, lmbda):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25557,7 +25562,7 @@ def special_voigt_profile_node(x, sigma, gamma):
         sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else None),
         gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.sigma = sigma
@@ -25585,9 +25590,9 @@ def special_voigt_profile_record(x, sigma, gamma):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25639,7 +25644,7 @@ def special_wofz_cpu(z):
 def special_wofz_node(z):
     node = SpecialWofzBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -25658,13 +25663,13 @@ def special_wofz_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = z._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25696,7 +25701,7 @@ def special_wright_bessel_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -25730,9 +25735,9 @@ def special_wright_bessel_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25759,7 +25764,7 @@ def special_wrightomega_cpu(z):
 def special_wrightomega_node(z):
     node = SpecialWrightomegaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     return node
 
 
@@ -25771,13 +25776,13 @@ def special_wrightomega_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = z._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25806,7 +25811,7 @@ def special_xlog1py_node(x, y):
     node = SpecialXlog1PyBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -25833,9 +25838,9 @@ def special_xlog1py_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25867,7 +25872,7 @@ def special_xlogy_node(x, y):
     node = SpecialXlogyBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -25894,9 +25899,9 @@ def special_xlogy_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25927,7 +25932,7 @@ def special_y0_cpu(x):
 def special_y0_node(x):
     node = SpecialY0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -25946,13 +25951,13 @@ def special_y0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -25979,7 +25984,7 @@ def special_y1_cpu(x):
 def special_y1_node(x):
     node = SpecialY1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -25998,13 +26003,13 @@ def special_y1_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         edge = x._edge
-        if edge is not None and (form := edge._form)[3]:
-            node._form = form
+        if edge is not None and (metadata := edge._output_metadata).is_small_float64:
+            node._output_metadata = metadata
         else:
             try:
-                node._form = FORMS[array.shape]
+                node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                node._form = form_of(array.shape, FLOAT64)
+                node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -26032,7 +26037,7 @@ def special_yn_node(n, x):
     node = SpecialYnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -26063,9 +26068,9 @@ def special_yn_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -26093,7 +26098,7 @@ def special_yv_node(v, z):
     node = SpecialYvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -26124,9 +26129,9 @@ def special_yv_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -26154,7 +26159,7 @@ def special_yve_node(v, z):
     node = SpecialYveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -26185,9 +26190,9 @@ def special_yve_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array
@@ -26217,7 +26222,7 @@ def special_zeta_node(x, q):
     node = SpecialZetaBackward0()
     node._edge0 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = to_q = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._form = UNDESCRIBED
+    node._output_metadata = UNDESCRIBED
     if to_q is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -26248,9 +26253,9 @@ def special_zeta_record(x, q):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         try:
-            node._form = FORMS[array.shape]
+            node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
-            node._form = form_of(array.shape, FLOAT64)
+            node._output_metadata = intern_metadata(array.shape, FLOAT64)
         node._seq = get_following()()
         result = new_tensor(Tensor)
         result._array = array

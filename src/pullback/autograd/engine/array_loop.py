@@ -62,9 +62,9 @@ def run_in_sequence(
             # fits, and each takes as long as some arithmetic: a class has its own in one tuple.
             run, run_on, is_exact, is_alike, makes_new, arity = node._traits
             try:
-                form = node._form
-                rare = form[2]
-                if rare is not None and type(rare) is not list and not rare.are_empty:
+                metadata = node._output_metadata
+                extras = metadata.extras
+                if extras is not None and extras.hooks is not None and not extras.hooks.are_empty:
                     raise NeedsPassError  # it has hooks
                 if run is not None and grad is not None:
                     results = run(node, arrays, grad, keep)
@@ -109,9 +109,9 @@ def run_in_sequence(
                     following, grad, results = one, results[0], ()
             else:
                 edges = iter(node._edges)
-            # Nodes share their forms, so equal ones are mostly known without a look.
+            # Nodes share their metadata, so equal ones are mostly the same object.
             if not is_alike:
-                form = None
+                metadata = None
             for part in results:  # may be fewer than edges
                 if edges is None:
                     target, one = one, two
@@ -120,10 +120,10 @@ def run_in_sequence(
                 if target is None or (needed is not None and node_of(target) not in needed):
                     continue
                 is_ours = makes_new
-                if ((wanted := target._form) is not form or part is None) and (
+                if ((wanted := target._output_metadata) is not metadata or part is None) and (
                     part is None
-                    or part.dtype is not wanted[1]
-                    or part.shape != wanted[0]  # several outputs have a tuple of shapes
+                    or part.dtype is not wanted.dtype
+                    or part.shape != wanted.shape  # several outputs have none
                 ):
                     if (
                         part is None

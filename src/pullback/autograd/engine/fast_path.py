@@ -24,6 +24,7 @@ from pullback.autograd.engine.input_buffer import Buffers
 from pullback.autograd.engine.root_lock import OWNERS, PAUSE, take
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended, reaches_ended
 from pullback.autograd.graph.node import Node, later_threads
+from pullback.autograd.graph.output_metadata import UNDESCRIBED
 from pullback.autograd.graph.payload_nodes import marked
 from pullback.autograd.graph.views import edge_of
 from pullback.autograd.levels import process_levels
@@ -58,13 +59,13 @@ def run_everyday(
     root = loss._edge
     if root is None and type(loss._meta) is View:  # an element, for instance
         root = edge_of(loss)
-    # A node with several outputs has a tuple of shapes; one of a payload is marked.
-    seed = None if root is None or root._form[0] else _ONE[root._form[1]]
+    # A node with several outputs has no dtype; one of a payload is marked.
+    metadata = UNDESCRIBED if root is None else root._output_metadata
+    seed = None if metadata.shape else _ONE[metadata.dtype]
     if (
         seed is None
         or get_state().modes
-        or (process_levels or (ended and inputs is None and reaches_ended([root])))
-        or marked
+        or (process_levels or marked or (ended and inputs is None and reaches_ended([root])))
         or current_graph_task() is not None
         or is_anomaly_enabled()
         or (later_threads and not is_in_order([root]))

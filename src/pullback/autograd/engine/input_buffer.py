@@ -79,10 +79,14 @@ def receive_part(
 ) -> bool:
     """Adds the gradient of a slice in its place, to a whole that is ours."""
     held = buffers.get(target)
-    if type(held) is _ndarray and target in owned and part.grad.dtype is target._form[1]:
+    if (
+        type(held) is _ndarray
+        and target in owned
+        and part.grad.dtype is target._output_metadata.dtype
+    ):
         part.add_to(held)  # as with all but the first of many
         return False
-    if target._outputs != 1 or target._form[1] is not part.grad.dtype:
+    if target._outputs != 1 or target._output_metadata.dtype is not part.grad.dtype:
         whole = fitted(xp, target, target, number, part.whole())
         return receive(buffers, target, number, whole)
     is_new = target not in buffers

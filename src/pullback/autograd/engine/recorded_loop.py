@@ -13,7 +13,7 @@ from typing import Any
 from pullback.autograd.engine.array_loop import finish_leaves
 from pullback.autograd.engine.input_buffer import Buffers, fitted, receive
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
-from pullback.autograd.graph.node import HookLists, Node, Output, node_of
+from pullback.autograd.graph.node import Node, Output, node_of
 from pullback.autograd.namespaces import Namespace
 
 __all__ = ["run_on_tensors"]
@@ -63,8 +63,8 @@ def run_on_tensors(
             number = 0
             if part is not None:
                 array = part._array
-                shape, dtype, _, _ = target._form
-                if array.dtype is not dtype or array.shape != shape:
+                metadata = target._output_metadata
+                if array.dtype is not metadata.dtype or array.shape != metadata.shape:
                     if type(target) is Output:
                         number, target = target.number, target.node
                     part = fitted(xp, node, target, number, part)
@@ -81,8 +81,8 @@ def _is_watched(node: Node) -> bool:
     """Whether there are hooks to run before or after a node."""
     if isinstance(node, AccumulateGrad):
         return node.is_watched
-    rare = node._form[2]
-    return type(rare) is HookLists and not rare.are_empty
+    hooks = node._output_metadata.hooks
+    return hooks is not None and not hooks.are_empty
 
 
 def _arrive(node: Node, leaves: list[AccumulateGrad], heap: list[tuple[int, Any]]) -> bool:

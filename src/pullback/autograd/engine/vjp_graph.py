@@ -29,7 +29,7 @@ from pullback.autograd.forward.tangents import set_tangent, tangents_of
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, leaf_edge
 from pullback.autograd.graph.hooks import run_tensor_hooks
 from pullback.autograd.graph.node import Edge, Node, Output, ends_of, next_sequence_number, node_of
-from pullback.autograd.graph.output_metadata import form_of
+from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.levels import (
@@ -74,7 +74,7 @@ class AliasGrad(AccumulateGrad):
         self._alias = ref(alias)
         self._edges = (edge_of(source),)
         self._seq = next_sequence_number()
-        self._form = form_of(alias.shape, alias.dtype)
+        self._output_metadata = intern_metadata(alias.shape, alias.dtype)
         if isinstance(alias._array, Payload):
             mark(self)
 

@@ -26,8 +26,15 @@ from pullback.autograd.forward.tangents import below, keep_tangents, levels_of
 from pullback.autograd.function.jvp import alone, given_tangents, push_tangents
 from pullback.autograd.function.outputs import wrap_outputs
 from pullback.autograd.function.vmap import forward_of_samples, innermost_level, outside_of
-from pullback.autograd.graph.node import FREED, Node, ends_of, freed_error, next_sequence_number
-from pullback.autograd.graph.output_metadata import UNDESCRIBED, form_of
+from pullback.autograd.graph.node import (
+    FREED,
+    Node,
+    ends_of,
+    freed_error,
+    next_sequence_number,
+    output_of,
+)
+from pullback.autograd.graph.output_metadata import UNDESCRIBED, intern_metadata
 from pullback.autograd.graph.saved import SavedOutput, load_output_tensor, load_tensor, version
 from pullback.autograd.graph.saved_hooks import current_hooks, packed
 from pullback.autograd.graph.views import edge_of, requires_grad
@@ -56,7 +63,7 @@ class FunctionCtx(Node):
         self.needs_input_grad = tuple(isinstance(a, Tensor) and requires_grad(a) for a in args)
         self._is_tensor = tuple(isinstance(a, Tensor) for a in args)
         self._edges = tuple(edge_of(a) for a in args if isinstance(a, Tensor))
-        self._form = UNDESCRIBED
+        self._output_metadata = UNDESCRIBED
         self._outputs = 1
         self._to_save: tuple[Any, ...] | None = None
         self._for_forward: tuple[Any, ...] = ()
@@ -138,15 +145,13 @@ class FunctionCtx(Node):
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Runs the user's backward and checks what it returns."""
-        single = self._outputs == 1
-        shape, dtype, _, _ = self._form
-        shapes, dtypes = ((shape,), (dtype,)) if single else (shape, dtype)
         given = [shown(xp, grad) for grad in grads]
         if self._materializes:
             known = next((grad for grad in given if grad is not None), None)
             for number, grad in enumerate(given):
-                if grad is None and shapes[number] is not None:
-                    given[number] = zeros_beside(known, shapes[number], dtypes[number])
+                shape, dtype = output_of(self, number)
+                if grad is None and shape is not None:
+                    given[number] = zeros_beside(known, shape, dtype)
         returned = _backward_of(self._forward_cls)(self, *given)
         return tuple(
             None if result is None else taken(xp, result) for result in self._checked(returned)
@@ -366,7 +371,7 @@ class _Once(Node):
     def __init__(self, tensor: Tensor, edges: tuple[Any, ...]):
         self._edges = edges
         self._seq = next_sequence_number()
-        self._form = form_of(tensor.shape, tensor.dtype)
+        self._output_metadata = intern_metadata(tensor.shape, tensor.dtype)
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - always raises
         """Always raises."""

@@ -14,7 +14,7 @@ import warnings
 from typing import Any
 
 from pullback.autograd.graph.inplace import rebase_history
-from pullback.autograd.graph.node import describe, edge_to, ends_of
+from pullback.autograd.graph.node import describe_all, edge_to, ends_of
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.views import make_view, requires_grad, view_of
 from pullback.autograd.levels import leave_notes
@@ -79,9 +79,7 @@ def _place(inputs: list[Tensor], tensor: Tensor) -> int:
 
 def _describe(node: Any, outputs: tuple[Any, ...]) -> None:
     node._outputs = len(outputs)
-    shapes = tuple(out.shape if isinstance(out, Tensor) else None for out in outputs)
-    dtypes = tuple(out.dtype if isinstance(out, Tensor) else None for out in outputs)
-    describe(node, *((shapes[0], dtypes[0]) if len(outputs) == 1 else (shapes, dtypes)))
+    describe_all(node, [out if isinstance(out, Tensor) else None for out in outputs])
 
 
 def _check_dirty(

@@ -62,7 +62,7 @@ class _UndefinedGrad(Node):
 
     def __init__(self, tensor: Tensor):
         self._edges = (edge_of(tensor),)
-        self._form = UNDESCRIBED
+        self._output_metadata = UNDESCRIBED
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Nothing, whatever arrives."""

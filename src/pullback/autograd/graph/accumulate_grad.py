@@ -17,8 +17,14 @@ from weakref import ref
 
 import numpy as np
 
-from pullback.autograd.graph.node import LAST, Edge, HookLists, Node, Output, later_threads, node_of
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, form_of, unlike
+from pullback.autograd.graph.node import LAST, Edge, Node, Output, later_threads, node_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    OutputMetadata,
+    copy_metadata,
+    intern_metadata,
+)
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError
@@ -30,12 +36,12 @@ __all__ = [
     "AccumulateGrad",
     "OutdatedAccumulateGrad",
     "ended",
-    "forget_form",
     "judge",
     "leads_on",
     "leaf_edge",
     "living_nodes",
     "note_ended",
+    "outdate_metadata",
     "reaches_ended",
 ]
 
@@ -63,20 +69,21 @@ class AccumulateGrad(Node):
         dtype = array.dtype
         if type(array) is _ndarray and dtype is FLOAT64 and wanted is OWN:
             try:  # without a call, as most leaves are alike
-                self._form = FORMS[array.shape]
+                self._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
-                self._form = form_of(array.shape, dtype)
+                self._output_metadata = intern_metadata(array.shape, dtype)
             return
-        self._form = form_of(array.shape, dtype)
-        if wanted is not OWN:  # a form that the leaf itself does not have
-            self._form = (array.shape, wanted, None, False)
+        self._output_metadata = intern_metadata(array.shape, dtype)
+        if wanted is not OWN:  # metadata of the gradient, not of the leaf
+            self._output_metadata = OutputMetadata(array.shape, wanted)
         if isinstance(array, Payload):
             mark(self)
 
     @property
     def is_watched(self) -> bool:
         """Whether the node or its leaf has hooks."""
-        if type(self._form[2]) is HookLists:
+        extras = self._output_metadata.extras
+        if extras is not None and extras.hooks is not None:
             return True
         meta = self.variable._meta
         return meta is not None and bool(meta.hooks or meta.accumulator_hooks)
@@ -139,13 +146,13 @@ def leaf_edge(tensor: Tensor) -> Edge:
     return node
 
 
-def forget_form(leaf: Tensor, array: Any) -> None:
-    """Before a leaf gets another array: its accumulator no longer says of what form that is."""
+def outdate_metadata(leaf: Tensor, array: Any) -> None:
+    """Before a leaf gets another array: the metadata of its accumulator is no longer that of it."""
     meta = leaf._meta
     node = None if meta is None or meta.accumulator is None else meta.accumulator()
     if node is None:
         return
-    node._form = unlike(node._form)
+    node._output_metadata = copy_metadata(node._output_metadata)
     if type(node) is AccumulateGrad and array.shape != leaf.shape:
         node.__class__ = OutdatedAccumulateGrad
 

@@ -26,7 +26,7 @@ from pullback.autograd.graph.node import (
     get_following,
     node_of,
 )
-from pullback.autograd.graph.output_metadata import form_of
+from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.saved_mutation import announce_write
 from pullback.autograd.graph.views import (
     edge_of,
@@ -248,7 +248,7 @@ class CopySlices(Node):
         if fn._erases:  # then the zeros that it would return for the old value are not needed
             fn._edge0 = None  # type: ignore[misc]  # a slot of those that erase
         self._seq = get_following()()
-        self._form = form_of(held.shape, held.dtype)
+        self._output_metadata = intern_metadata(held.shape, held.dtype)
 
     @property
     def is_ours(self) -> bool:
@@ -266,7 +266,8 @@ class CopySlices(Node):
 
     def view_edge(self) -> Edge:
         """The place in the graph of the written part: that of the view, made again."""
-        make = self.maker or partial(empty_in_layout, *self._form[:2], self.layout)
+        metadata = self._output_metadata
+        make = self.maker or partial(empty_in_layout, metadata.shape, metadata.dtype, self.layout)
         base = wrap(make())
         base._edge = self
         base._counter = [0]  # it is not the memory that was written to
@@ -336,7 +337,7 @@ def rebase_history(tensor: Tensor, node: Node, place: int = 0, number: int = 0) 
         base._edge = CopySlices(base, view.step, node, place, number)
         base._flags = base._flags & ~PLAIN_VIEW | REQUIRES_GRAD
         tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
-        if old is not None and (type(old) is Output or old._form[2] is not None):
+        if old is not None and (type(old) is Output or old._output_metadata.extras is not None):
             move_retained(old, base._edge)
         if tensor._meta is not None and tensor._meta.retains_grad:  # else when it is next used
             refresh(tensor)

@@ -1,10 +1,10 @@
 """Nodes: the recorded operations. A node knows its edges, its saved values and nothing else.
 
 An edge says where a gradient flows: a node, which means its first output, or an ``Output``; None
-where no gradient is needed. ``_edges`` has one for each differentiable input. ``_form`` describes
-the forward result, so that what flows back can be checked and summed to it. All these names begin
-with an underscore because nodes of user functions are also their ``ctx``, where users keep what
-they like; and generated nodes have the arguments that they save beside them.
+where no gradient is needed. ``_edges`` has one for each differentiable input. ``_output_metadata``
+describes the forward result, so that cotangents can be checked and summed to it. All these names
+begin with an underscore because nodes of user functions are also their ``ctx``, where users keep
+what they like; and generated nodes have the arguments that they save beside them.
 
 Python's garbage collector looks at every object of a graph again and again while it grows, so an
 operation leaves as few as possible, and small ones: generated nodes have their edges in slots,
@@ -23,22 +23,32 @@ it, read its saved values) is attached in ``node_methods.py``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias, final, overload
 
-from pullback.autograd.graph.output_metadata import Form, form_of
+from numpy.typing import NDArray
+
+from pullback.autograd.graph.output_metadata import (
+    FURTHER_OUTPUT,
+    DType,
+    NodeHooks,
+    OutputExtras,
+    OutputMetadata,
+    Shape,
+    VersionCounter,
+    intern_metadata,
+)
 from pullback.errors import GraphFreedError
 from pullback.interrupts import VariableGuard
-from pullback.tensor.tensor import COUNTING
+from pullback.tensor.tensor import COUNTING, Tensor
 
 __all__ = [
     "FREED",
     "LAST",
     "Edge",
     "Ends",
-    "HookLists",
     "ManyEdges",
     "Node",
     "OneEdge",
@@ -47,6 +57,7 @@ __all__ = [
     "OwnedNumber",
     "TwoEdges",
     "describe",
+    "describe_all",
     "edge_to",
     "ends_of",
     "freed_error",
@@ -60,10 +71,26 @@ __all__ = [
 ]
 
 
-def describe(node: Node, shape: Any, dtype: Any) -> None:
-    """Notes of what form the result of a node is; what is rare stays."""
-    rare = node._form[2]
-    node._form = form_of(shape, dtype) if rare is None else (shape, dtype, rare, False)
+def describe(node: Node, shape: Shape | None, dtype: DType | None) -> None:
+    """Sets the metadata of a node's only output; its extras stay."""
+    extras = node._output_metadata.extras
+    if extras is None:
+        node._output_metadata = intern_metadata(shape, dtype)
+    else:
+        node._output_metadata = OutputMetadata(shape, dtype, extras)
+
+
+def describe_all(node: Node, outputs: Sequence[Tensor | NDArray[Any] | None]) -> None:
+    """Sets the metadata of all outputs of a node; None is an output that is no tensor."""
+    described = [
+        intern_metadata(None, None) if o is None else intern_metadata(o.shape, o.dtype)
+        for o in outputs
+    ]
+    if len(described) == 1:
+        describe(node, described[0].shape, described[0].dtype)
+    else:
+        extras = node._output_metadata.extras
+        node._output_metadata = OutputMetadata(None, None, extras, outputs=tuple(described))
 
 
 @final
@@ -72,17 +99,15 @@ class Output:
 
     __slots__ = ("node", "number")
 
-    # No gradient has this form, so the engine looks for that of the output itself; and who asks
-    # for what is rare has to ask the node.
     _is_single: ClassVar[bool] = False
     _arity: ClassVar[int] = 0
-    _form: ClassVar[Form] = (None, None, (), False)
+    _output_metadata: ClassVar[OutputMetadata] = FURTHER_OUTPUT
 
     def __init__(self, node: Node, number: int):
         self.node = node
         self.number = number
 
-    def shared_counter(self, counter: list[Any]) -> list[Any]:
+    def shared_counter(self, counter: VersionCounter) -> VersionCounter:
         """As that of the node, for this output."""
         return self.node.shared_counter(counter, self.number)
 
@@ -162,40 +187,6 @@ def numbered_by(owner: Any) -> VariableGuard[Callable[[], int]]:
     return VariableGuard(_following, owned)
 
 
-class HookLists:
-    """What few nodes have: hooks, of the node or of one output, and what users keep with it.
-
-    And what has become of the tensor of an output since it was computed.
-    """
-
-    __slots__ = (
-        "counters",
-        "detached",
-        "metadata",
-        "post",
-        "pre",
-        "replaced",
-        "retained",
-        "tensor",
-        "__weakref__",
-    )
-
-    def __init__(self) -> None:
-        self.counters: dict[int, list[Any]] = {}  # output number -> counter of versions
-        self.detached: set[int] = set()  # numbers of outputs that ``detach_`` has cut off
-        self.replaced: dict[int, Any] = {}  # output number -> the array that is its ``data`` now
-        self.tensor: dict[int, dict[int, Any]] = {}  # output number -> hooks
-        self.retained: dict[int, Any] = {}  # output number -> writer of a retained gradient
-        self.pre: dict[int, Any] = {}
-        self.post: dict[int, Any] = {}
-        self.metadata: dict[str, Any] = {}
-
-    @property
-    def are_empty(self) -> bool:
-        """Whether there is no hook to run."""
-        return not (self.tensor or self.retained or self.pre or self.post)
-
-
 class _Freed:
     """Stands in every slot of saved values once they have been released."""
 
@@ -211,7 +202,7 @@ FREED: Any = _Freed()
 class Node:
     """One recorded operation; what ``tensor.grad_fn`` shows."""
 
-    __slots__ = ("_seq", "_form")
+    __slots__ = ("_seq", "_output_metadata")
 
     # Slots with saved values, and of those the ones that hold tensors; set by generated classes.
     _saves: ClassVar[tuple[str, ...]] = ()
@@ -222,7 +213,7 @@ class Node:
     _arity: ClassVar[int] = 0  # how many edges have a slot of their own; if none, see ``_edges``
     _outputs: ClassVar[int] = 1
     _is_plain: ClassVar[bool] = False  # whether ``run`` needs nothing but the gradient
-    # Whether there is always one output, so that ``_form`` is that of a gradient.
+    # Whether there is always one output, so that ``_output_metadata`` is that of a gradient.
     _is_single: ClassVar[bool] = True
     # Whether what ``run`` returns has the shape and dtype of the gradient that it got.
     _is_exact: ClassVar[bool] = False
@@ -247,7 +238,7 @@ class Node:
     _edge0: Edge
     _edge1: Edge
     _seq: int
-    _form: Form
+    _output_metadata: OutputMetadata
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """The gradients of the inputs, one for each edge; None where an edge leads nowhere."""
@@ -276,41 +267,40 @@ class Node:
         """The nodes that this node's gradients flow to, with the output that each one is for."""
         return tuple([ends_of(edge) for edge in self._edges])
 
-    def shared_counter(self, counter: list[Any], number: int = 0) -> list[Any]:
-        """By what an output counts versions: the given counter, unless there is one already.
+    def shared_counter(self, counter: VersionCounter, number: int = 0) -> VersionCounter:
+        """The version counter of an output: the given one, unless the output has one already.
 
-        Whoever has saved the output as a bare array asks here whether it was written to. The caller
-        has the lock ``COUNTING``, or is the only one who knows the output yet.
+        A node that has saved the output as a bare array finds it here. The caller holds the lock
+        ``COUNTING``, or no other thread has the output yet.
         """
-        shape, dtype, rare, _ = self._form
-        if number == 0 and rare is None:
-            self._form = (shape, dtype, counter, False)
-            return counter
-        if number == 0 and type(rare) is list:
-            return rare
-        return self.hook_lists().counters.setdefault(number, counter)
+        return self._make_extras().version_counters.setdefault(number, counter)
+
+    def _make_extras(self) -> OutputExtras:
+        metadata = self._output_metadata
+        extras = metadata.extras
+        if extras is None:
+            extras = OutputExtras()
+            self._output_metadata = OutputMetadata(
+                metadata.shape, metadata.dtype, extras, outputs=metadata.outputs
+            )
+        return extras
 
     @property
-    def _hooks(self) -> HookLists | None:
-        rare = self._form[2]
-        return rare if type(rare) is HookLists else None
+    def _hooks(self) -> NodeHooks | None:
+        return self._output_metadata.hooks
 
     @property
     def metadata(self) -> dict[str, Any]:
         """A dict for anything that users want to keep with the node."""
-        return self.hook_lists().metadata
+        return self.make_hooks().metadata
 
-    def hook_lists(self) -> HookLists:
+    def make_hooks(self) -> NodeHooks:
         """The node's hooks, made if it has none yet."""
         with COUNTING:
-            shape, dtype, rare, _ = self._form
-            if type(rare) is HookLists:
-                return rare
-            lists = HookLists()
-            if type(rare) is list:
-                lists.counters[0] = rare
-            self._form = (shape, dtype, lists, False)
-            return lists
+            extras = self._make_extras()
+            if extras.hooks is None:
+                extras.hooks = NodeHooks()
+            return extras.hooks
 
     def _sequence_nr(self) -> int:
         return self._seq
@@ -380,7 +370,9 @@ def freed_error(node: Node) -> GraphFreedError:
     )
 
 
-def output_of(node: Node, number: int) -> tuple[tuple[int, ...], Any]:
-    """Shape and dtype of a forward result."""
-    shape, dtype, _, _ = node._form
-    return (shape, dtype) if node._outputs == 1 else (shape[number], dtype[number])
+def output_of(node: Node, number: int) -> tuple[Shape, DType]:
+    """Shape and dtype of one output."""
+    metadata = node._output_metadata
+    if node._outputs != 1:
+        metadata = metadata.outputs[number]
+    return metadata.shape, metadata.dtype

@@ -207,12 +207,12 @@ def _call(self: Node, *grads: Tensor | None) -> Any:
 
 def register_hook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
     """Calls ``fn(grad_inputs, grad_outputs)`` after the node has run; it may return new ones."""
-    return RemovableHandle(self.hook_lists().post, fn)
+    return RemovableHandle(self.make_hooks().post, fn)
 
 
 def register_prehook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
     """Calls ``fn(grad_outputs)`` before the node runs; it may return new ones."""
-    return RemovableHandle(self.hook_lists().pre, fn)
+    return RemovableHandle(self.make_hooks().pre, fn)
 
 
 def attach_methods() -> None:

@@ -1,62 +1,179 @@
-"""Forms: what a node knows of its result, in one tuple that nodes of the same form share.
+"""Output metadata: shape, dtype and flags of what a node returned in the forward pass.
 
-The collector looks at all that a node holds, and memory is what a long chain of operations waits
-for; so shape, dtype and the place for what few nodes have take one slot. Kernels and the engine
-read forms in line, as ``shape, dtype, rare, is_few = node._form``.
+The garbage collector visits every object that a node refers to, and long chains of operations are
+bound by memory. Nodes with equal outputs therefore share one interned ``OutputMetadata``: a node
+has one slot for it instead of four, and the engine compares two outputs by identity.
 
-Small operations take as long as the questions that are asked around them, and nearly all results
-give the same answers: a few numbers, of the common dtype, about which nothing is rare. ``is_few``
-is all these answers at once. A tensor whose edge is a node with such a form holds an array of just
-this form: who gives a tensor another array, or another edge, sees to it (``unlike``, or an edge
-that is an ``Output``). So of operands with one such form a kernel need not ask anything.
+Recording a small operation costs as much as the conditions around it. ``is_small_float64`` is one
+condition for all of them: the output is a small float64 array, and the node has no extras. A tensor
+whose edge is a node with this flag holds an array of exactly this shape and dtype; code that gives
+a tensor another array replaces the metadata by a copy (``copy_metadata``), and further outputs of a
+node have an edge of class ``Output``, without the flag. So a recorder that reads the flag needs to
+look at nothing else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback.kernels.broadcasting import PRODUCT
 
-__all__ = ["FLOAT64", "FORMS", "UNDESCRIBED", "Form", "form_of", "unlike"]
+__all__ = [
+    "FLOAT64",
+    "FLOAT64_METADATA",
+    "FURTHER_OUTPUT",
+    "UNDESCRIBED",
+    "DType",
+    "Hooks",
+    "NodeHooks",
+    "OutputExtras",
+    "OutputMetadata",
+    "Shape",
+    "VersionCounter",
+    "copy_metadata",
+    "intern_metadata",
+]
 
-Form: TypeAlias = "tuple[Any, Any, Any, bool]"
-"""Shape and dtype of a result, tuples of them where there are several; what is rare: None, or the
-counter of the result's versions, or a ``HookLists``; and whether this is all there is to know of a
-few numbers of the common dtype. Never changed, but replaced."""
+Shape: TypeAlias = "tuple[int, ...]"
+DType: TypeAlias = "np.dtype[Any]"
+VersionCounter: TypeAlias = "list[Any]"
+"""Its first item is the number of in-place writes; see ``tensor.share_counter`` for the others."""
+Hooks: TypeAlias = "dict[int, Callable[..., Any]]"
+"""Functions of the user's by the id of their ``RemovableHandle``, in order of registration."""
+
+
+class NodeHooks:
+    """Hooks of a node and of its outputs, the user's metadata, and outputs that lost their tensor.
+
+    Attributes:
+        pre: hooks on the cotangents of a node, before it runs.
+        post: hooks after it has run.
+        tensor: hooks on the cotangent of one output, by output number.
+        retained: writers of retained gradients, by output number.
+        metadata: the dict of ``node.metadata``.
+        detached: numbers of the outputs that ``detach_`` has cut off.
+        replaced: arrays that are the ``data`` of an output now, by output number.
+    """
+
+    __slots__ = (
+        "detached",
+        "metadata",
+        "post",
+        "pre",
+        "replaced",
+        "retained",
+        "tensor",
+        "__weakref__",
+    )
+
+    def __init__(self) -> None:
+        self.pre: Hooks = {}
+        self.post: Hooks = {}
+        self.tensor: dict[int, Hooks] = {}
+        self.retained: dict[int, Callable[[Any, Any], None]] = {}
+        self.metadata: dict[str, Any] = {}
+        self.detached: set[int] = set()
+        self.replaced: dict[int, NDArray[Any]] = {}
+
+    @property
+    def are_empty(self) -> bool:
+        """Whether there is no hook to run."""
+        return not (self.tensor or self.retained or self.pre or self.post)
+
+
+class OutputExtras:
+    """What few outputs have: version counters and hooks.
+
+    Attributes:
+        version_counters: by output number; an output without one has no view and no write.
+        hooks: None until the first is registered.
+    """
+
+    __slots__ = ("hooks", "version_counters")
+
+    def __init__(self) -> None:
+        self.version_counters: dict[int, VersionCounter] = {}
+        self.hooks: NodeHooks | None = None
+
+
+class OutputMetadata:
+    """Shape, dtype and flags of a node's output. Never changed, but replaced.
+
+    Attributes:
+        shape: None where there are several outputs.
+        dtype: likewise.
+        extras: None for most nodes.
+        is_small_float64: whether it is an interned, small float64 array without extras.
+        outputs: metadata of each output where there are several.
+    """
+
+    __slots__ = ("dtype", "extras", "is_small_float64", "outputs", "shape")
+
+    # Attributes of an output that is no tensor are None. The annotations leave that out, as those
+    # of a node with several outputs: code that reads them has one tensor.
+    shape: Shape
+    dtype: DType
+
+    def __init__(
+        self,
+        shape: Shape | None,
+        dtype: DType | None,
+        extras: OutputExtras | None = None,
+        is_small_float64: bool = False,
+        outputs: tuple[OutputMetadata, ...] = (),
+    ):
+        self.shape = shape  # type: ignore[assignment]
+        self.dtype = dtype  # type: ignore[assignment]
+        self.extras = extras
+        self.is_small_float64 = is_small_float64
+        self.outputs = outputs
+
+    @property
+    def hooks(self) -> NodeHooks | None:
+        """The hooks among the extras, if there are any."""
+        return None if self.extras is None else self.extras.hooks
+
 
 FLOAT64 = np.dtype(np.float64)
-UNDESCRIBED: Form = (None, None, None, False)
-_MOST_FORMS = 1024
-FORMS: dict[tuple[int, ...], Form] = {}
-"""Forms of results of the common dtype, by shape. Who is in a hurry looks here without a call."""
+UNDESCRIBED = OutputMetadata(None, None)
+"""Metadata of a node whose output is not known yet."""
+FURTHER_OUTPUT = OutputMetadata(None, None, OutputExtras())
+"""Metadata of an ``Output``, an edge to a further output: no cotangent has this shape, so that the
+engine reads the metadata of the output itself, and the extras send readers to the node."""
+_MAX_INTERNED = 1024
+FLOAT64_METADATA: dict[Shape, OutputMetadata] = {}
+"""Interned metadata of float64 outputs, by shape. Hot paths look here before they call
+``intern_metadata``."""
 
 
-def form_of(shape: Any, dtype: Any) -> Form:
-    """The form of a result of which nothing rare is known; of the common dtype, one for all nodes.
+def intern_metadata(shape: Shape | None, dtype: DType | None) -> OutputMetadata:
+    """Metadata of one output without extras; for float64, one object for all nodes.
 
-    So equal forms are mostly known without a look, and a graph has few of them.
+    Other dtypes are not interned: the engine takes identity to mean that a cotangent needs no check
+    of its dtype, which holds for float64 only.
     """
-    if dtype is not FLOAT64 or type(shape) is not tuple:  # that of samples equals others
-        return (shape, dtype, None, False)
-    form = FORMS.get(shape)
-    if form is None:
-        if len(FORMS) >= _MOST_FORMS:
-            FORMS.clear()
-        form = FORMS[shape] = (shape, dtype, None, prod(shape) < PRODUCT)
-    return form
+    if dtype is not FLOAT64 or type(shape) is not tuple:  # a BatchShape equals other tuples
+        return OutputMetadata(shape, dtype)
+    metadata = FLOAT64_METADATA.get(shape)
+    if metadata is None:
+        if len(FLOAT64_METADATA) >= _MAX_INTERNED:
+            FLOAT64_METADATA.clear()
+        metadata = OutputMetadata(shape, dtype, None, prod(shape) < PRODUCT)
+        FLOAT64_METADATA[shape] = metadata
+    return metadata
 
 
-def unlike(form: Form) -> Form:
-    """The same once more, for a node whose tensor has become another than its result.
+def copy_metadata(metadata: OutputMetadata) -> OutputMetadata:
+    """A non-interned copy, for a node whose tensor has another array now; without the fast path.
 
-    It is the same as no other's, and says nothing to those in a hurry.
-
-    >>> form = form_of((3,), FLOAT64)
-    >>> unlike(form)[:3] == form[:3], unlike(form) is form, unlike(form)[3]
-    (True, False, False)
+    >>> metadata = intern_metadata((3,), FLOAT64)
+    >>> copy = copy_metadata(metadata)
+    >>> copy.shape, copy.dtype, copy.is_small_float64, copy is metadata
+    ((3,), dtype('float64'), False, False)
     """
-    shape, dtype, rare, _ = form
-    return (shape, dtype, rare, False)
+    return OutputMetadata(metadata.shape, metadata.dtype, metadata.extras, outputs=metadata.outputs)

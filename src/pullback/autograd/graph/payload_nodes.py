@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from functools import partial
 from weakref import ref
 
-from pullback.autograd.graph.node import HookLists, Node
+from pullback.autograd.graph.node import Node
+from pullback.autograd.graph.output_metadata import NodeHooks
 
 __all__ = ["any_marked", "mark", "marked"]
 
-marked: dict[int, ref[HookLists]] = {}  # empty unless a program uses payloads
+marked: dict[int, ref[NodeHooks]] = {}  # empty unless a program uses payloads
 
 
 def mark(node: Node) -> None:
@@ -22,7 +23,7 @@ def mark(node: Node) -> None:
     place = id(node)
     # Nodes cannot be referenced weakly, but what they alone hold can.
     # ``pop(place, the reference)``, in C: an interrupt in a callback of Python's would be lost.
-    marked[place] = ref(node.hook_lists(), partial(marked.pop, place))
+    marked[place] = ref(node.make_hooks(), partial(marked.pop, place))
 
 
 def any_marked(nodes: Iterable[Node]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.graph.node import HookLists, Node, Output
+from pullback.autograd.graph.node import Node, Output
 from pullback.dispatch.modes import NOTES, get_state
 from pullback.errors import AutogradError
 from pullback.kernels.broadcasting import axes_to
@@ -30,10 +30,10 @@ def sums_of(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | None:
     None if it does not. A hook would see the gradient, so a node that has some gets it whole; and
     in a closed level, where gradients and their tangents meet, all nodes do.
     """
-    whole, dtype, rare, _ = target._form
-    if not target._only_sums or type(rare) is HookLists or get_state().modes & NOTES:
+    metadata = target._output_metadata
+    if not target._only_sums or metadata.hooks is not None or get_state().modes & NOTES:
         return None
-    if grad.dtype is not dtype or getattr(factor, "dtype", None) is not grad.dtype:
+    if grad.dtype is not metadata.dtype or getattr(factor, "dtype", None) is not grad.dtype:
         return None
     first, second = target._edge0, target._edge1
     edge: Any = first if second is None else second
@@ -41,8 +41,8 @@ def sums_of(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | None:
         return None
     if type(edge) is Output or edge._outputs != 1:
         return None
-    shape: tuple[int, ...] = edge._form[0]
-    return shape if shape and shape != whole else None
+    shape: tuple[int, ...] = edge._output_metadata.shape
+    return shape if shape and shape != metadata.shape else None
 
 
 def require_whole(node: Node, grad: Any) -> None:

@@ -48,7 +48,7 @@ def retain_grad(tensor: Tensor) -> None:
     if node is None or isinstance(node, AccumulateGrad):
         return
     meta.retains_grad = True
-    node.hook_lists().retained[number] = _writer(meta, getattr(tensor.shape, "levels", ()))
+    node.make_hooks().retained[number] = _writer(meta, getattr(tensor.shape, "levels", ()))
 
 
 def _writer(meta: Meta, levels: tuple[int, ...]) -> Callable[[Any, Any], None]:

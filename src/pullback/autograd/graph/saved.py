@@ -21,13 +21,13 @@ from pullback.autograd.engine.current_task import NeedsPassError, current_graph_
 from pullback.autograd.graph.node import (
     FREED,
     Edge,
-    HookLists,
     Node,
     edge_to,
     ends_of,
     freed_error,
     node_of,
 )
+from pullback.autograd.graph.output_metadata import OutputExtras
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import AutogradError, SavedVersionError
 from pullback.tensor.meta import Meta, View
@@ -119,8 +119,8 @@ def saved_output(node: Any, name: str) -> Any:
 
 def output_array(node: Any, name: str) -> Any:
     """A saved result as an array, checked: for passes on raw arrays, where versions are counted."""
-    value, rare = getattr(node, name, None), node._form[2]
-    if type(value) is np.ndarray and type(rare) is list and not rare[0]:
+    value = getattr(node, name, None)
+    if type(value) is np.ndarray and _is_unwritten(node._output_metadata.extras):
         return value
     return load_output_array(node, saved_output(node, name))
 
@@ -138,15 +138,15 @@ def saved_input(node: Any, name: str) -> tuple[Any, Any]:
     tensor = wrap(value)
     tensor._flags = CPU_FLAGS | REQUIRES_GRAD
     tensor._edge = edge
-    rare = producer._form[2]
-    if type(rare) is list:
-        tensor._counter = rare if number == 0 else None
-    elif type(rare) is HookLists:
-        tensor._counter = rare.counters.get(number)
-        if number in rare.replaced:
-            tensor._array = rare.replaced[number]
-        if number in rare.detached:
-            meta_of(tensor).detached = (ref(rare), number, node._seq + 1)
+    extras = producer._output_metadata.extras
+    if extras is not None:
+        tensor._counter = extras.version_counters.get(number)
+        hooks = extras.hooks
+        if hooks is not None:
+            if number in hooks.replaced:
+                tensor._array = hooks.replaced[number]
+            if number in hooks.detached:
+                meta_of(tensor).detached = (ref(hooks), number, node._seq + 1)
     return tensor, 0
 
 
@@ -154,10 +154,18 @@ def input_array(node: Any, name: str) -> Any:
     """A saved input as an array, checked: for passes on raw arrays, where it is no common case."""
     value = getattr(node, name, None)
     if type(value) is np.ndarray:
-        rare = node._edges[node._inputs.index(name)]._form[2]
-        if type(rare) is list and not rare[0]:
+        edge = node._edges[node._inputs.index(name)]
+        if _is_unwritten(edge._output_metadata.extras):
             return value
     return load_array(node, *saved_input(node, name))
+
+
+def _is_unwritten(extras: OutputExtras | None) -> bool:
+    """Whether an output has a version counter at zero, and neither hooks nor other data."""
+    if extras is None or extras.hooks is not None:
+        return False
+    counter = extras.version_counters.get(0)
+    return counter is not None and not counter[0]
 
 
 def output_from(array: Any, counter: list[Any]) -> SavedOutput:
@@ -223,7 +231,7 @@ def _was_cut(node: Node, meta: Meta) -> bool:
     cut = lists()
     for edge in node._edges:
         behind, place = ends_of(edge)
-        if behind is not None and cut is not None and behind._form[2] is cut and place == number:
+        if behind is not None and cut is not None and behind._hooks is cut and place == number:
             return True
     return not node._is_direct and node._seq < since
 

@@ -88,7 +88,10 @@ class Packed:
             tensor._flags |= REQUIRES_GRAD
             edge = self._edge if self._output is None else output_edge(node, *self._output)
             assert edge is not None
-            if edge._form[3] and edge._form[:2] != (tensor.shape, tensor.dtype):
+            metadata = edge._output_metadata
+            if metadata.is_small_float64 and (
+                metadata.shape != tensor.shape or metadata.dtype != tensor.dtype
+            ):
                 edge = Output(*ends_of(edge))  # as an edge, the node would speak for the tensor
             if isinstance(edge, AccumulateGrad):
                 meta_of(tensor).accumulator = ref(edge)  # it stays a leaf, with the leaf's node

@@ -20,7 +20,12 @@ import numpy as np
 
 from pullback.autograd.graph.inplace import CopySlices
 from pullback.autograd.graph.node import Node, Output, TwoEdges, get_following
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    OutputMetadata,
+    intern_metadata,
+)
 from pullback.autograd.graph.views import EDGED, edge_of, move_retained
 from pullback.autograd.namespaces import arrays
 from pullback.dispatch.keys import REQUIRES_GRAD
@@ -61,8 +66,9 @@ class CopyItem(TwoEdges):
         node: Any = self.write()
         node._edges = (None, self._edge1)
         node._seq = self._seq
-        shape, dtype, _, _ = self._form
-        node._form = form_of(self.replay(arrays, np.empty(shape)).shape, dtype)
+        metadata = self._output_metadata
+        part = self.replay(arrays, np.empty(metadata.shape))
+        node._output_metadata = intern_metadata(part.shape, metadata.dtype)
         return node  # type: ignore[no-any-return]
 
     def replay(self, xp: Any, base: Any) -> Any:
@@ -76,7 +82,7 @@ class CopyItem(TwoEdges):
             return None, None
         if xp is arrays:
             return self.run_on(grad, {}, set(), True)
-        whole = xp.in_layout(grad, tuple(range(len(self._form[0]))))
+        whole = xp.in_layout(grad, tuple(range(len(self._output_metadata.shape))))
         part = self.replay(xp, whole)
         new = xp.clone(part)
         xp.copy_(part, xp.zeros_like(part))
@@ -150,10 +156,11 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         node._edge0 = old
         node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
         try:
-            shape, dtype = whole.shape, whole.dtype
-            node._form = FORMS[shape] if dtype is FLOAT64 else (shape, dtype, None, False)
+            node._output_metadata = FLOAT64_METADATA[whole.shape]
+            if whole.dtype is not FLOAT64:
+                node._output_metadata = OutputMetadata(whole.shape, whole.dtype)
         except KeyError:
-            node._form = form_of(shape, dtype)
+            node._output_metadata = intern_metadata(whole.shape, whole.dtype)
         node.index = index
         node.write = write
         node._seq = get_following()()
@@ -161,6 +168,6 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         tensor._edge = node
         tensor._flags |= REQUIRES_GRAD
         counter[0] += 1
-        if old is not None and (type(old) is Output or old._form[2] is not None):
+        if old is not None and (type(old) is Output or old._output_metadata.extras is not None):
             move_retained(old, node)
     return True

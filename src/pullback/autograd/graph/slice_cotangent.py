@@ -95,7 +95,7 @@ class PartNode(OneEdge):
             else:
                 add_part(held, self.index, grad)
             return ()
-        if target is None or grad.dtype is not target._form[1]:
+        if target is None or grad.dtype is not target._output_metadata.dtype:
             return self.run(None, grad, keep)
         owned.add(target)
         whole = _zeros(self.self_shape, grad.dtype)

@@ -247,4 +247,4 @@ def move_retained(old: Edge, new: Edge) -> None:
     if hooks is not None and number in hooks.retained:
         target, place = ends_of(new)
         assert target is not None
-        target.hook_lists().retained[place] = hooks.retained.pop(number)
+        target.make_hooks().retained[place] = hooks.retained.pop(number)

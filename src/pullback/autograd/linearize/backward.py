@@ -15,7 +15,7 @@ import numpy as np
 from pullback.autograd.engine.input_buffer import Buffers, fitted, receive
 from pullback.autograd.forward.batched_tangent import DeclinedError, Rows, rows
 from pullback.autograd.forward.dual_array import Dual, Duals
-from pullback.autograd.graph.node import Edge, HookLists, Node, ends_of, node_of
+from pullback.autograd.graph.node import Edge, Node, ends_of, node_of, output_of
 from pullback.autograd.graph.slice_cotangent import Part
 from pullback.autograd.graph.views import EDGED, edge_of
 from pullback.autograd.linearize.tangent_tape import ClosedLevel
@@ -60,8 +60,8 @@ def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) ->
     has_rows = level.xp is not arrays
     _begin(buffers, root, kinds)
     for node, is_straight in islice(reversed(kinds.items()), len(kinds) - len(inputs)):
-        rare = node._form[2]
-        if rare is not None and type(rare) is HookLists and not rare.are_empty:
+        extras = node._output_metadata.extras
+        if extras is not None and extras.hooks is not None and not extras.hooks.are_empty:
             raise DeclinedError("hooks")  # also of a node that is left out
         grad = pop(node, None)
         if grad is None:
@@ -94,8 +94,8 @@ def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) ->
                     part = shown
             elif goes_straight and not is_straight:
                 continue  # a gradient without a tangent
-            shape, dtype, _, _ = target._form
-            if shown.dtype is not dtype or shown.shape != shape:
+            metadata = target._output_metadata
+            if shown.dtype is not metadata.dtype or shown.shape != metadata.shape:
                 target, number = ends_of(target)
                 part = _fitted(xp, node, target, number, part)
                 if target._outputs != 1:
@@ -114,11 +114,11 @@ def _begin(buffers: Buffers, root: Edge, kinds: dict[Any, bool | None]) -> None:
     assert node is not None
     if kinds[node]:
         return  # nothing that arrives there has a tangent
-    shape, dtype, _, _ = node._form
+    seed = arrays.seed(*output_of(node, number))
     if node._outputs == 1:
-        buffers[node] = arrays.seed(shape, dtype)
+        buffers[node] = seed
     else:
-        receive(buffers, node, number, arrays.seed(shape[number], dtype[number]))
+        receive(buffers, node, number, seed)
 
 
 def _kinds(level: ClosedLevel, inputs: Sequence[Node]) -> dict[Any, bool | None]:
@@ -190,14 +190,14 @@ class _NotedDuals(Duals):
         if type(value) is _ndarray:
             alone = node._arity == 1  # as nearly always, and then there is nothing to look for
             edge = node._edge0 if alone else node._edges[node._inputs.index(name)]
-            if edge._form[2] is None:  # nobody has written to it
+            if edge._output_metadata.extras is None:  # nobody has written to it
                 return Dual(value, self._level.tangent(edge))
         return super().load_input(node, name)
 
     def load_result(self, node: Any, name: str) -> Any:
         """A saved result, checked: mostly a bare array."""
         value = getattr(node, name, None)
-        if type(value) is _ndarray and node._form[2] is None:
+        if type(value) is _ndarray and node._output_metadata.extras is None:
             return Dual(value, self._level.tangent(node))
         return super().load_result(node, name)
 

@@ -17,7 +17,7 @@ from pullback.autograd.engine.input_buffer import Buffers, fitted, receive
 from pullback.autograd.forward.batched_tangent import DeclinedError
 from pullback.autograd.forward.dual_array import Dual, Duals
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
-from pullback.autograd.graph.node import HookLists, Node, ends_of, output_of
+from pullback.autograd.graph.node import Node, ends_of, output_of
 from pullback.autograd.levels import Level
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.kernels.errstate import QUIET, get_settings, set_settings
@@ -71,7 +71,7 @@ def _run(
         node = heappop(heap)[1]
         grad = buffers.pop(node)
         while True:
-            if type(node._form[2]) is HookLists or not node._is_plain:
+            if node._output_metadata.hooks is not None or not node._is_plain:
                 raise DeclinedError("code of the user's")
             done.append(node)
             results = node.backward(xp, grad) if node._outputs == 1 else node.backward(xp, *grad)
@@ -85,8 +85,8 @@ def _run(
                 if target is None or part is None:
                     continue
                 array, number = part.primal if type(part) is Dual else part, 0
-                shape, dtype, _, _ = target._form
-                if array.dtype is not dtype or array.shape != shape:
+                metadata = target._output_metadata
+                if array.dtype is not metadata.dtype or array.shape != metadata.shape:
                     target, number = ends_of(target)
                     part = fitted(xp, node, target, number, part)
                 if target in buffers:

@@ -21,6 +21,7 @@ import numpy as np
 from pullback.autograd.forward.batched_tangent import Rows
 from pullback.autograd.forward.jvp_rule import ForwardFormula
 from pullback.autograd.graph.node import Node, Output, edge_to
+from pullback.autograd.graph.output_metadata import OutputExtras
 from pullback.autograd.graph.views import edge_of
 from pullback.autograd.levels import TransformLevel
 from pullback.autograd.namespaces import Namespace
@@ -164,14 +165,16 @@ class ClosedLevel(TransformLevel):
             if edge not in tangents:  # else it would be asked for again and again
                 raise KeyError(edge)
             return None
-        shape, dtype, rare, _ = node._form
-        if rare is not None and _is_written(rare):  # where nobody could tell the level of it
+        metadata = node._output_metadata
+        if metadata.extras is not None and _is_written(
+            metadata.extras
+        ):  # where nobody could tell the level of it
             raise KeyError(node)
         if (  # as it nearly always is
             type(found) is _ndarray
             and found.base is None
-            and found.dtype is dtype
-            and found.shape == shape
+            and found.dtype is metadata.dtype
+            and found.shape == metadata.shape
             and (found.ndim < 2 or found.strides == result.strides)
             and found is not first
             and found is not second
@@ -182,9 +185,9 @@ class ClosedLevel(TransformLevel):
         return None
 
 
-def _is_written(rare: Any) -> bool:
-    """Whether the result of a node has been written to, by what is rare of the node."""
-    counter = rare if type(rare) is list else rare.counters.get(0)
+def _is_written(extras: OutputExtras) -> bool:
+    """Whether the only output of a node has been written to, by its version counter."""
+    counter = extras.version_counters.get(0)
     return counter is not None and counter[0] > 0
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from pullback.autograd.graph.node import Node, next_sequence_number
-from pullback.autograd.graph.output_metadata import form_of
+from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.views import edge_of, requires_grad, view_of
 from pullback.dispatch.autograd_fallback import record_results_with
@@ -62,7 +62,7 @@ def _attach(result: Tensor, complaint: str, given: list[Tensor]) -> None:
     node.complaint = complaint
     node._edges = tuple(edge_of(tensor) for tensor in given)
     node._seq = next_sequence_number()
-    node._form = form_of(result.shape, result.dtype)
+    node._output_metadata = intern_metadata(result.shape, result.dtype)
     if isinstance(result._array, Payload):
         mark(node)
     view = view_of(result)

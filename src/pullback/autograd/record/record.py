@@ -17,11 +17,18 @@ from pullback.autograd.graph.inplace import rebase_history, write
 from pullback.autograd.graph.node import (
     Node,
     describe,
+    describe_all,
     edge_to,
     get_following,
     next_sequence_number,
 )
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    OutputMetadata,
+    intern_metadata,
+)
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.saved import version
 from pullback.autograd.graph.views import EDGED, creation_now, edge_of, in_two_steps, make_view
@@ -62,9 +69,11 @@ def recorded(node: Node, array: Any) -> Tensor:
     node._seq = get_following()()
     shape, dtype = array.shape, array.dtype
     try:
-        node._form = FORMS[shape] if dtype is FLOAT64 else (shape, dtype, None, False)
+        node._output_metadata = (
+            FLOAT64_METADATA[shape] if dtype is FLOAT64 else OutputMetadata(shape, dtype)
+        )
     except KeyError:
-        node._form = form_of(shape, dtype)
+        node._output_metadata = intern_metadata(shape, dtype)
     tensor = _new(Tensor)
     tensor._array = array
     tensor._counter = tensor._meta = None
@@ -81,7 +90,7 @@ def recorded_several(node: Node, results: Any, differentiable: tuple[bool, ...])
     """The tensors of a node with several results; only some may be differentiable."""
     results = [np.asarray(result) for result in results]
     node._seq = next_sequence_number()
-    _describe(node, results)
+    describe_all(node, results)
     made = []
     for number, result in enumerate(results):
         tensor = fresh(result)
@@ -90,13 +99,6 @@ def recorded_several(node: Node, results: Any, differentiable: tuple[bool, ...])
             tensor._edge = edge_to(node, number)
         made.append(tensor)
     return tuple(made)
-
-
-def _describe(node: Node, results: list[Any]) -> None:
-    """Notes the shapes and dtypes of results; of a single one, as a node with one result does."""
-    shapes, dtypes = [r.shape for r in results], [r.dtype for r in results]
-    single = len(results) == 1
-    describe(node, *((shapes[0], dtypes[0]) if single else (tuple(shapes), tuple(dtypes))))
 
 
 def save_list(node: Node, name: str, list_: list[Tensor | None]) -> None:
@@ -159,11 +161,11 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
         view.version = counter[0]
         if node is not None:
             node._seq = get_following()()
-            if array.dtype is FLOAT64 and node._form is UNDESCRIBED:
+            if array.dtype is FLOAT64 and node._output_metadata is UNDESCRIBED:
                 try:
-                    node._form = FORMS[array.shape]
+                    node._output_metadata = FLOAT64_METADATA[array.shape]
                 except KeyError:
-                    node._form = form_of(array.shape, FLOAT64)
+                    node._output_metadata = intern_metadata(array.shape, FLOAT64)
             else:
                 describe(node, array.shape, array.dtype)
             tensor._flags = RECORDED_FLAGS
@@ -204,7 +206,7 @@ def record_views(node: Any, parent: Tensor, results: Any, step: Step) -> list[Te
     if node is not None:
         node._outputs = len(results)
         node._seq = next_sequence_number()
-        _describe(node, results)
+        describe_all(node, results)
     return [
         make_view(parent, array, (*step, number), node, number)
         for number, array in enumerate(results)
@@ -218,7 +220,7 @@ def attach(node: Any, results: Any, differentiable: tuple[bool, ...]) -> None:
     if isinstance(results, list):
         node._outputs = len(made)
         differentiable = (True,) * len(made)
-    _describe(node, list(made))
+    describe_all(node, list(made))
     for number, tensor in enumerate(made):
         if differentiable[number] and tensor.dtype.kind in "fc":
             tensor._flags |= REQUIRES_GRAD

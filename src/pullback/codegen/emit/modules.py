@@ -61,7 +61,12 @@ from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 from . import operators
 """
 _IMPORTS_KERNELS = """\
-from pullback.autograd.graph.output_metadata import FLOAT64, FORMS, UNDESCRIBED, form_of
+from pullback.autograd.graph.output_metadata import (
+    FLOAT64,
+    FLOAT64_METADATA,
+    UNDESCRIBED,
+    intern_metadata,
+)
 from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.graph.node import (
     FREED,

@@ -16,7 +16,7 @@ from pullback.codegen.emit.source import indent, quoted, tuple_text
 from pullback.codegen.model import SavedAttribute
 from pullback.schema import Argument, OptionalType
 
-__all__ = ["emit_node_maker", "emit_record", "keeps_form", "node_lines"]
+__all__ = ["emit_node_maker", "emit_record", "keeps_metadata", "node_lines"]
 
 
 def emit_node_maker(op: Emitted) -> str:
@@ -50,7 +50,7 @@ def emit_record(op: Emitted) -> str:
     )
 
 
-def keeps_form(op: Emitted) -> bool:
+def keeps_metadata(op: Emitted) -> bool:
     """Whether a few float64 numbers, of one shape if there are two operands, give as many again.
 
     So it is for NumPy's functions that know this dtype, and ours whose formulas are arithmetic.
@@ -71,7 +71,7 @@ def keeps_form(op: Emitted) -> bool:
 
 def _recorded_inline(op: Emitted) -> list[str]:
     """What ``recorded`` does, for the common dtype without a call: programs loop over these."""
-    if not keeps_form(op):
+    if not keeps_metadata(op):
         return _recorded_common(op)
     is_alone = len(op.tensors) == 1
     rest = f"result = recorded(node, {array_call(op, recording=True)})"
@@ -79,7 +79,7 @@ def _recorded_inline(op: Emitted) -> list[str]:
         *_few(op),
         f"        array = {few_call(op)}",
         *map(indent, _AS_ARRAY),
-        "        node._form = form",
+        "        node._output_metadata = metadata",
         *map(indent, _NEW_RESULT),
         "    else:",
         # A few numbers beside others of another shape are no less common.
@@ -91,15 +91,15 @@ def _recorded_common(op: Emitted) -> list[str]:
     """Lines for any operands, which look at what comes out."""
     look_up = [
         "        try:",
-        "            node._form = FORMS[array.shape]",
+        "            node._output_metadata = FLOAT64_METADATA[array.shape]",
         "        except KeyError:",
-        "            node._form = form_of(array.shape, FLOAT64)",
+        "            node._output_metadata = intern_metadata(array.shape, FLOAT64)",
     ]
     if len(op.tensors) == 1:
         look_up = [
             f"        edge = {op.tensors[0].name}._edge",
-            "        if edge is not None and (form := edge._form)[3]:",
-            "            node._form = form",
+            "        if edge is not None and (metadata := edge._output_metadata).is_small_float64:",
+            "            node._output_metadata = metadata",
             "        else:",
             *map(indent, look_up),
         ]
@@ -129,11 +129,12 @@ _NEW_RESULT = [
 
 
 def _few(op: Emitted) -> list[str]:
-    """Lines that ask whether the operands are a few numbers, of which two have the same form."""
+    """The condition that the operands are small float64 arrays, two of them of one shape."""
     edges = [f"to_{a.name}" for a in op.tensors]
     if len(edges) == 1:
         (edge,) = edges
-        return [f"    if {edge} is not None and (form := {edge}._form)[3]:"]
+        is_few = f"(metadata := {edge}._output_metadata).is_small_float64"
+        return [f"    if {edge} is not None and {is_few}:"]
     first, second = edges
     return [
         f"    if {first} is None:",
@@ -141,7 +142,8 @@ def _few(op: Emitted) -> list[str]:
         f"    elif {second} is None:",
         f"        is_few = {_few_beside(first, op.tensors[1])}",
         "    else:",
-        f"        is_few = (form := {first}._form) is {second}._form and form[3]",
+        f"        is_few = (metadata := {first}._output_metadata) is {second}._output_metadata",
+        "        is_few = is_few and metadata.is_small_float64",
         "    if is_few:",
     ]
 
@@ -150,8 +152,8 @@ def _few_beside(edge: str, constant: Argument) -> str:
     """The same question where one operand is a constant, which nobody has described yet."""
     array = array_of(constant)
     is_common = f"type(constant := {array}) is ndarray and constant.dtype is FLOAT64"
-    fits = "((constant_shape := constant.shape) == form[0] or not constant_shape)"
-    return f"(form := {edge}._form)[3] and {is_common} and {fits}"
+    fits = "((constant_shape := constant.shape) == metadata.shape or not constant_shape)"
+    return f"(metadata := {edge}._output_metadata).is_small_float64 and {is_common} and {fits}"
 
 
 def _save_result(op: Emitted) -> list[str]:
@@ -187,7 +189,7 @@ def node_lines(op: Emitted, *, recording: bool = False) -> list[str]:
     edges = [_edge(a, op.inplace, alone) for a in op.differentiable]
     # Whether a value is needed is asked of locals, which are read faster than the node.
     is_asked = any(guard_of(op, attribute) for attribute in op.saved("inputs"))
-    is_asked = is_asked or (recording and keeps_form(op))
+    is_asked = is_asked or (recording and keeps_metadata(op))
     local = [f"to_{a.name} = " if is_asked else "" for a in op.differentiable]
     lines = [f"    node = {info.op}()"]
     if arity_of(op):
@@ -197,7 +199,8 @@ def node_lines(op: Emitted, *, recording: bool = False) -> list[str]:
         locals_ = ", ".join(name.removesuffix(" = ") for name in local) + " = " if is_asked else ""
         lines.append(f"    node._edges = {locals_}{_edges_text(edges)}")
     if not recording or len(returns) != 1 or not is_tensor(returns[0].type):
-        lines.append("    node._form = UNDESCRIBED")  # else it is described as soon as it is known
+        # Else it is described as soon as it is known.
+        lines.append("    node._output_metadata = UNDESCRIBED")
     for attribute in op.saved("inputs"):
         lines += _save_input(op, attribute, recording=recording)
     if is_asked:

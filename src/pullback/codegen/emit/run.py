@@ -32,9 +32,11 @@ __all__ = [
 _MOST_SLOTS = 2  # the classes of nodes with edges in slots
 # Each with what sums the gradient first, where that is all that is wanted of the product.
 _PRODUCTS = {"matmul_to_first": "first_factor_to", "matmul_to_second": "second_factor_to"}
-_IS_REAL = "node._form[1] is FLOAT64"
-_IS_FEW = "node._form[3] or grad.size < PRODUCT"  # nearly always the form says so
-_HAS_AXES = "(form := node._form)[3] and form[0]"  # few float64 numbers, and no single one
+_IS_REAL = "node._output_metadata.dtype is FLOAT64"
+# The flag holds nearly always.
+_IS_FEW = "node._output_metadata.is_small_float64 or grad.size < PRODUCT"
+# A few float64 numbers, and no single one.
+_HAS_AXES = "(metadata := node._output_metadata).is_small_float64 and metadata.shape"
 _KEEP_DTYPE = {"conj", "cos", "cosh", "exp", "sin", "sinh"}
 
 
@@ -144,7 +146,7 @@ def emit_run(op: Emitted, saved: list[SavedAttribute], tensors: list[str]) -> st
     if len(names) > 1:
         lines.append(f"    {', '.join(f'to_{name}' for name in names)} = {edges_text(op)}")
         if any(_is_repeated(op, attribute) for attribute in saved):
-            lines.append("    form = node._form")
+            lines.append("    metadata = node._output_metadata")
     for attribute in saved:
         if not guarded.get(attribute.name):
             lines += map(indent, _load(op, attribute))
@@ -288,9 +290,9 @@ def _summed(formula: str, target: str) -> str:
     """A formula of a function that broadcasts: what is large is summed early, or never made.
 
     >>> _summed("-grad", "to_other")
-    '-(grad if grad.shape == to_other._form[0] else xp.grad_to(grad, to_other))'
+    '-(grad if grad.shape == to_other._output_metadata.shape else xp.grad_to(grad, to_other))'
     """
-    fits = f"grad.shape == {target}._form[0]"
+    fits = f"grad.shape == {target}._output_metadata.shape"
     if formula == "-grad":
         return f"-(grad if {fits} else xp.grad_to(grad, {target}))"
     factor = formula.rpartition(" else ")[2].removeprefix("grad * ")
@@ -345,7 +347,7 @@ def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
     if attribute in op.saved("outputs"):
         return [
             f"{name} = node.{name}",
-            f"if type({name}) is not ndarray or node._form[2] is not None:",
+            f"if type({name}) is not ndarray or node._output_metadata.extras is not None:",
             f'    {name} = output_array(node, "{name}")',
         ]
     place = place_of(op, attribute)
@@ -355,13 +357,13 @@ def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
     ]
     first = []
     if place is not None:
-        is_changed = f"{edge_text(op, place)}._form[2] is not None"
+        is_changed = f"{edge_text(op, place)}._output_metadata.extras is not None"
         if _is_repeated(op, attribute):
-            # Two nodes share a form only if nobody counts versions. A single element is combined
-            # with an array sooner without its axes.
+            # Two nodes share metadata only if neither has a version counter. A single element is
+            # combined with an array sooner without its axes.
             edge = f"to_{op.differentiable[place].name}"
-            first = [f"differs = {edge} is not None and {edge}._form is not form"]
-            is_changed = f"(differs and {edge}._form[2] is not None)"
+            first = [f"differs = {edge} is not None and {edge}._output_metadata is not metadata"]
+            is_changed = f"(differs and {edge}._output_metadata.extras is not None)"
         otherwise = [
             f"elif type({name}) is not ndarray or {is_changed}:",
             f'    {name} = input_array(node, "{name}")',

@@ -26,7 +26,7 @@ from pullback._generated import functions_shape as functions
 from pullback._generated import functions_special as special
 from pullback._lazy import lazy_module
 from pullback.autograd.forward.tangents import set_tangent, tangents_of
-from pullback.autograd.graph.accumulate_grad import forget_form
+from pullback.autograd.graph.accumulate_grad import outdate_metadata
 from pullback.autograd.graph.inplace import check_inplace, write_out
 from pullback.autograd.graph.views import edge_of, move_retained, requires_grad, view_of
 from pullback.dispatch.modes import AutoGradMode, is_grad_enabled
@@ -126,7 +126,7 @@ def _change(self: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _replace(self: Tensor, array: Any, is_base: bool) -> None:
-    forget_form(self, array)  # what requires grad again later may find its accumulator again
+    outdate_metadata(self, array)  # what requires grad again later may find its accumulator again
     self._array = array
     counter = version_of(self)
     if counter is not NO_COUNTER:

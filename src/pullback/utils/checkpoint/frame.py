@@ -86,7 +86,7 @@ class _Arguments(Node):
 
     def __init__(self, tensors: list[Tensor]):
         self._edges = ()
-        self._form = UNDESCRIBED
+        self._output_metadata = UNDESCRIBED
         self._seq = next_sequence_number()  # tells whether `detach_` came before or after
         save_list(self, "tensors", list(tensors))
         pack_inputs(self)

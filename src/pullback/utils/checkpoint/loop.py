@@ -141,7 +141,7 @@ class _LoopBackward(Node):
         self.needs: list[tuple[bool, ...]] = []  # before each step, which leaves require grad
         self.captures: list[Edge] = []
         self.generators: Generators = {}
-        self._form = UNDESCRIBED
+        self._output_metadata = UNDESCRIBED
 
     def run_forward(self, leaves: Leaves) -> Any:
         """Runs the loop, and becomes the history of its result."""

@@ -24,7 +24,7 @@ from pullback.autograd.graph.node import (
     numbered_by,
     output_of,
 )
-from pullback.autograd.graph.output_metadata import form_of
+from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.modes import enable_grad, no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
@@ -47,7 +47,7 @@ class _Outside(Node):
         self.loop = loop
         self._edges: tuple[Edge, ...] = ()
         self._seq = next_sequence_number()
-        self._form = form_of(shape, dtype)
+        self._output_metadata = intern_metadata(shape, dtype)
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Nobody comes here but from outside of the step."""

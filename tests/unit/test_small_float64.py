@@ -1,4 +1,4 @@
-"""A few numbers: kernels ask one question of them, and never where the answer could be wrong."""
+"""Small float64 arrays: recorders read one flag, which is never set where it would not hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback._generated import kernels_nn_activation, kernels_pointwise, kernels_special
-from pullback.autograd.graph.output_metadata import FLOAT64, form_of
+from pullback.autograd.graph.output_metadata import FLOAT64, intern_metadata
 from pullback.kernels.broadcasting import PRODUCT
 
 KERNELS = {
@@ -24,28 +24,30 @@ def leaf(shape=(3,), dtype=np.float64):
     return pb.tensor(np.full(shape, 0.5, dtype), requires_grad=True)
 
 
-def is_few(tensor):
-    return tensor.grad_fn._form[3]
+def has_flag(tensor):
+    return tensor.grad_fn._output_metadata.is_small_float64
 
 
 def check(result):
     """That a result is what its node says, and is computed from further on."""
-    shape, dtype, _, few = result.grad_fn._form
+    metadata = result.grad_fn._output_metadata
     array = result.detach().numpy()
     assert type(array) is np.ndarray
-    assert (array.shape, array.dtype) == (shape, dtype)
-    assert not few or (dtype is FLOAT64 and array.size < PRODUCT)
+    assert (array.shape, array.dtype) == (metadata.shape, metadata.dtype)
+    if metadata.is_small_float64:
+        assert metadata.dtype is FLOAT64
+        assert array.size < PRODUCT
 
 
 def asks(function):
-    """Whether a kernel goes by the form of its operands alone."""
-    return "\n        node._form = form\n" in inspect.getsource(function)
+    """Whether a kernel goes by the metadata of its operands alone."""
+    return "\n        node._output_metadata = metadata\n" in inspect.getsource(function)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 0), (4, 5), (PRODUCT - 1,)])
-def test_few_numbers_of_the_common_dtype_are_few(shape):
-    assert form_of(shape, FLOAT64)[3]
-    assert is_few(pb.tanh(leaf(shape) * leaf(shape)))
+def test_small_float64_outputs_have_the_flag(shape):
+    assert intern_metadata(shape, FLOAT64).is_small_float64
+    assert has_flag(pb.tanh(leaf(shape) * leaf(shape)))
 
 
 @pytest.mark.parametrize(
@@ -57,22 +59,22 @@ def test_few_numbers_of_the_common_dtype_are_few(shape):
         lambda: pb.stack([leaf(), leaf()])[..., None].unbind(0)[1],
     ],
 )
-def test_others_are_not(make):
-    assert not is_few(make())
+def test_other_outputs_do_not_have_the_flag(make):
+    assert not has_flag(make())
 
 
-def test_what_is_rare_about_a_node_ends_it():
+def test_extras_of_a_node_clear_the_flag():
     y = pb.sin(leaf())
-    assert is_few(y)
-    y[:2]  # from here on somebody counts its versions
-    assert not is_few(y)
+    assert has_flag(y)
+    y[:2]  # makes a version counter
+    assert not has_flag(y)
     z = pb.sin(leaf())
     z.register_hook(lambda grad: grad)
-    assert not is_few(z)
+    assert not has_flag(z)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_kernels_that_ask_give_results_of_the_form_of_their_operands():
+def test_kernels_that_ask_give_results_like_their_operands():
     """What the emitter takes for granted of NumPy's functions, and of ours."""
     asked = {name: kernel for name, kernel in KERNELS.items() if asks(kernel)}
     assert {"tanh_record", "mul_record", "sigmoid_record", "clone_record"} < asked.keys()
@@ -81,7 +83,7 @@ def test_kernels_that_ask_give_results_of_the_form_of_their_operands():
         count = len(inspect.signature(kernel).parameters)
         for shape in [(), (3,), (2, 0)]:
             result = kernel(*[leaf(shape) for _ in range(count)])
-            assert result.grad_fn._form is form_of(shape, FLOAT64), name
+            assert result.grad_fn._output_metadata is intern_metadata(shape, FLOAT64), name
             check(result)
 
 
@@ -151,7 +153,7 @@ ANOTHER = {"shape": np.ones((2, 2)), "dtype": np.ones(3, np.float32)}
 
 @pytest.mark.parametrize("another", ANOTHER.values(), ids=ANOTHER)
 class TestATensorWithAnotherArray:
-    """It has an edge whose form is no longer its own."""
+    """It has an edge whose metadata is no longer its own."""
 
     def check(self, tensor, another):
         for result in (pb.sin(tensor), pb.sigmoid(tensor), tensor * tensor, tensor * 2.0):
