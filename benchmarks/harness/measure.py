@@ -121,14 +121,25 @@ def measure_growth(workload: Workload, pool: Pool, *, small: bool = False) -> Ou
     return _in_fresh_processes("rss", outcome, workload, pool, small)
 
 
-def measure_peak(workload: Workload, pool: Pool, *, small: bool = False) -> Outcome:
-    """The most memory that a process held which ran a workload and nothing else."""
-    outcome = Outcome(f"peak {workload.name}", "peak memory of a process that runs it", unit="B")
-    return _in_fresh_processes("peak", outcome, workload, pool, small)
+def measure_peak(workload: Workload, pool: Pool, *, small: bool = False) -> tuple[Outcome, Outcome]:
+    """The most memory of a process that runs a workload and nothing else: in all, and by running.
+
+    The second is what a few runs, the first with its compilation, add to what the process held with
+    the library imported and the data made.
+    """
+    peak = Outcome(f"peak {workload.name}", "peak memory of a process that runs it", unit="B")
+    runs = Outcome(f"runs {workload.name}", "what the runs add to library and data", unit="B")
+    _in_fresh_processes("peak", peak, workload, pool, small, growth=runs)
+    return peak, runs
 
 
 def _in_fresh_processes(
-    op: str, outcome: Outcome, workload: Workload, pool: Pool, small: bool
+    op: str,
+    outcome: Outcome,
+    workload: Workload,
+    pool: Pool,
+    small: bool,
+    growth: Outcome | None = None,
 ) -> Outcome:
     outcome.absent = {name: why for name, why in workload.absent.items() if name in pool.workers}
     names = [name for name in pool.workers if name not in outcome.absent]
@@ -140,4 +151,8 @@ def _in_fresh_processes(
             outcome.absent[name] = reply["reason"]
         else:
             outcome.best[name] = reply["bytes"]
+            if growth is not None:
+                growth.best[name] = reply["growth"]
+    if growth is not None:
+        growth.absent = outcome.absent
     return outcome

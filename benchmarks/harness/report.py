@@ -26,6 +26,9 @@ class Report:
     missing: dict[str, str]  # peer -> why it took no part
     mode: str
     threads: int
+    title: str = "Times"  # of the section in the file of results
+    command: str = "python benchmarks/run.py"
+    notes: Sequence[str] = ()  # what follows from the table, in words
 
     def machine(self) -> dict[str, Any]:
         return {
@@ -65,6 +68,7 @@ class Report:
         return "\n".join([*lines, "", *self.absences()])
 
     def markdown(self) -> str:
+        """The section of the file of results."""
         machine = self.machine()
         rows = [self.header(), *self.rows()]
         rows.insert(1, ["---"] + ["---:"] * (len(rows[0]) - 3) + ["---"] * 2)
@@ -72,15 +76,14 @@ class Report:
         titles = "\n".join(f"- `{o.name}`: {o.title}" for o in self.outcomes)
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         absences = "\n".join(f"- {line}" for line in self.absences()) or "- none"
+        notes = "".join(f"- {line}\n" for line in self.notes)
         return (
-            "# Results\n\n"
-            f"Written by `python benchmarks/run.py` ({self.mode}); `benchmarks/README.md` tells how"
-            " it measures.\n\n"
-            f"{machine['processor']}, {machine['processors']} processors, {machine['system']},"
-            f" Python {machine['python']}; {self.threads} threads for every peer. {versions}.\n\n"
-            "The second column is Pullback's own time or size; `/ peer` is Pullback's relative to"
-            " the peer's: below 1 Pullback is quicker or smaller. Targets are upper bounds.\n\n"
-            f"{table}\n\n## Workloads\n\n{titles}\n\n## Empty cells\n\n{absences}\n"
+            f"By `{self.command}` ({self.mode}). {machine['processor']}, {machine['processors']}"
+            f" processors, {machine['system']}, Python {machine['python']}; {self.threads} threads"
+            f" for every peer. {versions}.\n\n{table}\n\n"
+            + (f"{notes}\n" if notes else "")
+            + f"### {self.title}: what was measured\n\n{titles}\n\n"
+            f"### {self.title}: empty cells\n\n{absences}\n"
         )
 
     def data(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 
@@ -23,6 +24,7 @@ from benchmarks.harness.measure import (
 )
 from benchmarks.harness.pool import Pool, Worker
 from benchmarks.harness.scaling import crossover
+from benchmarks.harness.sections import SECTIONS, replace_section
 from benchmarks.harness.startup import measure_startup
 from benchmarks.peers import PEERS, UnavailableError, load
 from benchmarks.peers.base import flatten
@@ -116,8 +118,15 @@ def test_memory_is_measured(pool):
 
 
 def test_peak_memory_is_that_of_a_whole_process(pool):
-    peak = measure_peak(WORKLOADS["tiny"], pool, small=True)
+    peak, runs = measure_peak(WORKLOADS["tiny"], pool, small=True)
     assert peak.best["pullback"] > peak.best["numpy"] > 1e6
+    assert runs.best["pullback"] < 5e6
+
+
+def test_runs_of_a_workload_add_its_arrays_to_the_memory(pool):
+    """A chain of ten operations on a million elements saves four arrays of 8 MB."""
+    _, runs = measure_peak(WORKLOADS["chain_large"], pool)
+    assert 32e6 < runs.best["pullback"] < 200e6
 
 
 @pytest.mark.parametrize(
@@ -135,7 +144,11 @@ def test_the_crossover_is_said_in_words():
         return Outcome("", "", best={"pullback": ours, "torch": theirs})
 
     sizes = {10: outcome(1, 3), 100: outcome(2, 3), 1000: outcome(5, 4)}
-    assert crossover(sizes, "torch").endswith("up to n = 100, slower from n = 1,000")
+    assert crossover(sizes, "torch") == (
+        "quicker than torch up to n = 100, slower from n = 1,000; as quick near n = 440"
+    )
+    even = crossover({10: outcome(1, 4), 1000: outcome(4, 1)}, "torch")
+    assert even.endswith("as quick near n = 100")
     assert crossover({10: outcome(1, 3)}, "torch") == "quicker than torch at every size"
     assert crossover({10: outcome(3, 1)}, "torch") == "slower than torch at every size"
     assert crossover({10: outcome(3, 1), 99: outcome(1, 3)}, "torch").endswith("at n = 99")
@@ -153,6 +166,37 @@ def test_startup_is_measured():
     outcomes = {outcome.name: outcome.best for outcome in measure_startup(["numpy"], 1)}
     assert 0 < outcomes["import"]["numpy"] <= outcomes["cold_gradient"]["numpy"]
     assert outcomes["rss_after_import"]["numpy"] > 1e6
+    assert outcomes["cold_gradient"]["numpy"] < outcomes["cold_process"]["numpy"]
+
+
+def test_the_command_measures_a_cold_start(monkeypatch, capsys, tmp_path):
+    table = tmp_path / "RESULTS.md"
+    arguments = ["--quick", "--cold-start", "--peers", "pullback", "numpy", "--results", str(table)]
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments, "--json", str(tmp_path / "data.json")])
+    assert run.main() == 0
+    results = json.loads((tmp_path / "data.json").read_text(encoding="utf-8"))["results"]
+    assert {result["name"] for result in results} == {
+        "import",
+        "cold_gradient",
+        "rss_after_import",
+        "cold_process",
+    }
+    assert "## Cold start" in table.read_text(encoding="utf-8")
+
+
+def test_a_section_of_the_results_is_replaced_and_the_others_stay(root):
+    text = (root / "benchmarks/RESULTS.md").read_text(encoding="utf-8")
+    changed = replace_section(text, "Memory", "nothing\n")
+    assert "## Memory\n\nnothing\n" in changed
+    titles = re.findall(r"^## (.*)$", changed, re.MULTILINE)
+    assert titles == [title for title in SECTIONS if title in titles]
+    times = re.compile(r"^## Times\n(.*?)^## ", re.MULTILINE | re.DOTALL)
+    assert times.search(text)[1] == times.search(changed)[1]
+
+
+def test_the_results_have_all_sections(root):
+    text = (root / "benchmarks/RESULTS.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == list(SECTIONS)
 
 
 def test_the_command_prints_a_table_and_writes_files(monkeypatch, capsys, tmp_path):
