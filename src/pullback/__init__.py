@@ -73,6 +73,7 @@ if _typing.TYPE_CHECKING:
         put_along_axis,
         putmask,
     )
+    from pullback.kernels.malloc_tuning import set_allocator_tuning
     from pullback.operators.products.composites_einsum import einsum
     from pullback.operators.shape.functions_padding import pad
     from pullback.sparse import sparse_hessian, sparse_jacobian
@@ -102,6 +103,7 @@ else:
                 "value_and_grad",
             ],
             "pullback.interop": ["differentiable", "numpy_mode"],
+            "pullback.kernels.malloc_tuning": ["set_allocator_tuning"],
             "pullback.interop.assignment": [
                 "copyto",
                 "fill_diagonal",
@@ -149,6 +151,7 @@ __all__ = [
     "pad",
     "put_along_axis",
     "schema",
+    "set_allocator_tuning",
     "set_grad_enabled",
     "set_num_threads",
     "sparse",

@@ -14,6 +14,8 @@ runs a part of the suite so.
 | `is_shared_access` | where ``opcheck`` switches threads | none: threads switch at lines only |
 | `find_referrers` | the living tensor of a saved array | none is found, and a new tensor of the same memory and version counter is made |
 | `SWITCHES_AT_CALLS` | a small backward pass locks its root without a call | one atomic call, ``dict.setdefault`` |
+| `find_objects` | tensors that escaped from a transform | all tracked objects at once |
+| `numpy_settings` | NumPy's error state, set without a call of ``np.errstate`` | NumPy's public functions |
 | `find_views` | the views of a tensor that becomes dual | `notes_views` keeps a weak reference to every view |
 
 Imports nothing of the package, so that every module may import it.
@@ -38,6 +40,7 @@ __all__ = [
     "TESTED_VERSIONS",
     "called_name",
     "count_references",
+    "find_objects",
     "find_referrers",
     "find_views",
     "get_frame",
@@ -45,6 +48,7 @@ __all__ = [
     "is_shared_access",
     "is_tested",
     "notes_views",
+    "numpy_settings",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -177,6 +181,18 @@ def find_referrers(value: Any) -> list[Any]:
     return _get_referrers(value) if IS_TESTED else []
 
 
+def find_objects(generation: int) -> list[Any]:
+    """The objects that the garbage collector tracks in one of its generations, 0 to 2.
+
+    Without `IS_TESTED` generations may mean something else: the last one has all objects.
+    """
+    import gc  # used by few programs
+
+    if IS_TESTED:
+        return gc.get_objects(generation)
+    return gc.get_objects() if generation == 2 else []
+
+
 def find_views(counter: list[Any]) -> list[Any]:
     """Objects among which are all views with a version counter; others may be among them, too."""
     if IS_TESTED:
@@ -200,3 +216,20 @@ def notes_views(make: _F) -> _F:
         return view
 
     return call  # type: ignore[return-value]
+
+
+# --- NumPy's private names -----------------------------------------------------------------------
+
+
+def numpy_settings() -> tuple[Callable[[], Any], Callable[..., Any], Callable[[Any], Any]] | None:
+    """How NumPy's error state and buffer size are read, made and assigned in one call each.
+
+    None if NumPy keeps them elsewhere, or without `IS_TESTED`.
+    """
+    if not IS_TESTED:
+        return None
+    from numpy._core import umath
+
+    variable: Any = getattr(umath, "_extobj_contextvar", None)
+    make = getattr(umath, "_make_extobj", None)
+    return None if variable is None or make is None else (variable.get, make, variable.set)

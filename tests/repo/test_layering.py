@@ -85,7 +85,7 @@ ONLY = {  # units that may use less than their level allows
     "operators.*.batching*": {"kernels", "operators.*.kernels*", "errors"},
 }
 THIRD_PARTY = {
-    "_cpython": set(),
+    "_cpython": {"numpy"},  # private names of NumPy, with fallbacks
     "errors": set(),
     "config": set(),
     "schema": set(),

@@ -6,7 +6,6 @@ import gc
 import sys
 import weakref
 from threading import Event, Thread
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -457,7 +456,7 @@ def searched(monkeypatch):
         generations.append(generation)
         return gc.get_objects(generation)
 
-    monkeypatch.setattr(escapes, "gc", SimpleNamespace(get_objects=get_objects))
+    monkeypatch.setattr(escapes, "find_objects", get_objects)
     monkeypatch.setattr(escapes, "_skips", [0, 0])
     return generations
 

@@ -1,6 +1,6 @@
 """What depends on the C library and on NumPy's version.
 
-The memory of large arrays is used again, instead of being fetched from the system each time.
+On request the memory of large arrays is reused instead of being returned to the system.
 """
 
 from __future__ import annotations
@@ -9,52 +9,62 @@ import os
 import platform
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
 
-from pullback.kernels import platform as platform_module
+import pullback as pb
 from pullback.kernels.platform import NUMPY
 
 PROGRAM = """
-import resource
+import resource, sys
 import numpy as np
-import pullback
+import pullback as pb
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 def work():
-    for _ in range(50):
-        np.ones(250_000)
+    for _ in range(5):
+        arrays = [np.ones(250_000) for _ in range(10)]
+        arrays.clear()
 
+if len(sys.argv) > 1:
+    assert pb.set_allocator_tuning(True)
+if len(sys.argv) > 2:
+    assert pb.set_allocator_tuning(False)
 work()
 before = faults()
 work()
 print(faults() - before)
 """
+PAGES = 50 * 488  # of the arrays that the program makes
+needs_glibc = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="other C libraries have other rules"
+)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other rules")
-def test_large_arrays_cost_no_page_faults() -> None:
+def _count_faults(*arguments: str, **variables: str) -> int:
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
+    environment.pop("PULLBACK_ALLOCATOR_TUNING", None)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+        command, capture_output=True, text=True, check=True, env=environment | variables
     )
-    assert int(done.stdout) < 50 * 488 / 4  # an array has 488 pages
+    return int(done.stdout)
 
 
-def _count_allocations(monkeypatch: pytest.MonkeyPatch, error: type[Exception] | None) -> int:
-    sizes: list[int] = []
+@needs_glibc
+def test_tuned_allocator_reuses_memory_of_large_arrays() -> None:
+    assert _count_faults("on") < PAGES / 4
+    assert _count_faults(PULLBACK_ALLOCATOR_TUNING="1") < PAGES / 4
 
-    def allocate(size: int, dtype: Any) -> None:
-        sizes.append(size)
-        if error is not None:
-            raise error
 
-    monkeypatch.setattr(np, "empty", allocate)
-    platform_module.keep_freed_memory()
-    return len(sizes)
+@needs_glibc
+def test_import_and_disabled_tuning_leave_the_allocator_alone() -> None:
+    assert _count_faults() > PAGES / 2
+    assert _count_faults(PULLBACK_ALLOCATOR_TUNING="0") > PAGES / 2
+    assert _count_faults("on", "off") > PAGES / 2
 
 
 @pytest.mark.parametrize("error", [AttributeError, OSError, ValueError])
@@ -65,12 +75,12 @@ def test_other_c_libraries_are_left_alone(
         raise error(name)
 
     monkeypatch.setattr(os, "confstr", confstr, raising=False)
-    assert _count_allocations(monkeypatch, None) == 0
+    assert pb.set_allocator_tuning(True) is False
 
 
-def test_a_process_without_memory_to_spare_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "confstr", lambda _: "glibc 2.36", raising=False)
-    assert _count_allocations(monkeypatch, MemoryError) == 1
+def test_tuning_refuses_what_is_no_bool() -> None:
+    with pytest.raises(TypeError, match="enabled must be True or False, not 1"):
+        pb.set_allocator_tuning(1)  # type: ignore[arg-type]
 
 
 def test_the_version_of_numpy_is_compared_by_number() -> None:

@@ -6,6 +6,11 @@ operators are in ``pullback/operators/<family>/kernels.py``.
 
 from __future__ import annotations
 
-from pullback.kernels import platform as _platform  # noqa: F401 - tunes the allocator
+import os as _os
 
 __all__: list[str] = []
+
+if _os.environ.get("PULLBACK_ALLOCATOR_TUNING", "") not in ("", "0"):
+    from pullback.kernels.malloc_tuning import set_allocator_tuning as _set_allocator_tuning
+
+    _set_allocator_tuning(True)

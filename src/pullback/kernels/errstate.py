@@ -24,8 +24,8 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy._core import umath
 
+from pullback._cpython import numpy_settings
 from pullback.interrupts import uninterrupted_entry
 
 __all__ = [
@@ -58,11 +58,9 @@ get_settings: Callable[[], Any] = _read
 make_settings: Callable[..., Any] = _make
 set_settings: Callable[[Any], Any] = _write
 
-_variable: Any = getattr(umath, "_extobj_contextvar", None)
-if _variable is not None:  # else NumPy stores them elsewhere, and its public functions serve
-    get_settings = _variable.get
-    make_settings = umath._make_extobj
-    set_settings = _variable.set
+_fast = numpy_settings()
+if _fast is not None:
+    get_settings, make_settings, set_settings = _fast
 
 QUIET = make_settings(all="ignore")
 

@@ -24,10 +24,10 @@ once.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable
 from typing import Any
 
+from pullback._cpython import find_objects
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended, judge, note_ended
 from pullback.autograd.graph.node import Node, node_of
 from pullback.autograd.graph.views import make_constant, view_of
@@ -91,14 +91,14 @@ def _search_escaped(is_rare: bool = False) -> None:
     for generation in range(_OLDEST):
         if pending.isdisjoint(ended):
             break
-        _make_constants(gc.get_objects(generation))
+        _make_constants(find_objects(generation))
     if not pending.isdisjoint(ended):
         if is_rare:
-            _make_constants(gc.get_objects(_OLDEST))
+            _make_constants(find_objects(_OLDEST))
         elif _skips[1]:
             _skips[1] -= 1
         else:
-            has_found = _make_constants(gc.get_objects(_OLDEST))
+            has_found = _make_constants(find_objects(_OLDEST))
             _skips[:] = [0 if has_found else min(2 * _skips[0] + 1, _MAX_SKIPS)] * 2
     pending.clear()
 
