@@ -10,12 +10,14 @@ import warnings
 import pytest
 
 from pullback._generated import kernels_pointwise
+from pullback.errors import SavedVersionError
 from tests.property.campaign import Campaign, parse
-from tests.property.programs import engine
+from tests.property.programs import engine, transforms
 from tests.property.programs.engine_steps import Statement
 from tests.property.programs.kinds import KINDS, examine, seed_of
 from tests.property.programs.minimize import minimize
-from tests.property.programs.outcomes import Finding
+from tests.property.programs.outcomes import Finding, Outcome
+from tests.property.programs.steps import Apply, Array, Operation
 
 PROGRAMS = {"transforms": 200, "engine": 300, "numpy": 300}
 SEED = 20261118
@@ -113,6 +115,56 @@ def test_a_wrong_formula_is_found(kind, monkeypatch):
         p for p in itertools.islice(programs, 300) if any(step.label == "tanh" for step in p.steps)
     ]
     assert any(KINDS[kind].check(program, False) is not None for program in with_tanh)
+
+
+def writing_program(*names, writes=True, leaves=()):
+    """The sine of a reciprocal that is written over, inside transforms, the innermost first."""
+    steps = [Apply(Operation("reciprocal", "1.0 / (1.5 + {0} * {0})"), ("x",), "v1")]
+    if writes:
+        steps.append(Apply(Operation("imul", "{0} *= 0.9", writes=True), ("v1",)))
+    steps.append(Apply(Operation("sin", "lib.sin({0})", numpy="np.sin({0})"), ("v1",), "v2"))
+    of = {transform.name: transform for transform in transforms.TRANSFORMS}
+    layers = tuple(transforms.Layer(of[name], 1) for name in names)
+    arrays = (Array("x", (3,), 1, low=0.5, high=2.0), Array("w", (3,), 2))
+    return transforms.TransformProgram(arrays, tuple(steps), "v2", layers, leaves)
+
+
+def test_write_to_a_value_that_a_recorded_tangent_saved_is_a_refusal():
+    for program in (
+        writing_program("jacfwd", "jacrev"),
+        writing_program("jvp", "grad"),
+        writing_program("vmap", "jvp", "grad"),
+        writing_program("jacfwd", leaves=("x",)),
+    ):
+        error = transforms.run(program, transforms.NESTED, "pb").error
+        assert isinstance(error, SavedVersionError)
+        assert transforms.run(program, transforms.TAPE, "pb").error is None
+        assert transforms.check(program, with_torch=False) is None
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        writing_program("grad"),
+        writing_program("vmap", "grad"),
+        writing_program("grad", "jacfwd"),
+        writing_program("jacfwd", "vmap"),
+        writing_program("functional.jvp", "grad"),
+        writing_program("jacfwd", "jacrev", writes=False),
+    ],
+)
+def test_other_errors_about_saved_values_are_findings(program, monkeypatch):
+    original = transforms.run
+
+    def raising(program, style, dialect):
+        if style == transforms.NESTED:
+            return Outcome(error=SavedVersionError("modified by an inplace operation"))
+        return original(program, style, dialect)
+
+    monkeypatch.setattr(transforms, "run", raising)
+    finding = transforms.check(program, with_torch=False)
+    assert finding is not None
+    assert finding.check == "raises"
 
 
 def test_some_programs_raise_and_most_do_not():

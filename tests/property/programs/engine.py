@@ -68,6 +68,7 @@ DOCUMENTED = (
     "has changed its own shape",
     "Can't detach views in-place",  # some results are views here, and copies in torch
     "saved value 'self' of shape",  # formulas that save an input, where torch saves indices
+    "EinsumBackward0: one of the variables",  # likewise, where torch saves a reshaped copy
 )
 SAVED_VALUE_WRITTEN = "modified by an inplace operation"
 

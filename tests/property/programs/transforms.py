@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import PullbackError
+from pullback.errors import PullbackError, SavedVersionError
 from tests.property.programs import operations
 from tests.property.programs.build import Builder
 from tests.property.programs.outcomes import (
@@ -36,10 +36,13 @@ DOCUMENTED = {
     "captured": "docs/vmap.md",
     "refer to a single memory location": "docs/guarantees.md",
     "refers to a single memory location": "docs/guarantees.md",
-    "modified by an inplace operation": "docs/guarantees.md",
+    "checkpoint, arguments: one of the variables": "docs/checkpointing.md",
     "indexing with a mask depends on the values": "docs/vmap.md",
     "inside of a function being transformed by pullback.func": "docs/transforms.md",
 }
+
+# Words of transforms that push tangents; autograd.functional makes tangents by backward passes.
+TANGENTS = ("jvp", "jacfwd", "linearize", "hessian", "hvp", "forward_ad", "lib.jacobian")
 
 HELPERS = textwrap.dedent(
     '''
@@ -159,7 +162,19 @@ class Transform:
     order: int = 1  # how many derivatives it takes
     shape: str = "x"  # of its result: that of x, of y, "yx" or "xx"; "nx", "ny" are of vmap
 
+    @property
+    def has_tangents(self) -> bool:
+        """Whether the function inside is called with tangents."""
+        is_functional = "functional" in self.name
+        return not is_functional and any(word in self.ours for word in TANGENTS)
 
+    @property
+    def records(self) -> bool:
+        """Whether the function inside is called with inputs that require grad."""
+        return self.order > 0 and not self.name.startswith(_PUSHING)
+
+
+_PUSHING = ("jvp", "jacfwd", "linearize", "forward_ad")  # and record nothing
 _SAMPLES = "[x, x * 0.5, x * x]"
 _V = "weights(tuple(x.shape), {seed} + 1)"
 _SCALAR = "lambda z: total({f}(z), {seed})"
@@ -352,6 +367,19 @@ class TransformProgram:
         labels = [step.label for step in self.steps]
         return tuple(labels), tuple(layer.transform.name for layer in self.layers)
 
+    def writes_over_recorded_tangents(self) -> bool:
+        """Whether the function writes in place, and its tangents have a history.
+
+        A recorded tangent saves values of the function, as the backward pass does. A write to one
+        of them raises, where PyTorch has saved another value.
+        """
+        is_writing = any(step.binds is None for step in self.steps)
+        places = [n for n, layer in enumerate(self.layers) if layer.transform.has_tangents]
+        if not is_writing or not places:
+            return False
+        around = [layer.transform.records for layer in self.layers[places[0] + 1 :]]
+        return bool(self.leaves) or any(around)
+
 
 _IMPORTS = {PULLBACK: "pullback as pb", TORCH: "torch, torch.utils.checkpoint"}
 
@@ -453,6 +481,8 @@ def _refused(
     text = str(error)
     if isinstance(error, PullbackError):
         if any(part in text for part in DOCUMENTED):
+            return None
+        if isinstance(error, SavedVersionError) and program.writes_over_recorded_tangents():
             return None
         if with_torch and run(program, NESTED, TORCH).error is not None:
             return None
