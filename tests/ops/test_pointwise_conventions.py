@@ -88,7 +88,7 @@ def test_the_divisor_is_counted_exactly():
     ids=["floordiv", "rfloordiv", "heaviside", "nextafter"],
 )
 def test_recorded_but_without_derivative(f):
-    """Rule 7.19."""
+    """Rules 7.19, 14.41."""
     x = pb.tensor([1.0, 3.0], requires_grad=True)
     result = f(x)
     assert result.requires_grad
@@ -106,66 +106,69 @@ def test_divmod_has_a_gradient_in_its_remainder():
 @pytest.mark.parametrize(
     ("rule", "low", "high", "points", "expected"),
     [
-        ("7_20", 0, 1, [-1, 0, 0.5, 1, 2, nan], [0, 1, 1, 1, 0, 0]),
-        ("7_21", 0, None, [-1, 0, 1], [0, 1, 1]),
-        ("7_22", None, 0, [-1, 0, 1], [1, 1, 0]),
-        ("7_23", 2, 1, [0, 1.5, 3], [0, 0, 0]),
+        ("7.20", 0, 1, [-1, 0, 0.5, 1, 2, nan], [0, 1, 1, 1, 0, 0]),
+        ("7.21", 0, None, [-1, 0, 1], [0, 1, 1]),
+        ("7.22", None, 0, [-1, 0, 1], [1, 1, 0]),
+        ("7.23", 2, 1, [0, 1.5, 3], [0, 0, 0]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_rules_7_20_to_7_23_clip_with_numbers(rule, low, high, points, expected):
+def test_clip_with_numbers(rule, low, high, points, expected):
+    """Rules 7.20 to 7.23."""
     same(gradient(lambda x: pb.clip(x, low, high), points), expected)
-    if rule == "7_23":
+    if rule == "7.23":
         assert pb.clip(np.array(points), low, high).tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
     ("x", "low", "high", "expected"),
     [
-        pytest.param(0.0, 0.0, 1.0, (1, 0, 0), id="7_24_on_the_lower_bound"),
-        pytest.param(1.0, 0.0, 1.0, (1, 0, 0), id="7_24_on_the_upper_bound"),
-        pytest.param(-1.0, 0.0, 1.0, (0, 1, 0), id="7_25_below"),
-        pytest.param(2.0, 0.0, 1.0, (0, 0, 1), id="7_25_above"),
-        pytest.param(0.5, 2.0, 1.0, (0, 0, 1), id="7_26_bounds_the_wrong_way_round"),
+        pytest.param(0.0, 0.0, 1.0, (1, 0, 0), id="7.24_on_the_lower_bound"),
+        pytest.param(1.0, 0.0, 1.0, (1, 0, 0), id="7.24_on_the_upper_bound"),
+        pytest.param(-1.0, 0.0, 1.0, (0, 1, 0), id="7.25_below"),
+        pytest.param(2.0, 0.0, 1.0, (0, 0, 1), id="7.25_above"),
+        pytest.param(0.5, 2.0, 1.0, (0, 0, 1), id="7.26_bounds_the_wrong_way_round"),
         pytest.param(0.5, 1.0, 1.0, (0, 1, 0), id="equal_bounds"),
     ],
 )
-def test_rules_7_24_to_7_26_clip_with_tensors(x, low, high, expected):
+def test_clip_with_tensors(x, low, high, expected):
+    """Rules 7.24 to 7.26."""
     same(gradients(pb.clip, x, low, high), expected)
 
 
 @pytest.mark.parametrize(
     ("rule", "f", "points", "expected"),
     [
-        ("7_27_sqrt", pb.sqrt, [0, 4, -1], [inf, 0.25, nan]),
-        ("7_28_reciprocal", pb.reciprocal, 0.0, -inf),
-        ("7_28_division", lambda x: 1 / x, 0.0, -inf),
-        ("7_29_log", pb.log, [0, -1], [inf, -1]),
-        ("7_29_log1p", pb.log1p, -1.0, inf),
-        ("7_29_log2", pb.log2, 0.0, inf),
-        ("7_29_log10", pb.log10, 0.0, inf),
-        ("7_30_asin", pb.asin, [1, -1], [inf, inf]),
-        ("7_30_acosh", pb.acosh, 1.0, inf),
-        ("7_30_atanh", pb.atanh, 1.0, inf),
-        ("7_30_erfinv", pb.erfinv, 1.0, inf),
-        ("7_30_acos", pb.acos, 1.0, -inf),
-        ("7_31_logit", pb.logit, [0, 1, 0.5], [inf, inf, 4]),
-        ("7_32_logit", lambda x: pb.logit(x, 0.1), [0, 0.05, 0.1, 0.5], [0, 0, 11.11111111, 4]),
-        ("7_33_sinc", pb.sinc, [0, 1], [0, -1]),
-        ("7_36_xlogy", lambda x: pb.xlogy(x, 2), 0.0, 0.69314718),
-        ("7_37_entr", pb.entr, [0, 1, -1], [inf, -1, nan]),
-        ("7_38_nan_to_num", pb.nan_to_num, [nan, inf, 1], [0, 0, 1]),
-        ("7_40_angle", pb.angle, [-1, 0, 2, nan], [0, 0, 0, 0]),
-        ("7_42_lgamma", pb.lgamma, 0.0, -inf),
-        ("7_42_digamma", pb.digamma, 0.0, inf),
-        ("7_13_softplus", pb.softplus, [0, 20, 21], [0.5, 0.99999999794, 1]),
+        ("7.27_sqrt", pb.sqrt, [0, 4, -1], [inf, 0.25, nan]),
+        ("7.28_reciprocal", pb.reciprocal, 0.0, -inf),
+        ("7.28_division", lambda x: 1 / x, 0.0, -inf),
+        ("7.29_log", pb.log, [0, -1], [inf, -1]),
+        ("7.29_log1p", pb.log1p, -1.0, inf),
+        ("7.29_log2", pb.log2, 0.0, inf),
+        ("7.29_log10", pb.log10, 0.0, inf),
+        ("7.30_asin", pb.asin, [1, -1], [inf, inf]),
+        ("7.30_acosh", pb.acosh, 1.0, inf),
+        ("7.30_atanh", pb.atanh, 1.0, inf),
+        ("7.30_erfinv", pb.erfinv, 1.0, inf),
+        ("7.30_acos", pb.acos, 1.0, -inf),
+        ("7.31_logit", pb.logit, [0, 1, 0.5], [inf, inf, 4]),
+        ("7.32_logit", lambda x: pb.logit(x, 0.1), [0, 0.05, 0.1, 0.5], [0, 0, 11.11111111, 4]),
+        ("7.33_sinc", pb.sinc, [0, 1], [0, -1]),
+        ("7.36_xlogy", lambda x: pb.xlogy(x, 2), 0.0, 0.69314718),
+        ("7.37_entr", pb.entr, [0, 1, -1], [inf, -1, nan]),
+        ("7.38_nan_to_num", pb.nan_to_num, [nan, inf, 1], [0, 0, 1]),
+        ("7.40_angle", pb.angle, [-1, 0, 2, nan], [0, 0, 0, 0]),
+        ("7.42_lgamma", pb.lgamma, 0.0, -inf),
+        ("7.42_digamma", pb.digamma, 0.0, inf),
+        ("7.13_softplus", pb.softplus, [0, 20, 21], [0.5, 0.99999999794, 1]),
         ("cbrt", pb.cbrt, [0, 8, -8], [inf, 1 / 12, 1 / 12]),
         ("i1", pb.i1, 0.0, 0.5),
         ("xlog1py", lambda x: pb.xlog1py(x, -1.0), 0.0, 0.0),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_rules_7_27_to_7_42_functions_of_one_number(rule, f, points, expected):
+def test_functions_of_one_number_at_singular_points(rule, f, points, expected):
+    """Rules 7.13, 7.27 to 7.33, 7.36 to 7.38, 7.40, 7.42."""
     del rule
     same(gradient(f, points), expected)
 
@@ -197,27 +200,29 @@ def test_copysign_gradient():
 @pytest.mark.parametrize(
     ("rule", "exponent", "points", "expected"),
     [
-        ("7_43_int", 0, [0, 2, nan], [0, 0, 0]),
-        ("7_43_float", 0.0, [0, 2, nan], [0, 0, 0]),
-        ("7_44", 1, [0], [1]),
-        ("7_45", 2, [0], [0]),
-        ("7_46", 0.5, [0, 4, -1], [inf, 0.25, nan]),
-        ("7_47", 1.5, [0], [0]),
-        ("7_48", -1, [0], [-inf]),
-        ("7_49", 1 / 3, [0, -8], [inf, nan]),
+        ("7.43_int", 0, [0, 2, nan], [0, 0, 0]),
+        ("7.43_float", 0.0, [0, 2, nan], [0, 0, 0]),
+        ("7.44", 1, [0], [1]),
+        ("7.45", 2, [0], [0]),
+        ("7.46", 0.5, [0, 4, -1], [inf, 0.25, nan]),
+        ("7.47", 1.5, [0], [0]),
+        ("7.48", -1, [0], [-inf]),
+        ("7.49", 1 / 3, [0, -8], [inf, nan]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_rules_7_43_to_7_49_powers_with_a_number_as_exponent(rule, exponent, points, expected):
+def test_powers_with_a_number_as_exponent(rule, exponent, points, expected):
+    """Rules 7.43 to 7.49."""
     same(gradient(lambda x: x**exponent, points), expected)
-    if rule.startswith("7_43"):
+    if rule.startswith("7.43"):
         x = pb.tensor(points, requires_grad=True)
         assert (x**exponent).tolist() == [1, 1, 1]
         (first,) = pb.autograd.grad((x**exponent).sum(), x, create_graph=True)
         assert not first.requires_grad
 
 
-def test_rules_7_45_and_7_47_second_derivatives_of_powers_at_zero():
+def test_second_derivatives_of_powers_at_zero():
+    """Rules 7.45, 7.47."""
     assert second(lambda x: x**2, 0.0) == 2
     assert second(pb.square, 0.0) == 2
     assert second(lambda x: x**1.5, 0.0) == inf
@@ -232,15 +237,16 @@ def test_zero_as_base_of_power():
 @pytest.mark.parametrize(
     ("base", "exponent", "expected"),
     [
-        pytest.param(0.0, 0.0, (0, 0), id="7_51"),
-        pytest.param(0.0, 2.0, (0, 0), id="7_52"),
-        pytest.param(2.0, 0.0, (0, 0.69314718), id="7_53"),
-        pytest.param(-1.0, 2.0, (-2, nan), id="7_54"),
-        pytest.param(0.0, -1.0, (-inf, -inf), id="7_55"),
+        pytest.param(0.0, 0.0, (0, 0), id="7.51"),
+        pytest.param(0.0, 2.0, (0, 0), id="7.52"),
+        pytest.param(2.0, 0.0, (0, 0.69314718), id="7.53"),
+        pytest.param(-1.0, 2.0, (-2, nan), id="7.54"),
+        pytest.param(0.0, -1.0, (-inf, -inf), id="7.55"),
         pytest.param(nan, 0.0, (0, nan), id="nan_to_the_zero"),
     ],
 )
-def test_rules_7_51_to_7_55_powers_of_tensors(base, exponent, expected):
+def test_powers_of_tensors_at_singular_points(base, exponent, expected):
+    """Rules 7.51 to 7.55."""
     same(gradients(pb.power, base, exponent), expected)
 
 

@@ -60,7 +60,8 @@ def test_smallest_and_largest_together():
 
 
 @pytest.mark.parametrize("function", [pb.max, pb.min, lambda x: pb.max(x, 0)])
-def test_rules_7_59_and_7_60_nan_takes_the_gradient(function):
+def test_nan_takes_the_gradient(function):
+    """Rules 7.59, 7.60."""
     np.testing.assert_array_equal(gradient(function, [nan, 1.0, nan]), [0.5, 0, 0.5])
 
 

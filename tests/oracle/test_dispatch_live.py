@@ -120,7 +120,7 @@ def test_random_tables_are_those_of_pytorch(dice):
             undo = [both.register(key, dice.random() < 0.15) for key in keys]
             both.compare()
             dice.shuffle(undo)
-            while undo:  # D15
+            while undo:  # 14.15
                 undo.pop()()
                 if dice.random() < 0.2:
                     both.compare()

@@ -30,7 +30,7 @@ def leaf(t):
     return t.tensor([1.0, 2.0, 3.0], requires_grad=True)
 
 
-# ---- autograd_registration_check: rule O5 --------------------------------------------------------
+# ---- autograd_registration_check: rule 16.5 ------------------------------------------------------
 
 
 def function(t):

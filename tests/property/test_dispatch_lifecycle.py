@@ -1,7 +1,8 @@
 """Registrations come and go in any order; what is left is what was never there otherwise.
 
 The model is a plain list of the registrations in force. After every step the dispatcher's state
-must be that of a fresh operator to which exactly this list is registered: D15, D27, D30, D33.
+must be that of a fresh operator to which exactly this list is registered (rules 14.15, 14.27, 14.30
+and 14.33).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Computed tables and dispatch against models that are written from the rules alone.
 
 The models share nothing with the dispatcher: keys are names, their sets are spelt out here, the
-nine-step rule (D14) and the choice of a kernel (D8, D9, D20 to D24) are computed afresh.
+nine-step rule (14.14) and the choice of a kernel (14.8, 14.9, 14.20 to 14.24) are computed afresh.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def backends_of(key: str) -> set[str]:
 
 
 def entry(key: str, registered: set[str], fallbacks: set[str]) -> Won | None:
-    """D14, step by step; step 4 is for nested tensors."""
+    """14.14, step by step; step 4 is for nested tensors."""
     undefined = key == "Undefined"
     if key in registered:
         return Won(key, "kernel")
@@ -156,12 +156,12 @@ class Operator(NamedTuple):
         return self.kernels[won.by]
 
     def masked(self, keys: Keys) -> Keys:
-        """D20, D21: without the functionalities that fall through on the set's backend."""
+        """14.20, 14.21: without the functionalities that fall through on the set's backend."""
         kept = [f for f in keys.functionalities if not self.falls_through(self.entry(keys.at(f)))]
         return keys.only(kept)
 
     def run(self, keys: Keys) -> str:
-        """What a call that dispatches with these keys gives: D8, D24, D39."""
+        """What a call that dispatches with these keys gives: 14.8, 14.24, 14.39."""
         key = keys.highest()
         won = self.entry(key)
         if won is None:

@@ -31,7 +31,7 @@ def unmapped(text: str, root: Path) -> list[str]:
 
 
 def test_every_path_in_the_documents_exists(root):
-    documents = [root / name for name in DOCUMENTS] + sorted(root.glob("docs/*.md"))
+    documents = [root / name for name in DOCUMENTS] + sorted(root.glob("docs/**/*.md"))
     assert len(documents) > len(DOCUMENTS)
     for path in documents:
         assert missing_paths(path.read_text(encoding="utf-8"), root) == [], path.name

@@ -1,4 +1,4 @@
-"""Rules 11.3 to 11.6: one recomputation, early stop, passes, nesting."""
+"""Rules 11.1 to 11.4: one recomputation, early stop, passes, nesting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Counted:
 
 
 def test_forward_once_and_one_recomputation(lib):
-    """Rule 11.3."""
+    """Rule 11.1."""
 
     def function(x):
         return lib.sin(lib.exp(x) * x) * x
@@ -49,7 +49,7 @@ def test_forward_once_and_one_recomputation(lib):
 
 
 def test_any_structure_of_results(lib):
-    """Rule 11.3."""
+    """Rule 11.1."""
     x = lib.leaf(1.0, 2.0)
     found = checkpoint(lib, lambda x: {"a": [lib.sin(x)], "b": (x, 3)}, x)
     assert found["a"][0].grad_fn.name() == "SinBackward0"
@@ -58,7 +58,7 @@ def test_any_structure_of_results(lib):
 
 
 def test_intermediate_values_are_not_kept(pb):
-    """Rule 11.3."""
+    """Rule 11.1."""
     alive = []
 
     def function(x):
@@ -73,7 +73,7 @@ def test_intermediate_values_are_not_kept(pb):
 
 
 def test_recomputed_values_end_with_the_pass(pb):
-    """Rule 11.3. Each recomputed value goes when it has been used, and the rest with the pass."""
+    """Rule 11.1. Each recomputed value goes when it has been used, and the rest with the pass."""
     x = pb.leaf(1.0, 2.0)
     y = checkpoint(pb, lambda x: pb.exp(pb.exp(x)) * x, x)
     frame = y.grad_fn.self._unpack.__self__
@@ -94,7 +94,7 @@ def stages(lib, log):
 
 
 def test_recomputation_stops_early(lib):
-    """Rule 11.4."""
+    """Rule 11.2."""
     log = []
     y = checkpoint(lib, stages(lib, log), lib.leaf(1.0))
     log.clear()
@@ -103,7 +103,7 @@ def test_recomputation_stops_early(lib):
 
 
 def test_early_stop_can_be_turned_off(lib):
-    """Rule 11.4."""
+    """Rule 11.2."""
     log = []
     y = checkpoint(lib, stages(lib, log), lib.leaf(1.0), early_stop=False)
     log.clear()
@@ -117,7 +117,7 @@ def test_early_stop_can_be_turned_off(lib):
 
 
 def test_the_function_cannot_catch_the_stop(pb):
-    """Rule 11.4."""
+    """Rule 11.2."""
     log = []
 
     def function(x):
@@ -132,7 +132,7 @@ def test_the_function_cannot_catch_the_stop(pb):
 
 
 def test_each_pass_recomputes(lib):
-    """Rule 11.5."""
+    """Rule 11.3."""
     counted = Counted(lib.exp)
     x = lib.leaf(1.0, 2.0)
     y = checkpoint(lib, counted, x).sum()
@@ -142,7 +142,7 @@ def test_each_pass_recomputes(lib):
 
 
 def test_double_backward_reuses_recomputed_values(lib):
-    """Rule 11.5."""
+    """Rule 11.3."""
     counted = Counted(lambda x: x**3)
     x = lib.leaf(1.0, 2.0)
     y = checkpoint(lib, counted, x).sum()
@@ -153,7 +153,7 @@ def test_double_backward_reuses_recomputed_values(lib):
 
 
 def test_higher_orders_equal_the_plain_run(lib):
-    """Rule 11.5."""
+    """Rule 11.3."""
 
     def function(x):
         return lib.exp(x * x) * lib.sin(x)
@@ -169,7 +169,7 @@ def test_higher_orders_equal_the_plain_run(lib):
 
 
 def test_second_pass_without_retain_graph_raises(lib, words):
-    """Rule 11.6."""
+    """Rule 11.4."""
     y = checkpoint(lib, lib.exp, lib.leaf(1.0)).sum()
     y.backward()
     with lib.raises(words.freed):
@@ -177,7 +177,7 @@ def test_second_pass_without_retain_graph_raises(lib, words):
 
 
 def test_checkpoint_works_with_grad_inputs_and_keywords(lib):
-    """Rule 11.6."""
+    """Rule 11.4."""
     x, w = lib.leaf(2.0), lib.leaf(3.0)
 
     def function(x, scale=1.0):
@@ -193,7 +193,7 @@ def test_checkpoint_works_with_grad_inputs_and_keywords(lib):
 
 
 def test_only_captured_parameters_require_grad(lib):
-    """Rule 11.6."""
+    """Rule 11.4."""
     w = lib.leaf(3.0)
     y = checkpoint(lib, lambda x: lib.exp(x * w), lib.tensor(2.0))
     y.backward()
@@ -201,7 +201,7 @@ def test_only_captured_parameters_require_grad(lib):
 
 
 def test_nested_checkpoints_recompute_in_order(lib):
-    """Rule 11.6."""
+    """Rule 11.4."""
     log = []
 
     def inner(x):
@@ -224,7 +224,7 @@ def test_nested_checkpoints_recompute_in_order(lib):
 
 
 def test_grad_inside_checkpointed_function(lib):
-    """Rule 11.6."""
+    """Rule 11.4."""
 
     def function(x):
         (slope,) = lib.grad((x**3).sum(), x, create_graph=True)
@@ -237,7 +237,7 @@ def test_grad_inside_checkpointed_function(lib):
 
 
 def test_checkpoint_takes_tensors_in_containers(pb):
-    """Rule 11.6."""
+    """Rule 11.4."""
     x, y = pb.leaf(1.0), pb.leaf(2.0)
     z = checkpoint(pb, lambda d: pb.exp(d["x"] * d["more"][0]), {"x": x, "more": [y]})
     z.backward()

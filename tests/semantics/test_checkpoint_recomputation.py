@@ -1,4 +1,4 @@
-"""Rules 11.7 to 11.9: random numbers, determinism, writes."""
+"""Rules 11.5 to 11.7: random numbers, determinism, writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def random_function(lib, log):
 
 
 def test_recomputation_draws_same_random_numbers(lib):
-    """Rule 11.7."""
+    """Rule 11.5."""
     log = []
     y = checkpoint(lib, random_function(lib, log), lib.leaf(1.0), early_stop=False)
     between = lib.module.rand(2).tolist() if lib.is_torch else np.random.rand(2).tolist()
@@ -34,7 +34,7 @@ def test_recomputation_draws_same_random_numbers(lib):
 
 
 def test_random_stream_is_restored_after_recomputation(pb):
-    """Rule 11.7."""
+    """Rule 11.5."""
     np.random.seed(7)
     random_function(pb, [])(pb.leaf(1.0))
     expected = np.random.rand(4).tolist()
@@ -44,7 +44,7 @@ def test_random_stream_is_restored_after_recomputation(pb):
 
 
 def test_preserve_rng_state_can_be_turned_off(lib):
-    """Rule 11.7."""
+    """Rule 11.5."""
     log = []
     options = {"early_stop": False, "preserve_rng_state": False}
     checkpoint(lib, random_function(lib, log), lib.leaf(1.0), **options).backward()
@@ -54,7 +54,7 @@ def test_preserve_rng_state_can_be_turned_off(lib):
 @pytest.mark.parametrize("generator", [False, True], ids=["global", "generator"])
 @pytest.mark.parametrize("use_reentrant", [False, True])
 def test_dropout_has_the_same_mask(pb, generator, use_reentrant):
-    """Rule 11.7."""
+    """Rule 11.5."""
     functional = importlib.import_module("pullback.nn.functional")
     rng = np.random.default_rng(3) if generator else None
     x = pb.module.tensor(np.ones(200), requires_grad=True)
@@ -80,7 +80,7 @@ def changing(lib, first, then):
 
 
 def test_recomputation_with_fewer_saved_tensors_raises(lib):
-    """Rule 11.8."""
+    """Rule 11.6."""
     function = changing(lib, lambda x: lib.exp(lib.sin(x)), lib.sin)
     y = checkpoint(lib, function, lib.leaf(1.0, 2.0)).sum()
     assert issubclass(of(lib).CheckpointError, RuntimeError)
@@ -89,7 +89,7 @@ def test_recomputation_with_fewer_saved_tensors_raises(lib):
 
 
 def test_recomputation_with_more_saved_tensors(lib):
-    """Rule 11.8."""
+    """Rule 11.6."""
     function = changing(lib, lib.sin, lambda x: lib.exp(lib.sin(x)))
     y = checkpoint(lib, function, lib.leaf(1.0, 2.0)).sum()
     y.backward()  # with early stop they go unnoticed
@@ -100,7 +100,7 @@ def test_recomputation_with_more_saved_tensors(lib):
 
 
 def test_recomputation_with_different_metadata_raises(lib):
-    """Rule 11.8."""
+    """Rule 11.6."""
     function = changing(lib, lambda x: lib.sin(x * 1), lambda x: lib.sin(x[:1] * 1))
     y = checkpoint(lib, function, lib.leaf(1.0, 2.0)).sum()
     with lib.raises("different metadata", of(lib).CheckpointError):
@@ -108,7 +108,7 @@ def test_recomputation_with_different_metadata_raises(lib):
 
 
 def test_determinism_check_can_be_turned_off(pb):
-    """Rule 11.8."""
+    """Rule 11.6."""
     function = changing(pb, lambda x: pb.sin(x * 1), lambda x: pb.sin(x[:1] * 1))
     x = pb.leaf(1.0, 2.0)
     checkpoint(pb, function, x, determinism_check="none").sum().backward()
@@ -117,7 +117,7 @@ def test_determinism_check_can_be_turned_off(pb):
 
 
 def test_debug_shows_where_tensors_were_saved(pb):
-    """Rule 11.8."""
+    """Rule 11.6."""
 
     def first(x):
         return pb.exp(pb.sin(x))
@@ -136,7 +136,7 @@ def test_debug_shows_where_tensors_were_saved(pb):
 
 
 def test_write_to_checkpoint_input_raises(lib, words):
-    """Rule 11.9."""
+    """Rule 11.7."""
     x = lib.leaf(1.0, 2.0)
     z = x * 1
     y = checkpoint(lib, lambda z: lib.exp(z), z).sum()
@@ -147,7 +147,7 @@ def test_write_to_checkpoint_input_raises(lib, words):
 
 
 def test_write_to_captured_tensor_raises(pb, words):
-    """Rule 11.9."""
+    """Rule 11.7."""
     w, x = pb.leaf(3.0), pb.leaf(2.0)
     y = checkpoint(pb, lambda x: x * w, x)
     with pb.no_grad():
@@ -157,7 +157,7 @@ def test_write_to_captured_tensor_raises(pb, words):
 
 
 def test_write_over_saved_value_inside_raises(pb, words):
-    """Rule 11.9."""
+    """Rule 11.7."""
 
     def function(x):
         y = x * 1
@@ -170,7 +170,7 @@ def test_write_over_saved_value_inside_raises(pb, words):
 
 
 def test_reading_saved_value_recomputes(lib):
-    """Rule 11.9."""
+    """Rule 11.7."""
     calls = []
     y = checkpoint(lib, lambda x: calls.append(1) or lib.exp(x), lib.leaf(1.0))
     assert float(y.grad_fn._saved_result.detach()) == float(y.detach())

@@ -1,4 +1,4 @@
-"""Rules 11.10 to 11.13: contexts, the reentrant variant, sequences, threads."""
+"""Rules 11.8 to 11.11: contexts, the reentrant variant, sequences, threads."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def checkpoint(lib, function, *args, **options):
 
 
 def test_no_grad_is_a_plain_call(lib):
-    """Rule 11.10."""
+    """Rule 11.8."""
     with lib.no_grad():
         y = checkpoint(lib, lib.exp, lib.leaf(1.0))
     assert not y.requires_grad
 
 
 def test_outer_saved_tensor_hooks_get_inputs(lib):
-    """Rule 11.10."""
+    """Rule 11.8."""
     seen = []
     x = lib.leaf(1.0, 2.0)
     with lib.graph.saved_tensors_hooks(lambda t: seen.append(t.shape) or t, lambda t: t):
@@ -40,13 +40,13 @@ def test_outer_saved_tensor_hooks_get_inputs(lib):
 
 
 def test_checkpoint_raises_where_hooks_are_disabled(lib):
-    """Rule 11.10."""
+    """Rule 11.8."""
     with lib.graph.disable_saved_tensors_hooks("not here"), lib.raises("not here"):
         checkpoint(lib, lib.exp, lib.leaf(1.0))
 
 
 def test_context_fn_gives_contexts_of_forward_and_recomputation(lib):
-    """Rule 11.10."""
+    """Rule 11.8."""
     log = []
 
     @contextmanager
@@ -65,14 +65,14 @@ def test_context_fn_gives_contexts_of_forward_and_recomputation(lib):
 
 
 def test_omitted_use_reentrant_warns(lib):
-    """Rule 11.11."""
+    """Rule 11.9."""
     with pytest.warns(UserWarning, match="use_reentrant parameter should be passed explicitly"):
         y = of(lib).checkpoint(lib.exp, lib.leaf(1.0))
     assert "Reentrant" in y.grad_fn.name() or "CheckpointFunction" in y.grad_fn.name()
 
 
 def test_reentrant_checkpoint_runs_forward_in_no_grad(lib):
-    """Rule 11.11."""
+    """Rule 11.9."""
     modes = []
 
     def function(x):
@@ -89,7 +89,7 @@ def test_reentrant_checkpoint_runs_forward_in_no_grad(lib):
 
 
 def test_reentrant_checkpoint_limits(lib):
-    """Rule 11.11."""
+    """Rule 11.9."""
     x = lib.leaf(1.0, 2.0)
     for ask in (
         lambda y: lib.grad(y, x),
@@ -108,7 +108,7 @@ def test_reentrant_checkpoint_limits(lib):
 @pytest.mark.parametrize("segments", [1, 2, 3, 5])
 @pytest.mark.parametrize("use_reentrant", [False, True])
 def test_checkpoint_sequential_equals_plain_run(lib, segments, use_reentrant):
-    """Rule 11.12."""
+    """Rule 11.10."""
     functions = [lib.sin, lib.exp, lambda x: x * x, lib.cos, lambda x: x**3]
     plain, x = lib.leaf(0.1, 0.2), lib.leaf(0.1, 0.2)
     value = plain
@@ -123,7 +123,7 @@ def test_checkpoint_sequential_equals_plain_run(lib, segments, use_reentrant):
 
 
 def test_checkpoint_sequential_checks_arguments(pb):
-    """Rule 11.12."""
+    """Rule 11.10."""
     run, x = of(pb).checkpoint_sequential, pb.leaf(1.0)
     with pytest.warns(UserWarning, match="use_reentrant parameter should be passed explicitly"):
         run([pb.sin, pb.cos], 2, x)
@@ -135,7 +135,7 @@ def test_checkpoint_sequential_checks_arguments(pb):
 
 
 def test_threads_that_share_a_parameter_converge(pb):
-    """Rule 11.13. Hogwild: whoever finds its saved parameter changed computes its loss again."""
+    """Rule 11.11. Hogwild: whoever finds its saved parameter changed computes its loss again."""
     p = pb.leaf(5.0, -3.0)
     failed = []
 

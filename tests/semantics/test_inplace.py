@@ -186,7 +186,7 @@ def test_parts_made_of_slices_can_be_written(lib):
 def test_write_to_part_reaches_base_and_other_parts(pb):
     """Rule 4.26.
 
-    What PyTorch's unsafe_split silently gets wrong is sound here, so there is no such name.
+    PyTorch's unsafe_split gives a wrong gradient here without an error.
     """
     w = pb.leaf(1.0, 2.0, 3.0, 4.0)
     a = w * 1

@@ -1,4 +1,4 @@
-"""Operators without an autograd kernel, on real tensors: rule D40."""
+"""Operators without an autograd kernel, on real tensors: rule 14.40."""
 
 from __future__ import annotations
 

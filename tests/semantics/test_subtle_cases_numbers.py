@@ -1,4 +1,4 @@
-"""Traps T21 to T25: numbers that a naive implementation gets silently wrong."""
+"""Rules 12.21 to 12.25: numbers that a naive implementation gets silently wrong."""
 
 from __future__ import annotations
 

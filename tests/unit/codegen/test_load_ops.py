@@ -192,6 +192,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("text", "place", "message"), FAULTS)
 def test_faults_are_reported_with_their_place(match_ops, text, place, message):
+    """Rule 17.30."""
     with pytest.raises(CodegenError) as caught:
         match_ops(text)
 
@@ -201,6 +202,7 @@ def test_faults_are_reported_with_their_place(match_ops, text, place, message):
 
 
 def test_a_factory_needs_no_derivatives(match_ops):
+    """Rule 17.30."""
     assert match_ops(_entry("f(int n) -> Tensor"))["f"].info is None
 
 

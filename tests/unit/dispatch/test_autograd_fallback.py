@@ -1,4 +1,4 @@
-"""Operators without an autograd kernel: rules D40 and D42."""
+"""Operators without an autograd kernel: rules 14.40 and 14.42."""
 
 from __future__ import annotations
 

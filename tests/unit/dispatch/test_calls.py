@@ -1,4 +1,7 @@
-"""Calls: arguments, fallthrough, redispatch and binding: rules D10, D20 to D26, D35 to D37."""
+"""Calls: arguments, fallthrough, redispatch and binding.
+
+Rules 14.10, 14.20 to 14.26, 14.35 to 14.37.
+"""
 
 from __future__ import annotations
 

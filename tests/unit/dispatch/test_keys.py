@@ -1,4 +1,4 @@
-"""Dispatch keys and key sets: rules D1 to D8."""
+"""Dispatch keys and key sets: rules 14.1 to 14.8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries, their kinds and their end: rules D31 and D33."""
+"""Libraries, their kinds and their end: rules 14.31 and 14.33."""
 
 from __future__ import annotations
 

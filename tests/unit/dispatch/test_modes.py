@@ -1,4 +1,4 @@
-"""A thread's include and exclude sets, and the guards that change them: D9, D11, D13, D23."""
+"""A thread's include and exclude sets, and their guards: rules 14.9, 14.11, 14.13, 14.23."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The teaching class PythonDispatcher: rules D43 to D48."""
+"""The teaching class PythonDispatcher: rules 14.43 to 14.48."""
 
 from __future__ import annotations
 

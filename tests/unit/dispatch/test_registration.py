@@ -1,4 +1,4 @@
-"""Definitions, kernels, fallbacks and queries: rules D19, D27 to D30, D32, D34."""
+"""Definitions, kernels, fallbacks and queries: rules 14.19, 14.27 to 14.30, 14.32, 14.34."""
 
 from __future__ import annotations
 

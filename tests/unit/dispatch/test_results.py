@@ -1,4 +1,4 @@
-"""What comes back from a call, a value or an error: rules D38 and D39."""
+"""What comes back from a call, a value or an error: rules 14.38 and 14.39."""
 
 from __future__ import annotations
 

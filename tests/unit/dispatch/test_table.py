@@ -1,4 +1,4 @@
-"""The computed dispatch table: rules D14 to D18."""
+"""The computed dispatch table: rules 14.14 to 14.18."""
 
 from __future__ import annotations
 
@@ -86,26 +86,30 @@ def test_deregistration_is_the_exact_inverse(lib):
     assert repr(DispatchTable(entry)) == before
 
 
-def test_d16a_a_backend_kernel_hides_the_composite_for_its_autograd_key(table):
+def test_a_backend_kernel_hides_the_composite_for_its_autograd_key(table):
+    """Rule 14.16."""
     entries = table("CPU", CIA)
     assert entries["AutogradCPU"] == "backend fallback"
     assert entries["AutogradXLA"] == "math kernel"
 
 
-def test_d16b_autograd_serves_the_backend_that_has_a_kernel(table):
+def test_autograd_serves_the_backend_that_has_a_kernel(table):
+    """Rule 14.16."""
     entries = table("CPU", "Autograd", CIA)
     assert entries["AutogradCPU"] == "autograd kernel"
     assert entries["AutogradXLA"] == "math kernel"
 
 
-def test_d16c_explicit_composites_and_the_implicit_one(table):
+def test_explicit_composites_and_the_implicit_one(table):
+    """Rule 14.16."""
     assert "math kernel" not in table(CEA, CIA).values()
     entries = table(CEANF, CIA)
     assert entries["CPU"] == "default backend kernel"
     assert entries["XLA"] == entries["Lazy"] == entries["AutogradCPU"] == "math kernel"
 
 
-def test_d16d_undefined_takes_composites_and_ignores_backends(table, lib):
+def test_undefined_takes_composites_and_ignores_backends(table, lib):
+    """Rule 14.16."""
     for keys, chosen in [((CEANF, CEA, CIA), CEANF), ((CEA, CIA), CEA), ((CIA, "CPU"), CIA)]:
         table(*keys)
         assert lib.last([]) == chosen
@@ -115,13 +119,13 @@ def test_d16d_undefined_takes_composites_and_ignores_backends(table, lib):
 
 
 @pytest.mark.parametrize("other", [CEA, "Autograd"])
-def test_d16e_ambiguity_is_checked_before_backends(table, other):
+def test_ambiguity_is_checked_before_backends(table, other):
+    """Rule 14.16."""
     assert table("FPGA", other, CIA)["AutogradOther"] == "ambiguous autogradother"
 
 
-def test_d16f_a_sparse_kernel_beside_the_composite_is_reached_only_in_inference_mode(
-    table, lib, value
-):
+def test_a_sparse_kernel_beside_the_composite_is_reached_only_in_inference_mode(table, lib, value):
+    """Rule 14.16."""
     table("SparseCsrCPU", CIA)
     sparse = value("sparse")
     assert lib.last([sparse]) == CIA
@@ -129,7 +133,8 @@ def test_d16f_a_sparse_kernel_beside_the_composite_is_reached_only_in_inference_
         assert lib.last([sparse]) == "SparseCsrCPU"
 
 
-def test_d16g_the_ambiguous_marker_raises_when_called(table, lib, value):
+def test_the_ambiguous_marker_raises_when_called(table, lib, value):
+    """Rule 14.16."""
     table("FPGA", CIA)
     fpga = value("fpga")
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Rules C1 to C8 and C20 to C25: what a custom operator may be, and its kernels."""
+"""Rules 15.1 to 15.8 and 15.18 to 15.23: what a custom operator may be, and its kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules C26 to C29: what a kernel may do to memory; and definitions that are run twice."""
+"""Rules 15.24 to 15.27: what a kernel may do to memory; and definitions that are run twice."""
 
 from __future__ import annotations
 

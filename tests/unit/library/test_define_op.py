@@ -1,4 +1,4 @@
-"""``define_op``: everything from one declaration, and ``register_vmap`` beside it (rule C42)."""
+"""``define_op``: everything from one declaration, and ``register_vmap`` beside it (rule 15.40)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules C9 to C17: gradients by name."""
+"""Rules 15.9 to 15.17: gradients by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules O1 to O5 and O8: ``opcheck`` itself, its arguments and its table."""
+"""Rules 16.1 to 16.5 and 16.8: ``opcheck`` itself, its arguments and its table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules O6 and O7: fake kernels, and recordings that are replayed."""
+"""Rules 16.6 and 16.7: fake kernels, and recordings that are replayed."""
 
 from __future__ import annotations
 

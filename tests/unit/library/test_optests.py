@@ -1,4 +1,4 @@
-"""Rules O9 to O12: checks attached to a test suite."""
+"""Rules 16.9 to 16.12: checks attached to a test suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules C34 to C43, and the forward rule: registered derivatives, fakes and functions."""
+"""Rules 15.32 to 15.41, and the forward rule: registered derivatives, fakes and functions."""
 
 from __future__ import annotations
 

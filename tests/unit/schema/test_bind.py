@@ -44,7 +44,7 @@ def check(type_: str, value: object) -> Any:
     return Binder(parse_schema(f"f({type_} x) -> ()", dialect="loose")).check("x", value)
 
 
-# D35 and D37: order, keywords, defaults
+# 14.35 and 14.37: order, keywords, defaults
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from pullback.errors import SchemaError
 from pullback.schema import SchemaKind, parse_schema
 
-# G2: kinds
+# 17.2: kinds
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_written_self_is_mutable_though_its_kind_is_functional() -> None:
     assert not parse_schema("f(Tensor(a) self) -> Tensor(a)").is_mutable
 
 
-# G4: signatures
+# 17.4: signatures
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_other_arguments_are_no_tensor_options(text: str) -> None:
     assert parse_schema(text).arguments.tensor_options is None
 
 
-# G5 and other queries
+# 17.5 and other queries
 
 
 @pytest.mark.parametrize(

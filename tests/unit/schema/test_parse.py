@@ -210,7 +210,7 @@ def test_many_arguments_are_fine() -> None:
     assert str(parse_schema(text)) == text
 
 
-# G6: the loose dialect
+# 17.6: the loose dialect
 
 
 @pytest.mark.parametrize(

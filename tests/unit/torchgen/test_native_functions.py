@@ -1,4 +1,4 @@
-"""G7 and G8: what the table of operators says, and what is added to it."""
+"""17.7 and 17.8: what the table of operators says, and what is added to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G16, G17, G18 and G21: formulas in C++."""
+"""17.15, 17.16, 17.17 and 17.20: formulas in C++."""
 
 from __future__ import annotations
 

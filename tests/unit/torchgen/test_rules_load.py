@@ -1,4 +1,4 @@
-"""G15 and G26: how an entry of the derivative table is read."""
+"""17.14 and 17.25: how an entry of the derivative table is read."""
 
 from __future__ import annotations
 

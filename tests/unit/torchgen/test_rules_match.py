@@ -1,4 +1,4 @@
-"""G22 to G25: which function uses whose derivatives, and in what form."""
+"""17.21 to 17.24: which function uses whose derivatives, and in what form."""
 
 from __future__ import annotations
 

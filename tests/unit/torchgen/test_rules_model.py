@@ -1,4 +1,4 @@
-"""G10 to G14, G19 and G20: the data model and the questions asked of it."""
+"""17.9 to 17.13, 17.18 and 17.19: the data model and the questions asked of it."""
 
 from __future__ import annotations
 
