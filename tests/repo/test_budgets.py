@@ -10,7 +10,7 @@ GENERATED = "src/pullback/_generated/"
 
 # path, or path::qualified.name of a function -> why it may be longer
 EXCEPTIONS: dict[str, str] = {
-    "src/pullback/autograd/engine/array_loop.py::run_in_sequence": (
+    "src/pullback/autograd/engine/array_loop.py::run_array_loop": (
         "every backward pass spends half its time in this loop; a call in it costs a tenth"
     ),
 }

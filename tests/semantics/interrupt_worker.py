@@ -313,7 +313,7 @@ def state() -> dict[str, Any]:
         "pullback_graph_task": None,
         "pullback_vmap_levels": (),
         "pullback_vmap_numbers": (),
-        "pullback_birthplace": 0,
+        "pullback_level_id": 0,
         "pullback_saved_hooks": (),
         "pullback_saved_hooks_disabled": None,
         "pullback_allow_mutation": None,
@@ -329,7 +329,7 @@ def state() -> dict[str, Any]:
     seen["NumPy"] = repr((np.geterr(), np.getbufsize(), np.geterrcall()))
     seen["anomaly"] = repr(anomaly._switches)
     seen["forward levels"] = repr((process_levels, forward_ad._level, forward_ad._current_level))
-    seen["roots"] = repr(root_lock.OWNERS)
+    seen["roots"] = repr(root_lock.LOCKED)
     seen["live maps"] = repr(levels._alive)
     locks = {"registry": LOCK, "leaves": accumulate_grad._lock, "counters": tensor_module.COUNTING}
     seen["locks"] = repr({name: _is_free(lock) for name, lock in locks.items()})
@@ -494,7 +494,7 @@ def sweep(name: str, at_most: int) -> dict[str, Any]:
         interrupts += found is not None
         if found:
             leaks.append(found)
-            root_lock.OWNERS.clear()
+            root_lock.LOCKED.clear()
     gc.enable()
     gc.collect()
     nodes = (*payload_nodes.marked, *accumulate_grad.ended)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.autograd.engine.dependencies import is_in_order
+from pullback.autograd.engine.dependencies import is_ordered
 from pullback.autograd.graph import current_graph_task_id, saved_tensors_hooks
 
 
@@ -135,10 +135,10 @@ def test_graphs_of_several_threads_are_run_in_the_right_order():
 def test_order_is_found_where_one_thread_has_recorded_a_graph():
     x = leaf(1.0)
     y = in_thread(lambda: pb.exp(x * 2.0) + x)
-    assert is_in_order([y.grad_fn])
+    assert is_ordered([y.grad_fn])
     first = in_thread(lambda: pb.exp(x))  # number 0, as `second` has
     second = in_thread(lambda: pb.tanh(x))
     both = first + second
-    assert not is_in_order([both.grad_fn])
+    assert not is_ordered([both.grad_fn])
     both.backward()
     np.testing.assert_allclose(x.grad.numpy(), np.exp(1.0) + 1 - np.tanh(1.0) ** 2)

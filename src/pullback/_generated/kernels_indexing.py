@@ -22,9 +22,9 @@ from pullback.autograd.graph.node import (
     ManyEdges,
     OneEdge,
     TwoEdges,
-    get_following,
+    sequence_counter,
 )
-from pullback.autograd.graph.slice_cotangent import Part, PartNode
+from pullback.autograd.graph.slice_cotangent import SliceCotangent, SliceNode
 from pullback.autograd.record.record import (
     EDGED,
     RECORDED_FLAGS,
@@ -159,7 +159,7 @@ class GatherBackward0(OneEdge):
         node.index = FREED
 
 
-class GetitemBackward0(PartNode):
+class GetitemBackward0(SliceNode):
     """getitem(Tensor(a) self, __torch__.torch.classes.pullback.Index index) -> Tensor(a)
 
     self: getitem_backward(grad, self.shape, index)
@@ -178,7 +178,7 @@ class GetitemBackward0(PartNode):
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         index = node.index
-        return (Part(grad, self_shape, index),)
+        return (SliceCotangent(grad, self_shape, index),)
 
 
 class GetitemBackwardBackward0(OneEdge):

@@ -21,9 +21,9 @@ from pullback.autograd.graph.node import (
     ManyEdges,
     OneEdge,
     TwoEdges,
-    get_following,
+    sequence_counter,
 )
-from pullback.autograd.graph.slice_cotangent import Part, PartNode
+from pullback.autograd.graph.slice_cotangent import SliceCotangent, SliceNode
 from pullback.autograd.record.record import (
     EDGED,
     RECORDED_FLAGS,
@@ -1421,7 +1421,7 @@ def _elu_curve_record(self, alpha, scale, input_scale):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1480,7 +1480,7 @@ def _elu_slope_record(self, alpha, scale, input_scale):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1534,7 +1534,7 @@ def _gelu_slope_record(self, *, approximate="none"):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1586,7 +1586,7 @@ def _hardswish_slope_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1624,7 +1624,7 @@ def _logsigmoid_slope_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1677,7 +1677,7 @@ def _mish_slope_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1728,7 +1728,7 @@ def _pass_above_record(grad_output, self, bound):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1781,7 +1781,7 @@ def _pass_between_record(grad_output, self, low, high):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1832,7 +1832,7 @@ def _pass_leaky_record(grad_output, self, slope):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1885,7 +1885,7 @@ def _pass_outside_record(grad_output, self, low, high):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1944,7 +1944,7 @@ def _prelu_record(self, weight):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1996,7 +1996,7 @@ def _silu_slope_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2050,7 +2050,7 @@ def celu_record(self, alpha=1.0):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2134,7 +2134,7 @@ def elu_record(self, alpha=1.0):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2218,7 +2218,7 @@ def gelu_record(self, *, approximate="none"):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2272,7 +2272,7 @@ def hardshrink_record(self, lambd=0.5):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2324,7 +2324,7 @@ def hardsigmoid_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2376,7 +2376,7 @@ def hardswish_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2432,7 +2432,7 @@ def hardtanh_record(self, min_val=-1.0, max_val=1.0):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2522,7 +2522,7 @@ def leaky_relu_record(self, negative_slope=0.01):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2637,7 +2637,7 @@ def logsigmoid_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2689,7 +2689,7 @@ def mish_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2734,7 +2734,7 @@ def relu_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2787,7 +2787,7 @@ def relu6_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2866,7 +2866,7 @@ def selu_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2946,7 +2946,7 @@ def silu_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3029,7 +3029,7 @@ def softshrink_record(self, lambd=0.5):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3081,7 +3081,7 @@ def softsign_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3133,7 +3133,7 @@ def tanhshrink_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3188,7 +3188,7 @@ def threshold_record(self, threshold, value):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS

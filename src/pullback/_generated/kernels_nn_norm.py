@@ -22,9 +22,9 @@ from pullback.autograd.graph.node import (
     ManyEdges,
     OneEdge,
     TwoEdges,
-    get_following,
+    sequence_counter,
 )
-from pullback.autograd.graph.slice_cotangent import Part, PartNode
+from pullback.autograd.graph.slice_cotangent import SliceCotangent, SliceNode
 from pullback.autograd.record.record import (
     EDGED,
     RECORDED_FLAGS,

@@ -23,9 +23,9 @@ from pullback.autograd.graph.node import (
     ManyEdges,
     OneEdge,
     TwoEdges,
-    get_following,
+    sequence_counter,
 )
-from pullback.autograd.graph.slice_cotangent import Part, PartNode
+from pullback.autograd.graph.slice_cotangent import SliceCotangent, SliceNode
 from pullback.autograd.record.record import (
     EDGED,
     RECORDED_FLAGS,
@@ -3363,7 +3363,7 @@ def _sgn_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3409,7 +3409,7 @@ def abs_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3486,7 +3486,7 @@ def acos_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3566,7 +3566,7 @@ def acosh_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3664,7 +3664,7 @@ def add_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3686,7 +3686,7 @@ def add_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -3774,7 +3774,7 @@ def angle_record(self, deg=False):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3823,7 +3823,7 @@ def asin_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3903,7 +3903,7 @@ def asinh_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3981,7 +3981,7 @@ def astype_record(self, dtype):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4030,7 +4030,7 @@ def atan_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4112,7 +4112,7 @@ def atan2_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4134,7 +4134,7 @@ def atan2_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -4253,7 +4253,7 @@ def atanh_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4488,7 +4488,7 @@ def cbrt_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4554,7 +4554,7 @@ def ceil_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4647,7 +4647,7 @@ def clamp_record(self, min=None, max=None):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4749,7 +4749,7 @@ def clone_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4792,7 +4792,7 @@ def complex_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4830,7 +4830,7 @@ def conjugate_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4913,7 +4913,7 @@ def copysign_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4935,7 +4935,7 @@ def copysign_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -5026,7 +5026,7 @@ def cos_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5105,7 +5105,7 @@ def cosh_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5174,7 +5174,7 @@ def deg2rad_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5283,7 +5283,7 @@ def div_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5305,7 +5305,7 @@ def div_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -5400,7 +5400,7 @@ def exp_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5445,7 +5445,7 @@ def exp2_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5545,7 +5545,7 @@ def expm1_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5614,7 +5614,7 @@ def floor_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5705,7 +5705,7 @@ def floor_divide_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5727,7 +5727,7 @@ def floor_divide_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -5818,7 +5818,7 @@ def fmax_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5875,7 +5875,7 @@ def fmin_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5958,7 +5958,7 @@ def fmod_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5980,7 +5980,7 @@ def fmod_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -6167,7 +6167,7 @@ def heaviside_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6189,7 +6189,7 @@ def heaviside_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -6302,7 +6302,7 @@ def hypot_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6324,7 +6324,7 @@ def hypot_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -6500,7 +6500,7 @@ def ldexp_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6610,7 +6610,7 @@ def lerp_record(self, end, weight):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6721,7 +6721,7 @@ def log_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6772,7 +6772,7 @@ def log10_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6852,7 +6852,7 @@ def log1p_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6932,7 +6932,7 @@ def log2_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7048,7 +7048,7 @@ def logaddexp_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7131,7 +7131,7 @@ def logaddexp2_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7153,7 +7153,7 @@ def logaddexp2_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -7264,7 +7264,7 @@ def maximum_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7363,7 +7363,7 @@ def minimum_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7515,7 +7515,7 @@ def mul_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7537,7 +7537,7 @@ def mul_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -7635,7 +7635,7 @@ def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7716,7 +7716,7 @@ def neg_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7807,7 +7807,7 @@ def nextafter_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7829,7 +7829,7 @@ def nextafter_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -7911,7 +7911,7 @@ def polar_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7957,7 +7957,7 @@ def positive_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8014,7 +8014,7 @@ def pow_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8097,7 +8097,7 @@ def rad2deg_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8197,7 +8197,7 @@ def reciprocal_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8312,7 +8312,7 @@ def remainder_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8334,7 +8334,7 @@ def remainder_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -8429,7 +8429,7 @@ def rint_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8500,7 +8500,7 @@ def round_record(self, decimals=0):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8571,7 +8571,7 @@ def sign_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8654,7 +8654,7 @@ def sin_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8736,7 +8736,7 @@ def sinc_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8813,7 +8813,7 @@ def sinh_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8882,7 +8882,7 @@ def sqrt_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8955,7 +8955,7 @@ def square_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -9048,7 +9048,7 @@ def sub_record(self, other):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -9070,7 +9070,7 @@ def sub_record(self, other):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             result = new_tensor(Tensor)
             result._array = array
             result._flags = RECORDED_FLAGS
@@ -9148,7 +9148,7 @@ def tan_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -9220,7 +9220,7 @@ def tanh_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -9289,7 +9289,7 @@ def trunc_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -9438,7 +9438,7 @@ def where_record(condition, self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS

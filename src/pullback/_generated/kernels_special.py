@@ -21,9 +21,9 @@ from pullback.autograd.graph.node import (
     ManyEdges,
     OneEdge,
     TwoEdges,
-    get_following,
+    sequence_counter,
 )
-from pullback.autograd.graph.slice_cotangent import Part, PartNode
+from pullback.autograd.graph.slice_cotangent import SliceCotangent, SliceNode
 from pullback.autograd.record.record import (
     EDGED,
     RECORDED_FLAGS,
@@ -778,7 +778,7 @@ def digamma_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -858,7 +858,7 @@ def entr_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -910,7 +910,7 @@ def erf_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -990,7 +990,7 @@ def erfc_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1063,7 +1063,7 @@ def erfinv_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1143,7 +1143,7 @@ def gamma_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1196,7 +1196,7 @@ def i0_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1248,7 +1248,7 @@ def i1_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1301,7 +1301,7 @@ def lgamma_record(self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1383,7 +1383,7 @@ def logit_record(self, eps=None):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1467,7 +1467,7 @@ def polygamma_record(n, self):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1505,7 +1505,7 @@ def sigmoid_record(self):
         if type(array) is not ndarray:  # NumPy returns a number where there are no axes
             array = np_asarray(array)
         node._output_metadata = metadata
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1589,7 +1589,7 @@ def softplus_record(self, beta=1.0, threshold=20.0):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1646,7 +1646,7 @@ def xlog1py_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1709,7 +1709,7 @@ def xlogy_record(self, other):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS

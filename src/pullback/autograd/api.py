@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
-from pullback.autograd.engine.anomaly_task import CheckedTask
-from pullback.autograd.engine.fast_path import as_tensors, run_everyday
+from pullback.autograd.engine.anomaly_task import AnomalyTask
+from pullback.autograd.engine.fast_path import as_tensors, run_scalar_backward
 from pullback.autograd.engine.graph_task import GraphTask
 from pullback.autograd.engine.roots import GradientEdge, Root, Seeds, listed, seeds_of
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
-from pullback.autograd.graph.node import Edge, Node, ends_of, output_of
+from pullback.autograd.graph.node import Edge, Node, output_of, unpack_edge
 from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.retain_grad import retain_grad
 from pullback.autograd.graph.views import edge_of, requires_grad
@@ -147,7 +147,7 @@ def grad(
         rows, batch = _rows(roots, grad_outputs)
         results = _batched(roots, wanted, rows, *batch, create_graph, retain_graph)
     elif grad_outputs is None and type(outputs) is Tensor and not create_graph:
-        results = run_everyday(outputs, wanted, bool(retain_graph))
+        results = run_scalar_backward(outputs, wanted, bool(retain_graph))
     if results is None:
         results = _gradients(roots, wanted, grad_outputs, create_graph, retain_graph)
     if not allow_unused or materialize_grads:
@@ -186,7 +186,7 @@ def _fill_unused(
 
 
 def _task(create_graph: bool, retain_graph: bool | None) -> GraphTask:
-    kind = CheckedTask if is_anomaly_enabled() else GraphTask
+    kind = AnomalyTask if is_anomaly_enabled() else GraphTask
     keep = create_graph if retain_graph is None else retain_graph
     return kind(create_graph=create_graph, retain_graph=keep)
 
@@ -275,7 +275,7 @@ def _input_edge(tensor: Any) -> tuple[Node, int]:
             "One of the differentiated Tensors does not require grad; set requires_grad_() on it "
             "before computing"
         )
-    node, number = ends_of(edge_of(tensor))
+    node, number = unpack_edge(edge_of(tensor))
     if node is None:  # a view made under no_grad: nothing arrives at it
         return _Nowhere(tensor), 0
     return node, number

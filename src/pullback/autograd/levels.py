@@ -7,7 +7,7 @@ order in which they begin, hence an inner one has a higher number than an outer 
 
 A level knows what it needs to tell a tensor that was made inside from one that the function has
 captured: tensors without history carry the number of their level beside their version
-(``tensor.born_here``), and the node of a tensor with history has a sequence number. Writing to a
+(``tensor.tag_level``), and the node of a tensor with history has a sequence number. Writing to a
 captured tensor is refused.
 """
 
@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pullback._lazy import lazy_module
-from pullback.autograd.graph.node import get_following, node_of
+from pullback.autograd.graph.node import node_of, sequence_counter
 from pullback.autograd.graph.views import view_of
 from pullback.dispatch.keys import AUTOGRAD_BITS, DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import (
@@ -35,7 +35,7 @@ from pullback.dispatch.modes import (
 from pullback.errors import AutogradError, InplaceError
 from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.levels import active_levels, leave_levels, next_serial
-from pullback.tensor.tensor import TRACKED, Tensor, birthplace, version_of
+from pullback.tensor.tensor import TRACKED, Tensor, current_level_id, version_of
 
 if TYPE_CHECKING:
     from pullback.utils import pytree
@@ -126,7 +126,7 @@ class TransformLevel(Level):
 
     __slots__ = (
         "_before",
-        "_birthplace",
+        "_outer_level_id",
         "_outer",
         "arguments",
         "forward",
@@ -148,11 +148,11 @@ class TransformLevel(Level):
         self.recorded = outer is not None and outer.recorded
         self.inputs: list[list[int]] = []
         self.arguments: Any = ()  # those not differentiated by, which may be written to
-        self.start = get_following()()
+        self.start = sequence_counter()()
         self._before = before = get_state()
-        self._birthplace = birthplace.get()
+        self._outer_level_id = current_level_id.get()
         try:
-            birthplace.set(self.serial)
+            current_level_id.set(self.serial)
             _current.set(self)
             inside = _inside.get((before, self.records, self.modes))
             set_state(inside or _state_inside(before, self.records, self.modes))
@@ -175,7 +175,7 @@ class TransformLevel(Level):
                 _current.set(self._outer)
             finally:
                 try:
-                    birthplace.set(self._birthplace)
+                    current_level_id.set(self._outer_level_id)
                 finally:
                     self.end()
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.autograd.graph.node import output_of
-from pullback.autograd.graph.pre_reduced_cotangent import Summed, sums_of
+from pullback.autograd.graph.pre_reduced_cotangent import PreReducedCotangent, reduced_shape
 from pullback.autograd.graph.saved import (
     load_array,
     load_output_array,
@@ -42,8 +42,8 @@ from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import (
     NO_COUNTER,
     Tensor,
-    born_here,
     fresh,
+    tag_level,
     version_of,
     zeros_beside,
 )
@@ -217,7 +217,11 @@ class _Arrays(Namespace):
     def grad_to(self, grad: Any, target: Any) -> Any:
         """A gradient summed to the shape of a node, where that is known to be possible."""
         shape = target._output_metadata.shape
-        if type(grad) is Summed or not target._is_single or axes_to(grad.shape, shape) is None:
+        if (
+            type(grad) is PreReducedCotangent
+            or not target._is_single
+            or axes_to(grad.shape, shape) is None
+        ):
             return grad  # left to the engine
         return self.sum_to(grad, shape, str)
 
@@ -226,25 +230,25 @@ class _Arrays(Namespace):
         if not target._is_single:
             return grad * factor
         shape = target._output_metadata.shape
-        sums = sums_of(target, grad, factor)
+        sums = reduced_shape(target, grad, factor)
         product = product_to(grad, factor, sums or shape)
-        return Summed(product, shape) if sums and product.shape == sums else product
+        return PreReducedCotangent(product, shape) if sums and product.shape == sums else product
 
     def first_factor_to(self, grad: Any, shape: tuple[int, ...], other: Any, target: Any) -> Any:
         """``matmul_to_first``, of a gradient that is summed first where a node sums its rows."""
-        sums = sums_of(target, grad, other)
+        sums = reduced_shape(target, grad, other)
         if sums is None or sums != (*shape[:-2], 1, *shape[-1:]) or 1 in (len(shape), other.ndim):
             return self.matmul_to_first(grad, shape, other)
         total = self.matmul_to_first(_reduce(grad, -2, None, None, True), sums, other)
-        return Summed(self.sum_to(total, sums, str), shape)
+        return PreReducedCotangent(self.sum_to(total, sums, str), shape)
 
     def second_factor_to(self, grad: Any, self_: Any, shape: tuple[int, ...], target: Any) -> Any:
         """``matmul_to_second``, of a gradient that is summed first where a node sums columns."""
-        sums = sums_of(target, grad, self_)
+        sums = reduced_shape(target, grad, self_)
         if sums is None or sums != (*shape[:-1], 1) or 1 in (len(shape), self_.ndim):
             return self.matmul_to_second(grad, self_, shape)
         total = self.matmul_to_second(sum_last(grad), self_, sums)
-        return Summed(self.sum_to(total, sums, str), shape)
+        return PreReducedCotangent(self.sum_to(total, sums, str), shape)
 
     twice_product = staticmethod(twice_product)
 
@@ -305,7 +309,7 @@ class _Tensors(Namespace):
     def to_tensor(self, value: Any) -> Tensor | None:
         """A value of this namespace as a tensor, for hooks and results."""
         if value is not None and get_state().modes & TRANSFORM:
-            return born_here(value)
+            return tag_level(value)
         return value  # type: ignore[no-any-return]
 
 

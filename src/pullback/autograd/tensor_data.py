@@ -15,7 +15,7 @@ from pullback.autograd.debug.forward_trace import tell_cut
 from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.graph.accumulate_grad import outdate_metadata
 from pullback.autograd.graph.conversion import CONVERSIONS, check_nothing_lost
-from pullback.autograd.graph.node import Output, ends_of, next_sequence_number
+from pullback.autograd.graph.node import Output, next_sequence_number, unpack_edge
 from pullback.autograd.graph.output_metadata import copy_metadata
 from pullback.autograd.graph.saved import version
 from pullback.autograd.graph.views import requires_grad, view_of
@@ -71,7 +71,7 @@ def detach_(self: Tensor) -> Tensor:
     leave_notes()
     if self._edge is not None:
         version_of(self)  # while its node is known, which has to learn of later writes
-        node, number = ends_of(self._edge)
+        node, number = unpack_edge(self._edge)
         lists = node.make_hooks()
         lists.detached.add(number)
         self._edge = None
@@ -116,7 +116,7 @@ def _set_data(self: Tensor, new: Tensor) -> None:
     if new.shape != self.shape or new.dtype != self.dtype:
         _tell_changed(self, new._array)
     if self._edge is not None:
-        node, number = ends_of(self._edge)
+        node, number = unpack_edge(self._edge)
         node.make_hooks().replaced[number] = new._array
     self._array = new._array
 
@@ -129,7 +129,7 @@ def _tell_changed(tensor: Tensor, array: Any) -> None:
     """Makes known that a tensor will no longer have the shape and dtype that its node has noted."""
     view = view_of(tensor)
     edge = tensor._edge if view is None else view.edge
-    node, number = ends_of(edge)
+    node, number = unpack_edge(edge)
     if node is None:
         outdate_metadata(tensor, array)
         return

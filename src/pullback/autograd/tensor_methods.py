@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from pullback.autograd.api import backward
-from pullback.autograd.engine.fast_path import run_everyday
+from pullback.autograd.engine.fast_path import run_scalar_backward
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended
 from pullback.autograd.graph.hooks import RemovableHandle
-from pullback.autograd.graph.node import Node, ends_of, node_of
+from pullback.autograd.graph.node import Node, node_of, unpack_edge
 from pullback.autograd.graph.output_metadata import OutputMetadata
 from pullback.autograd.graph.retain_grad import retain_grad
 from pullback.autograd.graph.views import edge_of, requires_grad, settle, view_of
@@ -100,7 +100,7 @@ def _grad_fn(self: Tensor) -> Node | None:
 
 
 def _output_nr(self: Tensor) -> int:
-    return 0 if _grad_fn(self) is None else ends_of(edge_of(self))[1]
+    return 0 if _grad_fn(self) is None else unpack_edge(edge_of(self))[1]
 
 
 def _get_grad(self: Tensor) -> Tensor | None:
@@ -178,7 +178,7 @@ def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
         if meta.hooks is None:
             meta.hooks = {}
         return RemovableHandle(meta.hooks, hook)
-    node, number = ends_of(edge_of(self))
+    node, number = unpack_edge(edge_of(self))
     assert node is not None
     return RemovableHandle(node.make_hooks().tensor.setdefault(number, {}), hook)
 
@@ -207,7 +207,7 @@ def _backward(
         gradient is not None
         or create_graph
         or inputs is not None
-        or run_everyday(self, None, bool(retain_graph)) is None
+        or run_scalar_backward(self, None, bool(retain_graph)) is None
     ):
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 

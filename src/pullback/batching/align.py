@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.tensor.batched import BatchedArray, Levels, batched
 from pullback.tensor.levels import active_levels, check_alive
-from pullback.tensor.tensor import Tensor, born_here
+from pullback.tensor.tensor import Tensor, tag_level
 
 __all__ = ["aligned", "array_for", "finished", "tensors_in", "union"]
 
@@ -76,5 +76,5 @@ def finished(found: Any, levels: Levels, sizes: tuple[int, ...]) -> Any:
         array = np.broadcast_to(array, sizes + array.shape[k:]).copy()
     tensor = batched(array, levels)
     if k < len(active_levels()):
-        born_here(tensor)
+        tag_level(tensor)
     return tensor

@@ -26,7 +26,7 @@ from pullback.kernels.batch_axes import Rule
 from pullback.schema import SchemaKind
 from pullback.tensor.batched import BatchedArray, batched
 from pullback.tensor.levels import active_numbers
-from pullback.tensor.tensor import Tensor, as_inference, born_here, wrap
+from pullback.tensor.tensor import Tensor, as_inference, tag_level, wrap
 
 __all__ = ["Function", "batched_kernel"]
 
@@ -67,7 +67,7 @@ def _marking(kernel: Function) -> Function:
         if get_state().modes & TRANSFORM:
             for result in results if isinstance(results, tuple | list) else (results,):
                 if isinstance(result, Tensor) and not any(result is value for value in args):
-                    born_here(result)
+                    tag_level(result)
         return results
 
     return call

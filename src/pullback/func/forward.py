@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.engine.vjp_graph import Alias, Pull
+from pullback.autograd.engine.vjp_graph import Alias, VjpGraph
 from pullback.autograd.forward.tangents import beside, set_tangent, split, tangents_of, zeros_like
 from pullback.autograd.graph.escapes import end_inputs
 from pullback.autograd.graph.views import edge_of, requires_grad
@@ -15,7 +15,7 @@ from pullback.dispatch.modes import get_state
 from pullback.errors import AutogradError
 from pullback.func.arguments import require_dtype, require_function, result_leaves, with_aux
 from pullback.func.reverse import Pulled
-from pullback.tensor.tensor import TRACKED, Tensor, born_here, wrap
+from pullback.tensor.tensor import TRACKED, Tensor, tag_level, wrap
 from pullback.utils import pytree
 
 __all__ = ["jvp", "linearize", "push"]
@@ -112,7 +112,7 @@ def push(
                     f"not allowed with strict=True."
                 )
             results.append(primal)
-            slopes.append(born_here(zeros_like(primal)) if tangent is None else tangent)
+            slopes.append(tag_level(zeros_like(primal)) if tangent is None else tangent)
         if has_aux:
             aux = pytree.map(
                 lambda leaf: split(leaf, level)[0] if isinstance(leaf, Tensor) else leaf, aux
@@ -174,7 +174,7 @@ def linearize(func: _Function, *primals: Any) -> tuple[Any, _Function]:
         }
         places = range(len(run.results))
         seeds = [cotangents[p].tensor if p in cotangents else None for p in places]
-        transposed = Pull(run.pull.run(seeds, create_graph=True), list(cotangents.values()))
+        transposed = VjpGraph(run.pull.run(seeds, create_graph=True), list(cotangents.values()))
     for alias in cotangents.values():
         alias.end()
 

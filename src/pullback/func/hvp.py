@@ -15,8 +15,8 @@ from weakref import ref
 import numpy as np
 
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
-from pullback.autograd.engine.input_buffer import Buffers
-from pullback.autograd.engine.vjp_graph import Alias, Pull
+from pullback.autograd.engine.input_buffer import InputBuffers
+from pullback.autograd.engine.vjp_graph import Alias, VjpGraph
 from pullback.autograd.forward.batched_tangent import Rows, rows
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.escapes import end_inputs, pending
@@ -114,7 +114,7 @@ def _run_closed(
     """
     nodes: list[Node] = []
     given: list[Any] = []
-    found: Buffers | None = None
+    found: InputBuffers | None = None
     with level:
         for leaf in leaves:
             node, array = _input(leaf, vectors[len(nodes)], level)
@@ -174,7 +174,7 @@ def _edge_of_scalar(result: Any) -> Edge:
     return (result._edge or edge_of(result)) if is_real else None
 
 
-def _owned(found: Buffers, nodes: list[Node], taken: list[Any]) -> list[Tensor]:
+def _owned(found: InputBuffers, nodes: list[Node], taken: list[Any]) -> list[Tensor]:
     """Tangents in memory of their own: no input's and, as those of a sum would have, no other's.
 
     `taken` are those of the inputs.
@@ -226,11 +226,11 @@ def _pulled_twice(
 ) -> list[Tensor] | None:
     """The gradient of the gradient's product with a vector; None where it could go on outside."""
     with TransformLevel(forward=False):
-        pull = Pull([result], inputs)
+        pull = VjpGraph([result], inputs)
         if pull.is_open:
             return None
         slopes = pull.run(None, create_graph=True)
-        return Pull(slopes, inputs).run(vectors, create_graph=False, retain_graph=False)
+        return VjpGraph(slopes, inputs).run(vectors, create_graph=False, retain_graph=False)
 
 
 def _by_tangents(call: _Call, leaves: Sequence[Tensor], vectors: Sequence[Tensor]) -> _Found | None:

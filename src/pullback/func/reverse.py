@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.autograd.engine.roots import checked_seed, implicit_seed
-from pullback.autograd.engine.vjp_graph import Alias, Pull, Seeds, records_outside, released
+from pullback.autograd.engine.vjp_graph import Alias, Seeds, VjpGraph, records_outside, released
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.escapes import end_inputs, hold_inputs, pending
 from pullback.autograd.levels import TransformLevel
@@ -77,7 +77,7 @@ class Pulled:
                     level.arguments = (args, kwargs)
                 returned, self.aux = with_aux(name, func(*given, **kwargs), has_aux)
                 inner, self.spec = result_leaves(name, returned)
-                self.pull = Pull(inner, aliases)
+                self.pull = VjpGraph(inner, aliases)
         except BaseException:
             _end_all(aliases)
             raise

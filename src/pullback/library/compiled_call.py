@@ -17,8 +17,8 @@ import numpy as np
 
 from pullback._cpython import ONE_HOLDER, count_references
 from pullback.autograd.engine.current_task import current_graph_task
-from pullback.autograd.engine.exposed import current_handed
-from pullback.autograd.graph.node import FREED, Node, get_following
+from pullback.autograd.engine.exposed import current_exposed
+from pullback.autograd.graph.node import FREED, Node, sequence_counter
 from pullback.autograd.graph.output_metadata import UNDESCRIBED, OutputMetadata
 from pullback.autograd.graph.views import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
@@ -122,7 +122,7 @@ def run(self, xp, grad, keep):
         backward is None
         or task is None
         or get().modes
-        or ((task.handed is not None or task.starts) and current_handed().knows(grad))
+        or ((task.exposed is not None or task.given_seeds) and current_exposed().knows(grad))
     ):
         return generally(self, xp, grad, keep)
     tensor = new(Tensor)
@@ -227,11 +227,11 @@ def compile_backward(rules: Rules) -> _Function:
 
 def _noted(shown: Tensor, grads: Sequence[Tensor | None]) -> tuple[Any, ...]:
     """The gradients as arrays; the pass remembers all tensors that somebody may hold."""
-    handed = current_handed()
-    handed.note(shown)
+    exposed = current_exposed()
+    exposed.note(shown)
     for grad in grads:
         if grad is not None and grad is not shown:
-            handed.note(grad)
+            exposed.note(grad)
     return tuple([None if grad is None else grad._array for grad in grads])
 
 
@@ -288,11 +288,11 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         "asarray": np.asarray,
         "count": count_references,
         "current": current_graph_task,
-        "current_handed": current_handed,
+        "current_exposed": current_exposed,
         "edge_of": edge_of,
         "float64": np.dtype(np.float64),
         "flat_gradients": flat_gradients,
-        "following": get_following,
+        "following": sequence_counter,
         "generally": Node.run,
         "get": get_state,
         "known": QUIET,

@@ -21,7 +21,7 @@ from pullback.autograd.forward.tangents import (
     tangents_of,
     zeros_like,
 )
-from pullback.autograd.graph.node import ends_of
+from pullback.autograd.graph.node import unpack_edge
 from pullback.autograd.graph.saved import SavedOutput, output_from, version
 from pullback.autograd.graph.saved_hooks import Packed
 from pullback.autograd.levels import Level
@@ -63,7 +63,7 @@ def _remember_tangents(result: Any) -> None:
     for tensor in tensors_in([result]):
         if tensor._edge is None:
             continue
-        node, number = ends_of(tensor._edge)
+        node, number = unpack_edge(tensor._edge)
         kept: Any = getattr(node, "_kept", ())
         for place, (value, expected) in enumerate(kept):
             if type(value) is np.ndarray:

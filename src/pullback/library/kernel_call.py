@@ -26,8 +26,8 @@ from pullback.tensor.tensor import (
     NO_COUNTER,
     Tensor,
     as_inference,
-    born_here,
     share_counter,
+    tag_level,
     version_of,
     wrap,
 )
@@ -77,7 +77,7 @@ def checked_kernel(
     def check(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         modes = get().modes
         if modes & (INFERENCE | TRANSFORM):
-            _mark(args, kwargs, result, as_inference if modes & INFERENCE else born_here)
+            _mark(args, kwargs, result, as_inference if modes & INFERENCE else tag_level)
         # The common case in full: one new tensor that owns its memory, and plain arguments.
         if makes_new and type(result) is Tensor and not result._flags & REQUIRES_GRAD:
             array = result._array

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from pullback.autograd.debug.anomaly import is_anomaly_enabled, remember_call
-from pullback.autograd.engine.exposed import shown, taken
+from pullback.autograd.engine.exposed import expose, unwrap
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
-from pullback.autograd.graph.node import FREED, Edge, freed_error, get_following, output_of
+from pullback.autograd.graph.node import FREED, Edge, freed_error, output_of, sequence_counter
 from pullback.autograd.graph.output_metadata import UNDESCRIBED
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.saved import output_from
@@ -82,7 +82,7 @@ class CustomOpNode(FunctionCtx):
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Runs the formula in force on the gradients, grouped as the schema's returns."""
-        flat = [shown(xp, grad) for grad in grads]
+        flat = [expose(xp, grad) for grad in grads]
         if self._materializes or self._saved is not None:
             known = next((grad for grad in flat if grad is not None), None)
             for number, grad in enumerate(flat):
@@ -100,7 +100,7 @@ class CustomOpNode(FunctionCtx):
                 f"Trying to backward through {rules.name} but no autograd formula was registered "
                 f"any more"
             )
-        return tuple(None if grad is None else taken(xp, grad) for grad in found)
+        return tuple(None if grad is None else unwrap(xp, grad) for grad in found)
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -287,7 +287,7 @@ def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Functio
 
     def run(*args: Any, **kwargs: Any) -> Any:
         node = make_node(args)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         state = get_state()
         try:
             set_state(QUIET[state])

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.api import grad
-from pullback.autograd.graph.node import Node, ends_of, output_of
+from pullback.autograd.graph.node import Node, output_of, unpack_edge
 from pullback.autograd.graph.saved import SavedOutput
 from pullback.autograd.modes import enable_grad
 from pullback.autograd.namespaces import arrays, tensors
@@ -35,7 +35,7 @@ Link = tuple[Any, Any] | None  # places in the output and in the input; None: de
 
 def link_of(node: Node, number: int, edge: int) -> Link:
     """How an output of a node depends on the input behind one of its edges."""
-    target, target_number = ends_of(node._edges[edge])
+    target, target_number = unpack_edge(node._edges[edge])
     if target is None:  # inside of a write, whose own edges do not say where the base comes from
         return None
     out_shape, _ = output_of(node, number)
@@ -74,7 +74,7 @@ class _Trial:
 
     def __init__(self, node: Node, number: int, edge: int):
         self.node, self.number, self.edge = node, number, edge
-        target, target_number = ends_of(node._edges[edge])
+        target, target_number = unpack_edge(node._edges[edge])
         assert target is not None
         self.out_shape, self.out_dtype = output_of(node, number)
         self.in_shape, self.in_dtype = output_of(target, target_number)

@@ -17,7 +17,7 @@ from typing import Any, Self
 from pullback.dispatch.modes import MAPPING, StateGuard
 from pullback.errors import AutogradError
 from pullback.interrupts import uninterrupted_entry
-from pullback.tensor.tensor import birthplace
+from pullback.tensor.tensor import current_level_id
 
 __all__ = [
     "MapLevel",
@@ -52,7 +52,7 @@ class MapLevel:
         randomness: what random operators do: ``"error"``, ``"same"`` or ``"different"``.
     """
 
-    __slots__ = ("_birthplace", "_guard", "_levels", "_outer", "number", "randomness", "size")
+    __slots__ = ("_outer_level_id", "_guard", "_levels", "_outer", "number", "randomness", "size")
 
     def __init__(self, size: int, randomness: str):
         self.number = next_serial()
@@ -63,12 +63,12 @@ class MapLevel:
     def __enter__(self) -> Self:
         self._levels = _active.get()
         self._outer = _numbers.get()
-        self._birthplace = birthplace.get()
+        self._outer_level_id = current_level_id.get()
         self._guard.__enter__()
         try:
             _active.set((*self._levels, self))
             _numbers.set((*self._outer, self.number))
-            birthplace.set(self.number)
+            current_level_id.set(self.number)
             self.begin()
         except BaseException:
             self.__exit__(None, None, None)
@@ -86,7 +86,7 @@ class MapLevel:
             self.end()
         finally:
             try:
-                birthplace.set(self._birthplace)
+                current_level_id.set(self._outer_level_id)
             finally:
                 try:
                     _numbers.set(self._outer)
@@ -149,7 +149,7 @@ def leave_levels() -> None:
     """Makes no level active in the context of the caller, who restores the levels that were."""
     _active.set(())
     _numbers.set(())
-    birthplace.set(0)
+    current_level_id.set(0)
 
 
 def is_active(number: int) -> bool:

@@ -42,9 +42,8 @@ __all__ = [
     "adopt",
     "as_inference",
     "as_operand",
-    "birthplace",
-    "born_here",
     "constant_tensor",
+    "current_level_id",
     "fresh",
     "has_values",
     "holds_number",
@@ -52,6 +51,7 @@ __all__ = [
     "note_tensor",
     "numeric",
     "share_counter",
+    "tag_level",
     "version_of",
     "wrap",
     "zeros_beside",
@@ -111,7 +111,7 @@ def _sampling_index(shape: tuple[int, ...]) -> tuple[slice, ...]:
 
 
 # The number of the innermost transform that this thread is in.
-birthplace: ContextVar[int] = ContextVar("pullback_birthplace", default=0)
+current_level_id: ContextVar[int] = ContextVar("pullback_level_id", default=0)
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -261,7 +261,7 @@ def fresh(array: Any) -> Tensor:
     tensor = wrap(array)
     if modes & INFERENCE:
         return as_inference(tensor)
-    return born_here(tensor) if modes & (TRANSFORM | MAPPING) else tensor
+    return tag_level(tensor) if modes & (TRANSFORM | MAPPING) else tensor
 
 
 def adopt(array: Any) -> Tensor:
@@ -270,19 +270,19 @@ def adopt(array: Any) -> Tensor:
     return as_inference(tensor) if get_state().modes & INFERENCE else tensor
 
 
-def born_here(tensor: Tensor, is_own: bool = False) -> Tensor:
+def tag_level(tensor: Tensor, is_own: bool = False) -> Tensor:
     """Records beside a new tensor's version in which transform it was made: there, and in the
     transforms inside, it may be written to. `is_own` says that a counter which it has already is
     not that of a base."""
     counter = tensor._counter
     if counter is None:  # it is new: no other thread has it
-        counter = tensor._counter = [0, birthplace.get()]
+        counter = tensor._counter = [0, current_level_id.get()]
         if tensor._edge is not None:
             tensor._edge.shared_counter(counter)
     elif not is_own or len(counter) != 1:
         return tensor
     else:
-        counter.append(birthplace.get())
+        counter.append(current_level_id.get())
     if get_state().modes & MAPPING:
         counter.append(ref(tensor))
     return tensor

@@ -20,9 +20,9 @@ from pullback.autograd.graph.node import (
     ManyEdges,
     OneEdge,
     TwoEdges,
-    get_following,
+    sequence_counter,
 )
-from pullback.autograd.graph.slice_cotangent import Part, PartNode
+from pullback.autograd.graph.slice_cotangent import SliceCotangent, SliceNode
 from pullback.autograd.record.record import (
     EDGED,
     RECORDED_FLAGS,
@@ -13507,7 +13507,7 @@ def special_agm_record(a, b):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13664,7 +13664,7 @@ def special_bdtr_record(k, n, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13731,7 +13731,7 @@ def special_bdtrc_record(k, n, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13792,7 +13792,7 @@ def special_bdtri_record(k, n, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13848,7 +13848,7 @@ def special_bei_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13900,7 +13900,7 @@ def special_beip_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13952,7 +13952,7 @@ def special_ber_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14004,7 +14004,7 @@ def special_berp_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14071,7 +14071,7 @@ def special_besselpoly_record(a, lmb, nu):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14130,7 +14130,7 @@ def special_beta_record(a, b):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14204,7 +14204,7 @@ def special_betainc_record(a, b, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14271,7 +14271,7 @@ def special_betaincc_record(a, b, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14332,7 +14332,7 @@ def special_betainccinv_record(a, b, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14397,7 +14397,7 @@ def special_betaincinv_record(a, b, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14458,7 +14458,7 @@ def special_betaln_record(a, b):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14521,7 +14521,7 @@ def special_binom_record(x, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14585,7 +14585,7 @@ def special_boxcox_record(x, lmbda):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14646,7 +14646,7 @@ def special_boxcox1p_record(x, lmbda):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14711,7 +14711,7 @@ def special_chdtr_record(v, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14772,7 +14772,7 @@ def special_chdtrc_record(v, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14824,7 +14824,7 @@ def special_chdtri_record(v, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14889,7 +14889,7 @@ def special_chndtr_record(x, df, nc):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14956,7 +14956,7 @@ def special_chndtrinc_record(x, df, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15022,7 +15022,7 @@ def special_chndtrix_record(p, df, nc):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15077,7 +15077,7 @@ def special_cosdg_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15129,7 +15129,7 @@ def special_cosm1_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15174,7 +15174,7 @@ def special_cotdg_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15227,7 +15227,7 @@ def special_dawsn_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15280,7 +15280,7 @@ def special_ellipe_record(m):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15337,7 +15337,7 @@ def special_ellipeinc_record(phi, m):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15441,7 +15441,7 @@ def special_ellipk_record(m):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15498,7 +15498,7 @@ def special_ellipkinc_record(phi, m):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15554,7 +15554,7 @@ def special_ellipkm1_record(p):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15611,7 +15611,7 @@ def special_elliprc_record(x, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15676,7 +15676,7 @@ def special_elliprd_record(x, y, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15751,7 +15751,7 @@ def special_elliprf_record(x, y, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15822,7 +15822,7 @@ def special_elliprg_record(x, y, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15905,7 +15905,7 @@ def special_elliprj_record(x, y, z, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15971,7 +15971,7 @@ def special_entr_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16023,7 +16023,7 @@ def special_erf_record(z):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16075,7 +16075,7 @@ def special_erfc_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16120,7 +16120,7 @@ def special_erfcinv_record(y):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16173,7 +16173,7 @@ def special_erfcx_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16226,7 +16226,7 @@ def special_erfi_record(z):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16271,7 +16271,7 @@ def special_erfinv_record(y):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16333,7 +16333,7 @@ def special_eval_chebyc_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16394,7 +16394,7 @@ def special_eval_chebys_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16455,7 +16455,7 @@ def special_eval_chebyt_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16516,7 +16516,7 @@ def special_eval_chebyu_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16583,7 +16583,7 @@ def special_eval_gegenbauer_record(n, alpha, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16652,7 +16652,7 @@ def special_eval_genlaguerre_record(n, alpha, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16713,7 +16713,7 @@ def special_eval_hermite_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16774,7 +16774,7 @@ def special_eval_hermitenorm_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16849,7 +16849,7 @@ def special_eval_jacobi_record(n, alpha, beta, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16917,7 +16917,7 @@ def special_eval_laguerre_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16978,7 +16978,7 @@ def special_eval_legendre_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17039,7 +17039,7 @@ def special_eval_sh_chebyt_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17100,7 +17100,7 @@ def special_eval_sh_chebyu_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17177,7 +17177,7 @@ def special_eval_sh_jacobi_record(n, p, q, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17245,7 +17245,7 @@ def special_eval_sh_legendre_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17299,7 +17299,7 @@ def special_exp1_record(z):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17344,7 +17344,7 @@ def special_exp10_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17397,7 +17397,7 @@ def special_expi_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17449,7 +17449,7 @@ def special_expit_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17511,7 +17511,7 @@ def special_expn_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17571,7 +17571,7 @@ def special_exprel_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17638,7 +17638,7 @@ def special_fdtr_record(dfn, dfd, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17705,7 +17705,7 @@ def special_fdtrc_record(dfn, dfd, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17766,7 +17766,7 @@ def special_fdtri_record(dfn, dfd, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17856,7 +17856,7 @@ def special_gamma_record(z):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17918,7 +17918,7 @@ def special_gammainc_record(a, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17979,7 +17979,7 @@ def special_gammaincc_record(a, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18031,7 +18031,7 @@ def special_gammainccinv_record(a, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18087,7 +18087,7 @@ def special_gammaincinv_record(a, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18143,7 +18143,7 @@ def special_gammaln_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18188,7 +18188,7 @@ def special_gammasgn_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18249,7 +18249,7 @@ def special_gdtr_record(a, b, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18310,7 +18310,7 @@ def special_gdtrc_record(a, b, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18369,7 +18369,7 @@ def special_gdtria_record(p, b, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18429,7 +18429,7 @@ def special_gdtrix_record(a, b, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18491,7 +18491,7 @@ def special_hankel1_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18552,7 +18552,7 @@ def special_hankel1e_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18617,7 +18617,7 @@ def special_hankel2_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18678,7 +18678,7 @@ def special_hankel2e_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18739,7 +18739,7 @@ def special_huber_record(delta, r):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18806,7 +18806,7 @@ def special_hyp0f1_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18873,7 +18873,7 @@ def special_hyp1f1_record(a, b, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18948,7 +18948,7 @@ def special_hyp2f1_record(a, b, c, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19015,7 +19015,7 @@ def special_hyperu_record(a, b, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19067,7 +19067,7 @@ def special_i0_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19119,7 +19119,7 @@ def special_i0e_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19172,7 +19172,7 @@ def special_i1_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19224,7 +19224,7 @@ def special_i1e_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19275,7 +19275,7 @@ def special_inv_boxcox_record(y, lmbda):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19332,7 +19332,7 @@ def special_inv_boxcox1p_record(y, lmbda):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19461,7 +19461,7 @@ def special_it2struve0_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19622,7 +19622,7 @@ def special_itmodstruve0_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19674,7 +19674,7 @@ def special_itstruve0_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19735,7 +19735,7 @@ def special_iv_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19796,7 +19796,7 @@ def special_ive_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19855,7 +19855,7 @@ def special_j0_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19907,7 +19907,7 @@ def special_j1_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19968,7 +19968,7 @@ def special_jv_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20029,7 +20029,7 @@ def special_jve_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20083,7 +20083,7 @@ def special_k0_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20135,7 +20135,7 @@ def special_k0e_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20188,7 +20188,7 @@ def special_k1_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20241,7 +20241,7 @@ def special_k1e_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20294,7 +20294,7 @@ def special_kei_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20346,7 +20346,7 @@ def special_keip_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20444,7 +20444,7 @@ def special_ker_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20496,7 +20496,7 @@ def special_kerp_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20554,7 +20554,7 @@ def special_kl_div_record(x, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20619,7 +20619,7 @@ def special_kn_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20666,7 +20666,7 @@ def special_kolmogi_record(p):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20719,7 +20719,7 @@ def special_kolmogorov_record(y):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20780,7 +20780,7 @@ def special_kv_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20841,7 +20841,7 @@ def special_kve_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20894,7 +20894,7 @@ def special_lambertw_record(z, k, tol):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20950,7 +20950,7 @@ def special_log_expit_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21002,7 +21002,7 @@ def special_log_ndtr_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21070,7 +21070,7 @@ def special_log_wright_bessel_record(a, b, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21126,7 +21126,7 @@ def special_loggamma_record(z):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21178,7 +21178,7 @@ def special_logit_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21245,7 +21245,7 @@ def special_lpmv_record(m, v, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21292,7 +21292,7 @@ def special_mathieu_a_record(m, q):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21327,7 +21327,7 @@ def special_mathieu_b_record(m, q):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21816,7 +21816,7 @@ def special_modstruve_record(v, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21890,7 +21890,7 @@ def special_nbdtr_record(k, n, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21957,7 +21957,7 @@ def special_nbdtrc_record(k, n, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22018,7 +22018,7 @@ def special_nbdtri_record(k, n, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22089,7 +22089,7 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22152,7 +22152,7 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22218,7 +22218,7 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22290,7 +22290,7 @@ def special_nctdtr_record(df, nc, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22351,7 +22351,7 @@ def special_nctdtrit_record(df, nc, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22407,7 +22407,7 @@ def special_ndtr_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22452,7 +22452,7 @@ def special_ndtri_record(y):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22505,7 +22505,7 @@ def special_ndtri_exp_record(y):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22563,7 +22563,7 @@ def special_nrdtrimn_record(p, std, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22639,7 +22639,7 @@ def special_nrdtrisd_record(mn, p, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22851,7 +22851,7 @@ def special_obl_cv_record(m, n, c):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23178,7 +23178,7 @@ def special_owens_t_record(h, a):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23396,7 +23396,7 @@ def special_pdtr_record(k, m):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23457,7 +23457,7 @@ def special_pdtrc_record(k, m):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23509,7 +23509,7 @@ def special_pdtri_record(k, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23570,7 +23570,7 @@ def special_poch_record(z, m):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23634,7 +23634,7 @@ def special_powm1_record(x, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23830,7 +23830,7 @@ def special_pro_cv_record(m, n, c):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24157,7 +24157,7 @@ def special_pseudo_huber_record(delta, r):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24219,7 +24219,7 @@ def special_psi_record(z):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24268,7 +24268,7 @@ def special_radian_record(d, m, s):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24335,7 +24335,7 @@ def special_rel_entr_record(x, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24391,7 +24391,7 @@ def special_rgamma_record(z):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24512,7 +24512,7 @@ def special_sindg_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24573,7 +24573,7 @@ def special_smirnov_record(n, d):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24625,7 +24625,7 @@ def special_smirnovi_record(n, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24672,7 +24672,7 @@ def special_smirnovp_record(n, d):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24716,7 +24716,7 @@ def special_spence_record(z):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24777,7 +24777,7 @@ def special_spherical_in_record(n, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24844,7 +24844,7 @@ def special_spherical_in_d_record(n, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24909,7 +24909,7 @@ def special_spherical_jn_record(n, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24976,7 +24976,7 @@ def special_spherical_jn_d_record(n, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25041,7 +25041,7 @@ def special_spherical_kn_record(n, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25108,7 +25108,7 @@ def special_spherical_kn_d_record(n, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25173,7 +25173,7 @@ def special_spherical_yn_record(n, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25240,7 +25240,7 @@ def special_spherical_yn_d_record(n, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25305,7 +25305,7 @@ def special_stdtr_record(df, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25357,7 +25357,7 @@ def special_stdtrit_record(df, p):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25422,7 +25422,7 @@ def special_struve_record(v, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25474,7 +25474,7 @@ def special_tandg_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25525,7 +25525,7 @@ def special_tklmbda_record(x, lmbda):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25593,7 +25593,7 @@ def special_voigt_profile_record(x, sigma, gamma):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25670,7 +25670,7 @@ def special_wofz_record(z):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25738,7 +25738,7 @@ def special_wright_bessel_record(a, b, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25783,7 +25783,7 @@ def special_wrightomega_record(z):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25841,7 +25841,7 @@ def special_xlog1py_record(x, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25902,7 +25902,7 @@ def special_xlogy_record(x, y):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25958,7 +25958,7 @@ def special_y0_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26010,7 +26010,7 @@ def special_y1_record(x):
                 node._output_metadata = FLOAT64_METADATA[array.shape]
             except KeyError:
                 node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26071,7 +26071,7 @@ def special_yn_record(n, x):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26132,7 +26132,7 @@ def special_yv_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26193,7 +26193,7 @@ def special_yve_record(v, z):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26256,7 +26256,7 @@ def special_zeta_record(x, q):
             node._output_metadata = FLOAT64_METADATA[array.shape]
         except KeyError:
             node._output_metadata = intern_metadata(array.shape, FLOAT64)
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS

@@ -26,7 +26,7 @@ from pullback.autograd.debug.anomaly import (
     observe_with,
     user_frame,
 )
-from pullback.autograd.graph.node import Ends, ends_of, node_of
+from pullback.autograd.graph.node import UnpackedEdge, node_of, unpack_edge
 from pullback.autograd.graph.views import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state, is_grad_enabled
@@ -48,7 +48,7 @@ class Note(NamedTuple):
     operator: str
     place: str
     reason: str | None
-    sources: tuple[Note | Ends, ...]
+    sources: tuple[Note | UnpackedEdge, ...]
 
 
 _notes: dict[int, tuple[ref[Tensor], Note]] = {}  # by the identity of a tensor that is alive
@@ -144,9 +144,9 @@ def _place() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _source(tensor: Tensor) -> Note | Ends | None:
+def _source(tensor: Tensor) -> Note | UnpackedEdge | None:
     """Where a tensor came from: its place in the graph, or its note."""
-    return ends_of(edge_of(tensor)) if tensor._flags & REQUIRES_GRAD else note_of(tensor)
+    return unpack_edge(edge_of(tensor)) if tensor._flags & REQUIRES_GRAD else note_of(tensor)
 
 
 def _trace(name: str, given: list[Tensor], made: list[Tensor], writes: bool) -> None:
@@ -175,7 +175,7 @@ def _tell_node(tensor: Tensor, notes: list[Note]) -> None:
         node.metadata.setdefault(CUTS, []).extend(notes)
 
 
-def _reason(tensor: Tensor, sources: tuple[Note | Ends, ...]) -> str | None:
+def _reason(tensor: Tensor, sources: tuple[Note | UnpackedEdge, ...]) -> str | None:
     if all(isinstance(source, Note) for source in sources):
         return None
     if tensor.dtype.kind not in "fc":

@@ -16,7 +16,7 @@ import numpy as np
 from pullback.autograd.debug.anomaly import line_of
 from pullback.autograd.debug.forward_trace import Note, note_of, notes_of_node
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
-from pullback.autograd.graph.node import FREED, Ends, Node, ends_of, node_of
+from pullback.autograd.graph.node import FREED, Node, UnpackedEdge, node_of, unpack_edge
 from pullback.autograd.graph.views import edge_of, requires_grad, view_of
 from pullback.autograd.record.not_implemented import WarnNotImplemented
 from pullback.errors import AutogradTypeError
@@ -25,7 +25,7 @@ from pullback.tensor.tensor import TRACKED, Tensor
 
 __all__ = ["why_no_grad"]
 
-_Step: TypeAlias = "Note | Ends"
+_Step: TypeAlias = "Note | UnpackedEdge"
 _RUN_AGAIN = (
     "To learn exactly where, compute y inside `with pullback.autograd.set_detect_anomaly(True):` "
     "and ask again."
@@ -56,8 +56,8 @@ def why_no_grad(y: Tensor, x: Tensor) -> str:
     if not requires_grad(x):
         advice = "Call x.requires_grad_() before y is computed." if x.dtype.kind in "fc" else ""
         return f"x does not require grad: {_without_history(x)} {advice}".rstrip()
-    target = ends_of(edge_of(x))
-    start: _Step | None = ends_of(edge_of(y)) if requires_grad(y) else note_of(y)
+    target = unpack_edge(edge_of(x))
+    start: _Step | None = unpack_edge(edge_of(y)) if requires_grad(y) else note_of(y)
     if y is x:
         return "There is a path: y is x."
     path = None if start is None else _path(start, target)
@@ -79,7 +79,7 @@ def _next(step: _Step) -> Iterator[_Step]:
         return
     node, _ = step
     if node is not None:
-        yield from map(ends_of, node._edges)
+        yield from map(unpack_edge, node._edges)
         yield from notes_of_node(node)
 
 
@@ -87,7 +87,7 @@ def _key(step: _Step) -> int:
     return id(step) if isinstance(step, Note) else id(step[0])
 
 
-def _path(start: _Step, target: Ends) -> list[_Step] | None:
+def _path(start: _Step, target: UnpackedEdge) -> list[_Step] | None:
     """The way from a result to an input with the fewest cuts, and of those the shortest."""
     before: dict[int, _Step | None] = {_key(start): None}
     if start == target:
@@ -108,7 +108,7 @@ def _path(start: _Step, target: Ends) -> list[_Step] | None:
     return None
 
 
-def _back(before: dict[int, _Step | None], last: _Step, target: Ends) -> list[_Step]:
+def _back(before: dict[int, _Step | None], last: _Step, target: UnpackedEdge) -> list[_Step]:
     path: list[_Step] = [target]
     step: _Step | None = last
     while step is not None:
@@ -201,7 +201,9 @@ def _unreachable(start: _Step, y: Tensor, x: Tensor) -> str:
     base = None if view is None else node_of(edge_of(view.base))
     if base is not None and base in seen:
         words += " It contains the base that x is a view of, but not this view."
-    elif x._edge is not None and any(node_of(edge) in seen for edge in ends_of(x._edge)[0]._edges):
+    elif x._edge is not None and any(
+        node_of(edge) in seen for edge in unpack_edge(x._edge)[0]._edges
+    ):
         words += (
             " It contains a node that x itself was computed from: perhaps x was written to, or "
             "assigned anew, after y had been computed."

@@ -17,10 +17,10 @@ from pullback.autograd.graph.node import Node
 from pullback.errors import NotFiniteError
 from pullback.tensor.payload import Payload
 
-__all__ = ["CheckedTask"]
+__all__ = ["AnomalyTask"]
 
 
-class CheckedTask(GraphTask):
+class AnomalyTask(GraphTask):
     """A pass that says which forward operation failed, and stops at the first bad number."""
 
     node: Node | None = None  # that runs now: the parent of nodes that are recorded meanwhile

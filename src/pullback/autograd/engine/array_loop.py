@@ -15,30 +15,35 @@ import numpy as np
 
 from pullback.autograd.engine.current_task import NeedsPassError
 from pullback.autograd.engine.dependencies import count_dependencies
-from pullback.autograd.engine.input_buffer import Buffers, fitted, receive, receive_part
+from pullback.autograd.engine.input_buffer import (
+    InputBuffers,
+    accumulate,
+    accumulate_slice,
+    unbroadcast,
+)
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
-from pullback.autograd.graph.node import Node, Output, ends_of, node_of
-from pullback.autograd.graph.slice_cotangent import Part
+from pullback.autograd.graph.node import Node, Output, node_of, unpack_edge
+from pullback.autograd.graph.slice_cotangent import SliceCotangent
 from pullback.autograd.namespaces import Namespace, arrays
 
-__all__ = ["finish_leaves", "run_in_sequence"]
+__all__ = ["accumulate_complete", "run_array_loop"]
 
 _ndarray = np.ndarray
 
 
-def run_in_sequence(
+def run_array_loop(
     waiting: list[Node],
-    buffers: Buffers,
+    buffers: InputBuffers,
     owned: set[Node],
     needed: set[Node] | None,
     keep: bool,
-    announce: Callable[[], None] | None,
+    publish: Callable[[], None] | None,
     writes: bool,
 ) -> tuple[list[Node], list[AccumulateGrad]]:
     """Runs nodes on raw arrays, last recorded first, until something needs more than the order.
 
     Returns the nodes that are left and, if there are none, the leaves that have got gradients.
-    Code of the user's can ask for the pass that it is in, so `announce` is called before the first
+    Code of the user's can ask for the pass that it is in, so `publish` is called before the first
     of it; None says that this has been done. `writes` says that leaves get their gradients; else
     these are results.
 
@@ -70,15 +75,15 @@ def run_in_sequence(
                     results = run(node, arrays, grad, keep)
                 elif run_on is not None and grad is not None:
                     results = run_on(node, grad, buffers, owned, keep)
-                elif announce is None and not node._sees_buffers and grad is not None:
+                elif publish is None and not node._sees_buffers and grad is not None:
                     results = node.run(arrays, grad, keep)
                 else:
                     is_exact = False
-                    if announce is not None and not (
+                    if publish is not None and not (
                         node._is_plain or (node._sees_buffers and node.is_ours)
                     ):
-                        announce()
-                        announce = None
+                        publish()
+                        publish = None
                     if grad is not None and node._sees_buffers:
                         results = node.run_on(grad, buffers, owned, keep)
                     else:
@@ -88,7 +93,7 @@ def run_in_sequence(
                 if isinstance(error, NeedsPassError):
                     return [*leaves, node, *[other for _, other in heap]], []
                 if writes:
-                    finish_leaves(leaves, buffers, owned, arrays)
+                    accumulate_complete(leaves, buffers, owned, arrays)
                 raise
             following: Any = None  # a node
             turn = 0  # its place in the heap, if it has to go there
@@ -127,19 +132,19 @@ def run_in_sequence(
                 ):
                     if (
                         part is None
-                        or type(part) is Part
+                        or type(part) is SliceCotangent
                         or type(target) is Output
                         or target._outputs != 1
                     ):
-                        target, number = ends_of(target)
+                        target, number = unpack_edge(target)
                         if target is following:
                             buffers[target], following = grad, None
                             heappush(heap, (turn, target))
-                        if type(part) is Part:
-                            is_new = receive_part(arrays, buffers, owned, target, number, part)
+                        if type(part) is SliceCotangent:
+                            is_new = accumulate_slice(arrays, buffers, owned, target, number, part)
                         else:
-                            fit = fitted(arrays, node, target, number, part)
-                            is_new = receive(buffers, target, number, fit)
+                            fit = unbroadcast(arrays, node, target, number, part)
+                            is_new = accumulate(buffers, target, number, fit)
                         if is_new:
                             if type(target) is AccumulateGrad:
                                 leaves.append(target)
@@ -147,7 +152,7 @@ def run_in_sequence(
                             else:
                                 heappush(heap, (-target._seq, target))
                         continue
-                    fit = fitted(arrays, node, target, 0, part)
+                    fit = unbroadcast(arrays, node, target, 0, part)
                     if fit is not part:  # nobody has seen what was made to fit
                         is_ours = type(fit) is _ndarray and fit.base is None
                         part = fit
@@ -205,8 +210,8 @@ def run_in_sequence(
     return [], leaves
 
 
-def finish_leaves(
-    leaves: list[AccumulateGrad], buffers: Buffers, owned: set[Node], xp: Namespace
+def accumulate_complete(
+    leaves: list[AccumulateGrad], buffers: InputBuffers, owned: set[Node], xp: Namespace
 ) -> None:
     """Before a pass fails: the leaves that would have got all their gradients by now keep them."""
     left = count_dependencies([node for node in buffers if type(node) is not AccumulateGrad])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.autograd.graph.node import LAST, Node, Output, later_threads
+from pullback.autograd.graph.node import LEAF_SEQUENCE_NUMBER, Node, Output, later_threads
 
-__all__ = ["count_dependencies", "is_in_order", "needed_nodes"]
+__all__ = ["count_dependencies", "is_ordered", "needed_nodes"]
 
 
 def count_dependencies(roots: list[Node], needed: set[Node] | None = None) -> dict[Node, int]:
@@ -27,7 +27,7 @@ def count_dependencies(roots: list[Node], needed: set[Node] | None = None) -> di
     return pending
 
 
-def is_in_order(roots: list[Node]) -> bool:
+def is_ordered(roots: list[Node]) -> bool:
     """Whether every node has a number of its own, higher than those of the nodes behind it.
 
     It is so where one thread has recorded them. Leaves, which all have the last number, are apart.
@@ -42,7 +42,7 @@ def is_in_order(roots: list[Node]) -> bool:
         for target in node._edges:
             if type(target) is Output:
                 target = target.node
-            if target is not None and target._seq != LAST:
+            if target is not None and target._seq != LEAF_SEQUENCE_NUMBER:
                 if target._seq >= number:
                     return False
                 if target not in seen:
@@ -62,7 +62,9 @@ def _all_end_at(roots: list[Node], wanted: set[Node]) -> bool:
     A pass for some inputs asks this of every node before it runs, so nodes with edges in slots have
     a loop of their own.
     """
-    leaves = [node for node in wanted if node._seq == LAST]  # behind these is nothing
+    leaves = [
+        node for node in wanted if node._seq == LEAF_SEQUENCE_NUMBER
+    ]  # behind these is nothing
     stack: list[Any] = list(set(roots).difference(leaves))
     seen: set[Any] = {*leaves, *stack}
     while stack:

@@ -6,7 +6,7 @@ hook and for the caller. Whoever then writes to one of these has to be noticed b
 an array gets the tensor it had before, if that is still there, and other tensors in the same memory
 share its version counter.
 
-Hooks and custom backwards call `shown` and `taken`; ``grad`` makes its results of what it knows.
+Hooks and custom backwards call `expose` and `unwrap`; ``grad`` makes its results of what it knows.
 Compiled backwards do without as long as nobody can hold what they show and get.
 """
 
@@ -23,12 +23,12 @@ from pullback.autograd.namespaces import arrays
 from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import TRACKED, Tensor, fresh, note_tensor, version_of
 
-__all__ = ["Handed", "Memory", "current_handed", "shown", "taken"]
+__all__ = ["Exposed", "Memory", "current_exposed", "expose", "unwrap"]
 
 Memory = tuple[ReferenceType[Any], list[Any]]  # an array that owns memory, and its counter
 
 
-class Handed:
+class Exposed:
     """The tensors of one pass, as long as somebody holds them, and the counters of their memory."""
 
     def __init__(self) -> None:
@@ -72,27 +72,27 @@ class Handed:
         return tensor
 
 
-def current_handed() -> Handed:
+def current_exposed() -> Exposed:
     """What the running pass has handed over, beginning with its seeds; of no pass, nothing yet."""
     task = current_graph_task()
     if task is None:
-        return Handed()
-    if task.handed is None:
-        task.handed = Handed()
-        for _, _, seed in task.starts:
-            task.handed.note(seed)
-    return task.handed  # type: ignore[no-any-return]
+        return Exposed()
+    if task.exposed is None:
+        task.exposed = Exposed()
+        for _, _, seed in task.given_seeds:
+            task.exposed.note(seed)
+    return task.exposed  # type: ignore[no-any-return]
 
 
-def shown(xp: Any, value: Any) -> Tensor | None:
+def expose(xp: Any, value: Any) -> Tensor | None:
     """A gradient as a tensor, for code of the user's."""
     if xp is arrays and value is not None:
-        return current_handed().tensor_of(value)
+        return current_exposed().tensor_of(value)
     return xp.to_tensor(value)  # type: ignore[no-any-return]
 
 
-def taken(xp: Any, tensor: Tensor) -> Any:
+def unwrap(xp: Any, tensor: Tensor) -> Any:
     """A tensor from code of the user's, as the pass goes on with it."""
     if xp is arrays:
-        current_handed().note(tensor)
+        current_exposed().note(tensor)
     return xp.from_tensor(tensor)

@@ -16,12 +16,12 @@ import numpy as np
 
 from pullback._cpython import SWITCHES_AT_CALLS
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
-from pullback.autograd.engine.array_loop import run_in_sequence
+from pullback.autograd.engine.array_loop import run_array_loop
 from pullback.autograd.engine.current_task import current_graph_task
-from pullback.autograd.engine.dependencies import is_in_order, needed_nodes
+from pullback.autograd.engine.dependencies import is_ordered, needed_nodes
 from pullback.autograd.engine.graph_task import GraphTask, Progress
-from pullback.autograd.engine.input_buffer import Buffers
-from pullback.autograd.engine.root_lock import OWNERS, PAUSE, take
+from pullback.autograd.engine.input_buffer import InputBuffers
+from pullback.autograd.engine.root_lock import LOCKED, POLL_SECONDS, acquire
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended, reaches_ended
 from pullback.autograd.graph.node import Node, later_threads
 from pullback.autograd.graph.output_metadata import UNDESCRIBED
@@ -36,7 +36,7 @@ from pullback.tensor.memory import owner_of
 from pullback.tensor.meta import View
 from pullback.tensor.tensor import TRACKED, Tensor, share_counter, wrap
 
-__all__ = ["as_tensors", "run_everyday"]
+__all__ = ["as_tensors", "run_scalar_backward"]
 
 
 class _Ones(dict[Any, Any]):
@@ -52,7 +52,7 @@ _ndarray = np.ndarray
 
 # An input that is not reached has the gradient None; without inputs every leaf accumulates its own.
 # One function, because a further call would be a tenth of the smallest passes.
-def run_everyday(
+def run_scalar_backward(
     loss: Tensor, inputs: Sequence[Any] | None, keep: bool
 ) -> list[Tensor | None] | None:
     """Gradients of a loss by inputs, or of every leaf; None, with nothing done, if unsupported."""
@@ -68,7 +68,7 @@ def run_everyday(
         or (process_levels or marked or (ended and inputs is None and reaches_ended([root])))
         or current_graph_task() is not None
         or is_anomaly_enabled()
-        or (later_threads and not is_in_order([root]))
+        or (later_threads and not is_ordered([root]))
     ):
         return None
     wanted = needed = None
@@ -77,20 +77,20 @@ def run_everyday(
         needed = None if wanted is None else needed_nodes([root], set(wanted))
         if wanted is None or (needed is not None and root not in needed):
             return None
-    buffers: Buffers = {root: seed}
+    buffers: InputBuffers = {root: seed}
     owned: set[Node] = set()
     tasks: list[GraphTask] = []
-    announce = partial(_announce, tasks, root, keep, wanted, needed)
+    publish = partial(_publish, tasks, root, keep, wanted, needed)
     before = get_settings()
     try:
-        if not keep and SWITCHES_AT_CALLS:  # ``take`` in line, without a call
-            while root in OWNERS:
-                sleep(PAUSE)
-            OWNERS[root] = buffers
+        if not keep and SWITCHES_AT_CALLS:  # ``acquire`` in line, without a call
+            while root in LOCKED:
+                sleep(POLL_SECONDS)
+            LOCKED[root] = buffers
         elif not keep:
-            take(root, buffers)
+            acquire(root, buffers)
         set_settings(QUIET)
-        left = run_in_sequence([root], buffers, owned, needed, keep, announce, wanted is None)
+        left = run_array_loop([root], buffers, owned, needed, keep, publish, wanted is None)
         waiting, leaves = left
         if waiting:
             rest = tasks[0] if tasks else _begin(tasks, root, keep, wanted, needed)
@@ -101,13 +101,13 @@ def run_everyday(
         if tasks and not waiting:
             tasks[0].call_back()
     finally:
-        if not keep and root in OWNERS and OWNERS[root] is buffers:
-            del OWNERS[root]
+        if not keep and root in LOCKED and LOCKED[root] is buffers:
+            del LOCKED[root]
         try:
             set_settings(before)
         finally:
             if tasks:
-                tasks[0].withdraw()
+                tasks[0].unpublish()
     if wanted is None:
         return []
     found = map(tasks[0].captured.get, range(len(wanted))) if waiting else map(buffers.get, wanted)
@@ -149,9 +149,9 @@ def _so_far(*progress: Any) -> Progress:
     return progress
 
 
-def _announce(tasks: list[GraphTask], *everyday: Any) -> None:
+def _publish(tasks: list[GraphTask], *everyday: Any) -> None:
     """Begins the task for code of the user's that is to run."""
-    _begin(tasks, *everyday).announce()
+    _begin(tasks, *everyday).publish()
 
 
 def as_tensors(
@@ -171,10 +171,10 @@ def as_tensors(
         else:
             if len({*map(id, found)}) == len(found):
                 return made
-    elif task.handed is not None:
+    elif task.exposed is not None:
         # Code of the user's has seen some of it, and may have saved it.
-        handed = task.handed.tensor_of
-        return [None if value is None else handed(value) for value in found]
+        tensor_of = task.exposed.tensor_of
+        return [None if value is None else tensor_of(value) for value in found]
     return _in_common(arrays if task is None else task.xp, found, given)
 
 

@@ -31,17 +31,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pullback._lazy import lazy_module
-from pullback.autograd.engine.array_loop import run_in_sequence
+from pullback.autograd.engine.array_loop import run_array_loop
 from pullback.autograd.engine.current_task import current_graph_task, set_graph_task
-from pullback.autograd.engine.dependencies import count_dependencies, is_in_order, needed_nodes
-from pullback.autograd.engine.input_buffer import Buffers, fitted, receive
-from pullback.autograd.engine.root_lock import give_back, take
-from pullback.autograd.engine.vmap_grad import settled
+from pullback.autograd.engine.dependencies import count_dependencies, is_ordered, needed_nodes
+from pullback.autograd.engine.input_buffer import InputBuffers, accumulate, unbroadcast
+from pullback.autograd.engine.root_lock import acquire, release
+from pullback.autograd.engine.vmap_grad import match_levels
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended, living_nodes
 from pullback.autograd.graph.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
-from pullback.autograd.graph.node import Node, ends_of, node_of, output_of
+from pullback.autograd.graph.node import Node, node_of, output_of, unpack_edge
 from pullback.autograd.graph.payload_nodes import any_marked, marked
-from pullback.autograd.graph.pre_reduced_cotangent import require_whole
+from pullback.autograd.graph.pre_reduced_cotangent import require_full_cotangent
 from pullback.autograd.levels import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.dispatch.modes import (
@@ -76,7 +76,7 @@ _LEVELS_PER_THREAD = 40  # passes that start one another need a new stack now an
 _task_ids = itertools.count()
 
 Root = tuple[Node, int, Tensor | None]  # an output and its gradient; None is one
-Progress = tuple[list[Node], Buffers, set[Node]]  # nodes that wait, gradients, whose are owned
+Progress = tuple[list[Node], InputBuffers, set[Node]]  # nodes that wait, gradients, whose are owned
 
 
 def current_graph_task_id() -> int:
@@ -128,8 +128,10 @@ class GraphTask:
         self.retain_graph = retain_graph
         self.captured: dict[int, Any] = {}
         # Every custom backward asks for these two; of an object itself they are read sooner.
-        self.handed: Any = None  # tensors that code of the user's has seen, see handed.py
-        self.starts: Sequence[tuple[Node, int, Tensor]] = ()  # the roots whose gradients were given
+        self.exposed: Any = None  # tensors that code of the user's has seen, see handed.py
+        self.given_seeds: Sequence[
+            tuple[Node, int, Tensor]
+        ] = ()  # the roots whose gradients were given
 
     @cached_property
     def id(self) -> int:
@@ -156,7 +158,7 @@ class GraphTask:
         before = get_settings()
         try:
             if root is not None:
-                take(root, self)
+                acquire(root, self)
             set_settings(QUIET)
             self._explore(roots)
             if outer is None and not get_state().modes and self._is_sequential():
@@ -168,14 +170,14 @@ class GraphTask:
                 set_settings(before)
             finally:
                 if root is not None:
-                    give_back(root, self)
+                    release(root, self)
         return self.captured
 
     def _explore(self, roots: list[Root]) -> None:
         """Finds out what runs, and on what."""
-        self.starts = [(node, n, seed) for node, n, seed in roots if seed is not None]
+        self.given_seeds = [(node, n, seed) for node, n, seed in roots if seed is not None]
         self.roots = [node for node, _, _ in roots]
-        self.payloads = any(isinstance(seed._array, Payload) for _, _, seed in self.starts)
+        self.payloads = any(isinstance(seed._array, Payload) for _, _, seed in self.given_seeds)
         if marked and any_marked(count_dependencies(self.roots)):
             self.payloads = True
         if self.payloads:
@@ -188,10 +190,10 @@ class GraphTask:
     def _begin(self, roots: list[Root]) -> Progress:
         """The gradients that the pass starts from."""
         xp, needed = self.xp, self.needed
-        buffers: Buffers = {}
+        buffers: InputBuffers = {}
         for node, number, seed in roots:
             grad = xp.seed(*output_of(node, number)) if seed is None else xp.from_tensor(seed)
-            receive(buffers, node, number, grad)
+            accumulate(buffers, node, number, grad)
         return [node for node in buffers if needed is None or node in needed], buffers, set()
 
     def _is_sequential(self) -> bool:
@@ -199,27 +201,27 @@ class GraphTask:
         return (
             self.xp is arrays
             and type(self) is GraphTask
-            and is_in_order(self.roots)
+            and is_ordered(self.roots)
             and (not self.captures or {*map(type, self.captures)} == {AccumulateGrad})
         )
 
     def _is_on_tensors(self) -> bool:
         """Whether they do so on tensors, where nothing is asked of the samples of a map."""
         is_plain = self.xp is tensors and type(self) is GraphTask and not self.payloads
-        return is_plain and is_in_order(self.roots)
+        return is_plain and is_ordered(self.roots)
 
     def _run_plainly(self, progress: Progress) -> None:
         """Runs the pass without a word, until it meets code of the user's, which could ask."""
         try:
-            progress = self._run_in_sequence(progress, self.announce)
+            progress = self._run_in_sequence(progress, self.publish)
             if progress[0]:
                 self.run_openly(None, lambda: progress)
             else:
                 self.call_back()
         finally:
-            self.withdraw()
+            self.unpublish()
 
-    def announce(self) -> None:
+    def publish(self) -> None:
         """Makes this the pass that the thread is in, for code of the user's that is to run."""
         self.before = get_state()
         self._enter(self.before)
@@ -231,8 +233,8 @@ class GraphTask:
         set_state(with_grad_mode(state, self.create_graph, end=TRANSFORM))
 
     @uninterrupted_entry
-    def withdraw(self) -> None:
-        """Ends what ``announce`` began, if it did."""
+    def unpublish(self) -> None:
+        """Ends what ``publish`` began, if it did."""
         if self.before is not None:
             try:
                 set_graph_task(None)
@@ -274,7 +276,7 @@ class GraphTask:
     def _run_in_sequence(self, progress: Progress, announce: Callable[[], None] | None) -> Progress:
         """Runs nodes by their numbers, then leaves; what is left needs another way."""
         waiting, buffers, owned = progress
-        waiting, leaves = run_in_sequence(
+        waiting, leaves = run_array_loop(
             waiting, buffers, owned, self.needed, self.retain_graph, announce, not self.captures
         )
         captures = self.captures
@@ -315,15 +317,15 @@ class GraphTask:
             grad = buffers.pop(node, None)
             results = self._execute(node, grad)
             for edge, grad in zip(node._edges, results):  # noqa: B905 - () ends it early
-                target, number = ends_of(edge)
+                target, number = unpack_edge(edge)
                 if target is None or (needed is not None and target not in needed):
                     continue
                 if grad is not None:
                     owned.discard(target)
-                    grad = fitted(self.xp, node, target, number, grad)
+                    grad = unbroadcast(self.xp, node, target, number, grad)
                     if self.payloads:
-                        grad = settled(grad, output_of(target, number)[0])
-                    receive(buffers, target, number, grad)
+                        grad = match_levels(grad, output_of(target, number)[0])
+                    accumulate(buffers, target, number, grad)
                 pending[target] -= 1
                 if pending[target] == 0:
                     heapq.heappush(heap, (-target._seq, next(order), target))
@@ -336,7 +338,7 @@ class GraphTask:
         )
         hooks = node._hooks
         if hooks is not None or isinstance(node, AccumulateGrad):
-            require_whole(node, grad)
+            require_full_cotangent(node, grad)
             grads = run_tensor_hooks(xp, node, grads)
         is_end = node in self.captures and self._ends_at(node, grads)
         if is_end and not self.runs_inputs:
@@ -360,13 +362,13 @@ class GraphTask:
         needed = self.needed
         made = []
         for edge, grad in itertools.zip_longest(node._edges, results):
-            target, number = ends_of(edge)
+            target, number = unpack_edge(edge)
             if grad is None or target is None:
                 made.append(None if node._is_plain else grad)
             elif needed is not None and target not in needed and node._is_plain:
                 made.append(None)
             else:
-                made.append(fitted(self.xp, node, target, number, grad))
+                made.append(unbroadcast(self.xp, node, target, number, grad))
         return tuple(made)
 
     def _ends_at(self, node: Node, grads: list[Any]) -> bool:

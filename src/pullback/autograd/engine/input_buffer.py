@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from pullback.autograd.graph.node import Node, ends_of, output_of
-from pullback.autograd.graph.pre_reduced_cotangent import Summed
-from pullback.autograd.graph.slice_cotangent import Part
+from pullback.autograd.graph.node import Node, output_of, unpack_edge
+from pullback.autograd.graph.pre_reduced_cotangent import PreReducedCotangent
+from pullback.autograd.graph.slice_cotangent import SliceCotangent
 from pullback.autograd.namespaces import Namespace, arrays
 from pullback.kernels.broadcasting import sum_all, sum_to_one
 
-__all__ = ["Buffers", "fitted", "receive", "receive_part"]
+__all__ = ["InputBuffers", "accumulate", "accumulate_slice", "unbroadcast"]
 
-Buffers = dict[Node, Any]
+InputBuffers = dict[Node, Any]
 
 _ndarray = np.ndarray
 
 
-def receive(buffers: Buffers, node: Node, number: int, grad: Any) -> bool:
+def accumulate(buffers: InputBuffers, node: Node, number: int, grad: Any) -> bool:
     """Adds a gradient to what has arrived for an output; says whether it is the node's first."""
     is_new = node not in buffers
     if is_new:
@@ -43,12 +43,12 @@ def receive(buffers: Buffers, node: Node, number: int, grad: Any) -> bool:
     return is_new
 
 
-def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) -> Any:
+def unbroadcast(xp: Namespace, source: Node, target: Node, number: int, grad: Any) -> Any:
     """What `source` returned for an output of `target`, in that output's shape and dtype."""
     if grad is None:
         return None
     shape, dtype = output_of(target, number)
-    if type(grad) is Summed and grad.shape != shape:
+    if type(grad) is PreReducedCotangent and grad.shape != shape:
         grad = grad.total
     if grad.dtype is dtype:
         if grad.shape == shape:
@@ -69,13 +69,18 @@ def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) ->
 def _invalid(source: Node, target: Node, number: int) -> str:
     """The beginning of an error about what `source` returned for an output of `target`."""
     # An edge to a first output is an ``Output`` where the tensor has got other data since.
-    place = [*map(ends_of, source._edges)].index((target, number))
+    place = [*map(unpack_edge, source._edges)].index((target, number))
     who = f"Function {source.name()}{source._origin}"
     return f"{who} returned an invalid gradient at index {place}"
 
 
-def receive_part(
-    xp: Namespace, buffers: Buffers, owned: set[Node], target: Node, number: int, part: Part
+def accumulate_slice(
+    xp: Namespace,
+    buffers: InputBuffers,
+    owned: set[Node],
+    target: Node,
+    number: int,
+    part: SliceCotangent,
 ) -> bool:
     """Adds the gradient of a slice in its place, to a whole that is ours."""
     held = buffers.get(target)
@@ -87,10 +92,10 @@ def receive_part(
         part.add_to(held)  # as with all but the first of many
         return False
     if target._outputs != 1 or target._output_metadata.dtype is not part.grad.dtype:
-        whole = fitted(xp, target, target, number, part.whole())
-        return receive(buffers, target, number, whole)
+        whole = unbroadcast(xp, target, target, number, part.whole())
+        return accumulate(buffers, target, number, whole)
     is_new = target not in buffers
-    if type(held) is Summed:
+    if type(held) is PreReducedCotangent:
         buffers[target] = held + part.whole()
         return False
     if held is None:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
-from pullback.autograd.engine.array_loop import finish_leaves
-from pullback.autograd.engine.input_buffer import Buffers, fitted, receive
+from pullback.autograd.engine.array_loop import accumulate_complete
+from pullback.autograd.engine.input_buffer import InputBuffers, accumulate, unbroadcast
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.node import Node, Output, node_of
 from pullback.autograd.namespaces import Namespace
@@ -21,7 +21,7 @@ __all__ = ["run_on_tensors"]
 
 def run_on_tensors(
     waiting: list[Node],
-    buffers: Buffers,
+    buffers: InputBuffers,
     needed: set[Node] | None,
     captures: Mapping[Node, Any],
     ends_at: Callable[[Node, list[Any]], bool],
@@ -53,7 +53,7 @@ def run_on_tensors(
         except BaseException:
             buffers[node] = grad
             if not captures:
-                finish_leaves(leaves, buffers, set(), xp)
+                accumulate_complete(leaves, buffers, set(), xp)
             raise
         if not keep:
             node.release()
@@ -67,10 +67,10 @@ def run_on_tensors(
                 if array.dtype is not metadata.dtype or array.shape != metadata.shape:
                     if type(target) is Output:
                         number, target = target.number, target.node
-                    part = fitted(xp, node, target, number, part)
+                    part = unbroadcast(xp, node, target, number, part)
             elif type(target) is Output:
                 number, target = target.number, target.node
-            if receive(buffers, target, number, part):
+            if accumulate(buffers, target, number, part):
                 is_watched = _arrive(target, leaves, heap) or is_watched
     if is_watched:
         return [*leaves, *[node for _, node in heap]], []

@@ -18,20 +18,20 @@ from typing import Any
 from pullback.autograd.graph.node import Node
 from pullback.interrupts import uninterrupted_entry
 
-__all__ = ["OWNERS", "PAUSE", "give_back", "take"]
+__all__ = ["LOCKED", "POLL_SECONDS", "acquire", "release"]
 
-OWNERS: dict[Node, Any] = {}  # root -> the pass that holds its lock: any object that is its own
-PAUSE = 0.0005  # seconds between two polls of a root that is locked
+LOCKED: dict[Node, Any] = {}  # root -> the pass that holds its lock: any object that is its own
+POLL_SECONDS = 0.0005  # seconds between two polls of a root that is locked
 
 
-def take(root: Node, owner: Any) -> None:
+def acquire(root: Node, owner: Any) -> None:
     """Acquires the lock of a root for a pass, once no other pass has it."""
-    while OWNERS.setdefault(root, owner) is not owner:
-        sleep(PAUSE)
+    while LOCKED.setdefault(root, owner) is not owner:
+        sleep(POLL_SECONDS)
 
 
 @uninterrupted_entry
-def give_back(root: Node, owner: Any) -> None:
+def release(root: Node, owner: Any) -> None:
     """Releases the lock of a root, if this pass has it."""
-    if root in OWNERS and OWNERS[root] is owner:
-        del OWNERS[root]
+    if root in LOCKED and LOCKED[root] is owner:
+        del LOCKED[root]

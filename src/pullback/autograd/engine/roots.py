@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.autograd.graph.accumulate_grad import ended
-from pullback.autograd.graph.node import Node, ends_of, output_of
+from pullback.autograd.graph.node import Node, output_of, unpack_edge
 from pullback.autograd.graph.views import edge_of, settle
 from pullback.autograd.namespaces import tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
@@ -55,7 +55,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     >>> pb.autograd.grad(y.sum(), edge)[0].tolist()
     [1.0, 1.0]
     """
-    node, number = ends_of(edge_of(tensor))
+    node, number = unpack_edge(edge_of(tensor))
     if node is None:
         raise AutogradError(
             "It is not possible to get the gradient edge for a Tensor that does not require "
@@ -90,7 +90,7 @@ def seeds_of(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | N
         edge, array = roots[0]._edge, roots[0]._array
         is_loss = type(array) is np.ndarray and not array.shape and array.dtype.kind == "f"
         if edge is not None and is_loss:
-            return [(*ends_of(edge), None)]  # what nearly every pass begins with
+            return [(*unpack_edge(edge), None)]  # what nearly every pass begins with
     gradients = [None] * len(roots) if given is None else listed(given)
     if len(gradients) != len(roots):
         raise AutogradError(f"got {len(roots)} tensors and {len(gradients)} gradients")
@@ -98,7 +98,7 @@ def seeds_of(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | N
     for place, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
         if type(root) is not Tensor and not isinstance(root, _ROOTS):
             raise AutogradTypeError(f"root {place} is a {type(root).__name__}, not a tensor")
-        node, number = root if isinstance(root, GradientEdge) else ends_of(edge_of(root))
+        node, number = root if isinstance(root, GradientEdge) else unpack_edge(edge_of(root))
         if node is None:
             raise AutogradError(
                 f"element {place} of tensors does not require grad and does not have a grad_fn"

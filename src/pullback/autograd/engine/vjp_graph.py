@@ -23,12 +23,19 @@ from numpy.typing import NDArray
 
 from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
-from pullback.autograd.engine.anomaly_task import CheckedTask
+from pullback.autograd.engine.anomaly_task import AnomalyTask
 from pullback.autograd.engine.graph_task import GraphTask
 from pullback.autograd.forward.tangents import set_tangent, tangents_of
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, leaf_edge
 from pullback.autograd.graph.hooks import run_tensor_hooks
-from pullback.autograd.graph.node import Edge, Node, Output, ends_of, next_sequence_number, node_of
+from pullback.autograd.graph.node import (
+    Edge,
+    Node,
+    Output,
+    next_sequence_number,
+    node_of,
+    unpack_edge,
+)
 from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.views import edge_of, requires_grad
@@ -59,7 +66,7 @@ if TYPE_CHECKING:
 else:
     dual_backward = lazy_module("pullback.autograd.linearize.dual_backward")
 
-__all__ = ["Alias", "AliasGrad", "Pull", "Seeds", "records_outside", "released"]
+__all__ = ["Alias", "AliasGrad", "Seeds", "VjpGraph", "records_outside", "released"]
 
 
 Seeds = Sequence[Tensor | None] | None
@@ -142,7 +149,7 @@ def records_outside() -> bool:
     return bool(state.keep & REQUIRES_GRAD) and not state.modes & INFERENCE
 
 
-class Pull:
+class VjpGraph:
     """The graph between some results and the aliases of one transform.
 
     Attributes:
@@ -196,14 +203,14 @@ class Pull:
         for place, edge in enumerate(self.edges):
             seed = None if seeds is None else seeds[place]
             if edge is not None and (seed is not None or seeds is None):
-                roots.append((*ends_of(edge), seed))
+                roots.append((*unpack_edge(edge), seed))
         if not (roots and self.reached):
             return [self._zeros(place) for place in range(len(self.aliases))]
         if not create_graph and not self.is_open and in_forward_mode():
             found = self._run_on_duals(roots, retain_graph)
             if found is not None:
                 return found
-        kind = CheckedTask if is_anomaly_enabled() else GraphTask
+        kind = AnomalyTask if is_anomaly_enabled() else GraphTask
         task = kind(create_graph=create_graph, retain_graph=retain_graph)
         task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
         task.search = lambda *_: self._needed
@@ -314,7 +321,7 @@ def released(tensor: Tensor, aliases: Sequence[Alias], outside: bool) -> Tensor:
     edge = edge_of(tensor) if requires_grad(tensor) else None
     kept = edge
     if edge is not None:
-        pull = Pull([tensor], aliases)
+        pull = VjpGraph([tensor], aliases)
         if pull.reached and not (outside and pull.is_open):
             kept = None
     tangents = tangents_of(tensor)

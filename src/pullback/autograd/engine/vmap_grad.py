@@ -15,10 +15,10 @@ from pullback.tensor.batched import BatchedArray, BatchShape
 from pullback.tensor.levels import is_active
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["settled"]
+__all__ = ["match_levels"]
 
 
-def settled(grad: Any, shape: tuple[int, ...]) -> Any:
+def match_levels(grad: Any, shape: tuple[int, ...]) -> Any:
     """A gradient with the levels of what it is the gradient of, as far as these have ended.
 
     `shape` is that of the value, which knows the value's levels.

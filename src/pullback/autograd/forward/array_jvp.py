@@ -31,7 +31,7 @@ from pullback.dispatch.table import OperatorEntry
 from pullback.tensor.batched import BatchedArray, Levels
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import Meta
-from pullback.tensor.tensor import Tensor, birthplace, born_here, wrap
+from pullback.tensor.tensor import Tensor, current_level_id, tag_level, wrap
 
 __all__ = ["array_kernel"]
 
@@ -326,8 +326,8 @@ def _finish(output: Tensor, at: Carried, found: Any, first: Any, second: Any, mo
         if found is None or found.shape != shape or found.dtype is not dtype:
             return _finish_generally(output, at, found, modes)
     birth = None
-    if modes & _MARKED:  # as born_here does
-        birth = birthplace.get()
+    if modes & _MARKED:  # as tag_level does
+        birth = current_level_id.get()
         counter: list[Any] = [0, birth]
         output._counter = counter
         if modes & MAPPING:
@@ -372,8 +372,8 @@ def _fitted(found: Any, shape: tuple[int, ...], result: Any, first: Any, second:
 def _finish_generally(output: Tensor, at: Carried, found: Any, modes: int) -> Tensor:
     """The same for a tangent that is to be broadcast or converted, or is not there at all."""
     if modes & _MARKED:
-        born_here(output)
+        tag_level(output)
     if found is not None:
         tangent = wrap(BatchedArray(found, at[3]) if at[3] else found)
-        finish(output, at[1], born_here(tangent) if modes & _MARKED else tangent)
+        finish(output, at[1], tag_level(tangent) if modes & _MARKED else tangent)
     return output

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from pullback.autograd.debug.anomaly import is_anomaly_enabled, remember_call
-from pullback.autograd.engine.exposed import shown, taken
+from pullback.autograd.engine.exposed import expose, unwrap
 from pullback.autograd.forward.tangents import below, keep_tangents, levels_of
 from pullback.autograd.function.jvp import alone, given_tangents, push_tangents
 from pullback.autograd.function.outputs import wrap_outputs
@@ -29,10 +29,10 @@ from pullback.autograd.function.vmap import forward_of_samples, innermost_level,
 from pullback.autograd.graph.node import (
     FREED,
     Node,
-    ends_of,
     freed_error,
     next_sequence_number,
     output_of,
+    unpack_edge,
 )
 from pullback.autograd.graph.output_metadata import UNDESCRIBED, intern_metadata
 from pullback.autograd.graph.saved import SavedOutput, load_output_tensor, load_tensor, version
@@ -127,7 +127,7 @@ class FunctionCtx(Node):
                     f"save_for_backward can only save variables (tensors or None), but argument "
                     f"{place} is of type {type(tensor).__name__}"
                 )
-            node, number = ends_of(edge_of(tensor))
+            node, number = unpack_edge(edge_of(tensor))
             is_own = node is self
             value: Any = SavedOutput(tensor, number) if is_own else tensor
             if is_own and tensor._flags & DUAL:
@@ -145,7 +145,7 @@ class FunctionCtx(Node):
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Runs the user's backward and checks what it returns."""
-        given = [shown(xp, grad) for grad in grads]
+        given = [expose(xp, grad) for grad in grads]
         if self._materializes:
             known = next((grad for grad in given if grad is not None), None)
             for number, grad in enumerate(given):
@@ -154,7 +154,7 @@ class FunctionCtx(Node):
                     given[number] = zeros_beside(known, shape, dtype)
         returned = _backward_of(self._forward_cls)(self, *given)
         return tuple(
-            None if result is None else taken(xp, result) for result in self._checked(returned)
+            None if result is None else unwrap(xp, result) for result in self._checked(returned)
         )
 
     def _checked(self, returned: Any) -> list[Tensor | None]:

@@ -14,7 +14,7 @@ import warnings
 from typing import Any
 
 from pullback.autograd.graph.inplace import rebase_history
-from pullback.autograd.graph.node import describe_all, edge_to, ends_of
+from pullback.autograd.graph.node import describe_all, edge_to, unpack_edge
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.views import make_view, requires_grad, view_of
 from pullback.autograd.levels import leave_notes
@@ -122,7 +122,7 @@ def _changed(tensor: Tensor, edge: Any, place: int) -> Tensor:
     if counter is not NO_COUNTER:
         counter[0] += 1
     if edge is not None:
-        node, number = ends_of(edge)
+        node, number = unpack_edge(edge)
         rebase_history(tensor, node, place, number)
     elif view_of(tensor) is None and tensor._edge is not None:
         tensor._edge = None  # the old one's node knows the counter

@@ -17,7 +17,14 @@ from weakref import ref
 
 import numpy as np
 
-from pullback.autograd.graph.node import LAST, Edge, Node, Output, later_threads, node_of
+from pullback.autograd.graph.node import (
+    LEAF_SEQUENCE_NUMBER,
+    Edge,
+    Node,
+    Output,
+    later_threads,
+    node_of,
+)
 from pullback.autograd.graph.output_metadata import (
     FLOAT64,
     FLOAT64_METADATA,
@@ -63,7 +70,7 @@ class AccumulateGrad(Node):
 
     def __init__(self, variable: Tensor):
         self.variable = variable
-        self._seq = LAST
+        self._seq = LEAF_SEQUENCE_NUMBER
         array = variable._array
         wanted = OWN if variable._meta is None else variable._meta.grad_dtype
         dtype = array.dtype
@@ -196,7 +203,7 @@ def leads_on(node: Node) -> bool:
             continue
         behind = [target for target in map(node_of, node._edges) if target is not None]
         if not behind or (node._seq in leading and not later_threads):
-            if number != LAST and len(leading) < _MAX_VERDICTS:
+            if number != LEAF_SEQUENCE_NUMBER and len(leading) < _MAX_VERDICTS:
                 leading.add(number)
             return True
         for target in behind:

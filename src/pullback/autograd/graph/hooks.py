@@ -11,7 +11,7 @@ import itertools
 from types import TracebackType
 from typing import Any, Self
 
-from pullback.autograd.engine.exposed import shown, taken
+from pullback.autograd.engine.exposed import expose, unwrap
 from pullback.autograd.graph.node import Node
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.interrupts import uninterrupted_entry
@@ -68,10 +68,10 @@ def run_tensor_hooks(xp: Any, node: Node, grads: list[Any]) -> list[Any]:
     grads = list(grads)
     for number, hooks in by_output.items():
         for hook in list(hooks.values()):  # a copy: hooks may remove each other
-            before = shown(xp, grads[number])
+            before = expose(xp, grads[number])
             replaced = hook(before)
             if replaced is not None:
-                grads[number] = taken(xp, _replacement(hook, before, replaced))
+                grads[number] = unwrap(xp, _replacement(hook, before, replaced))
     if lists is not None:
         for number, write in lists.retained.items():
             write(xp, grads[number])
@@ -82,7 +82,7 @@ def run_pre_hooks(xp: Any, node: Node, grads: list[Any]) -> list[Any]:
     """The node's pre-hooks, each seeing what the one before it returned."""
     lists = node._hooks
     for hook in [] if lists is None else list(lists.pre.values()):
-        before = tuple(shown(xp, grad) for grad in grads)
+        before = tuple(expose(xp, grad) for grad in grads)
         grads = _replace_all(xp, hook, before, hook(before), grads)
     return grads
 
@@ -98,8 +98,8 @@ def run_post_hooks(
     lists = node._hooks
     outcome = list(results)
     for hook in [] if lists is None else list(lists.post.values()):
-        inputs = tuple(shown(xp, grad) for grad in outcome)
-        outputs = tuple(shown(xp, grad) for grad in grads)
+        inputs = tuple(expose(xp, grad) for grad in outcome)
+        outputs = tuple(expose(xp, grad) for grad in grads)
         outcome = _replace_all(xp, hook, inputs, hook(inputs, outputs), outcome)
     return tuple(outcome)
 
@@ -137,7 +137,7 @@ def _replace_all(
             f"but expected {len(before)})"
         )
     return [
-        None if new is None else taken(xp, _replacement(hook, old, new))
+        None if new is None else unwrap(xp, _replacement(hook, old, new))
         for old, new in zip(before, returned, strict=True)
     ]
 

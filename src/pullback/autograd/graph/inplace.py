@@ -22,9 +22,9 @@ from pullback.autograd.graph.node import (
     Node,
     Output,
     edge_to,
-    ends_of,
-    get_following,
     node_of,
+    sequence_counter,
+    unpack_edge,
 )
 from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.saved_mutation import announce_write
@@ -141,7 +141,7 @@ def _creation_error(view: View) -> InplaceError:
             "A view was created in no_grad mode and is being modified inplace with grad mode "
             "enabled. Make the view outside no_grad, or write inside it."
         )
-    node, number = ends_of(view.edge)
+    node, number = unpack_edge(view.edge)
     origin = "A tensor" if node is None else f"Output {number} of {_operation_name(node)}"
     if view.creation is Creation.CUSTOM_SEVERAL:
         return InplaceError(
@@ -247,7 +247,7 @@ class CopySlices(Node):
             self._edges = (*fn._edges[:place], edge, *fn._edges[place + 1 :])
         if fn._erases:  # then the zeros that it would return for the old value are not needed
             fn._edge0 = None  # type: ignore[misc]  # a slot of those that erase
-        self._seq = get_following()()
+        self._seq = sequence_counter()()
         self._output_metadata = intern_metadata(held.shape, held.dtype)
 
     @property

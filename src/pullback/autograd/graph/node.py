@@ -46,9 +46,8 @@ from pullback.tensor.tensor import COUNTING, Tensor
 
 __all__ = [
     "FREED",
-    "LAST",
+    "LEAF_SEQUENCE_NUMBER",
     "Edge",
-    "Ends",
     "ManyEdges",
     "Node",
     "OneEdge",
@@ -56,18 +55,19 @@ __all__ = [
     "Output",
     "OwnedNumber",
     "TwoEdges",
+    "UnpackedEdge",
     "describe",
     "describe_all",
     "edge_to",
-    "ends_of",
     "freed_error",
-    "get_following",
     "later_threads",
     "next_sequence_number",
     "node_of",
     "numbered_by",
     "output_of",
+    "sequence_counter",
     "set_traits",
+    "unpack_edge",
 ]
 
 
@@ -119,7 +119,7 @@ class Output:
 
 
 Edge: TypeAlias = "Node | Output | None"
-Ends: TypeAlias = "tuple[Node | None, int]"
+UnpackedEdge: TypeAlias = "tuple[Node | None, int]"
 
 
 def edge_to(node: Node, number: int) -> Node | Output:
@@ -128,10 +128,10 @@ def edge_to(node: Node, number: int) -> Node | Output:
 
 
 @overload
-def ends_of(edge: Node | Output) -> tuple[Node, int]: ...
+def unpack_edge(edge: Node | Output) -> tuple[Node, int]: ...
 @overload
-def ends_of(edge: Edge) -> Ends: ...
-def ends_of(edge: Edge) -> Ends:
+def unpack_edge(edge: Edge) -> UnpackedEdge: ...
+def unpack_edge(edge: Edge) -> UnpackedEdge:
     """The node that an edge leads to, and which of its outputs."""
     return (edge.node, edge.number) if type(edge) is Output else (edge, 0)
 
@@ -141,50 +141,53 @@ def node_of(edge: Edge) -> Node | None:
     return edge.node if type(edge) is Output else edge
 
 
-LAST = 2**64 - 1  # the sequence number of accumulation nodes, which run as soon as they can
+LEAF_SEQUENCE_NUMBER = 2**64 - 1
+"""That of every accumulation node, which runs as soon as its cotangents have arrived."""
 
-_threads = itertools.count()  # that have recorded anything
-later_threads: list[int] = []  # all but the first; empty, numbers alone tell the order of nodes
+_threads = itertools.count()  # of the threads that have recorded anything
+later_threads: list[int] = []
+"""All but the first such thread. While it is empty, sequence numbers alone order the nodes."""
 
 
-def _first_number() -> int:
-    """Begins the numbers of this thread."""
+def _start_counter() -> int:
+    """Starts the sequence numbers of this thread; returns the first."""
     thread = next(_threads)
     if thread:
         later_threads.append(thread)
-    following = itertools.count().__next__
-    _following.set(following)
-    return following()
+    counter = itertools.count().__next__
+    _counter.set(counter)
+    return counter()
 
 
-_following: ContextVar[Callable[[], int]] = ContextVar("pullback_sequence", default=_first_number)
-get_following = _following.get  # ``get_following()()`` is the next number, in two calls
+_counter: ContextVar[Callable[[], int]] = ContextVar("pullback_sequence", default=_start_counter)
+sequence_counter = _counter.get
+"""``sequence_counter()()`` is ``next_sequence_number()`` in two calls into C, for hot paths."""
 
 
 def next_sequence_number() -> int:
-    """The number of the next node that this thread records."""
-    return _following.get()()
+    """The sequence number of the next node that this thread records."""
+    return _counter.get()()
 
 
 class OwnedNumber(int):
-    """A sequence number that knows in whose block its node was recorded."""
+    """A sequence number with the owner of the block in which its node was recorded."""
 
     owner: Any
 
 
 def numbered_by(owner: Any) -> VariableGuard[Callable[[], int]]:
-    """A block whose nodes can be told from all others: their numbers know the owner."""
-    following = _following.get()
-    if following is _first_number:
-        following()
-        following = _following.get()
+    """A block whose nodes have an ``OwnedNumber`` with this owner."""
+    counter = _counter.get()
+    if counter is _start_counter:
+        counter()
+        counter = _counter.get()
 
     def owned() -> int:
-        number = OwnedNumber(following())
+        number = OwnedNumber(counter())
         number.owner = owner
         return number
 
-    return VariableGuard(_following, owned)
+    return VariableGuard(_counter, owned)
 
 
 class _Freed:
@@ -263,9 +266,9 @@ class Node:
         return type(self).__name__
 
     @property
-    def next_functions(self) -> tuple[Ends, ...]:
+    def next_functions(self) -> tuple[UnpackedEdge, ...]:
         """The nodes that this node's gradients flow to, with the output that each one is for."""
-        return tuple([ends_of(edge) for edge in self._edges])
+        return tuple([unpack_edge(edge) for edge in self._edges])
 
     def shared_counter(self, counter: VersionCounter, number: int = 0) -> VersionCounter:
         """The version counter of an output: the given one, unless the output has one already.

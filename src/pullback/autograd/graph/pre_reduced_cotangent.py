@@ -1,4 +1,4 @@
-"""``Summed``: a gradient of which only sums are wanted, and so only these were made.
+"""``PreReducedCotangent``: a gradient of which only sums are wanted, and so only these were made.
 
 ``points - means`` repeats its means, and what it asks of its gradient, if the points are constant,
 is the sum over the repetitions. A product of which this is a factor can sum its other factor
@@ -21,10 +21,10 @@ from pullback.dispatch.modes import NOTES, get_state
 from pullback.errors import AutogradError
 from pullback.kernels.broadcasting import axes_to
 
-__all__ = ["Summed", "require_whole", "sums_of"]
+__all__ = ["PreReducedCotangent", "reduced_shape", "require_full_cotangent"]
 
 
-def sums_of(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | None:
+def reduced_shape(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | None:
     """The shape to which a node sums a gradient, the product of two, before anything else.
 
     None if it does not. A hook would see the gradient, so a node that has some gets it whole; and
@@ -45,9 +45,9 @@ def sums_of(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | None:
     return shape if shape and shape != metadata.shape else None
 
 
-def require_whole(node: Node, grad: Any) -> None:
+def require_full_cotangent(node: Node, grad: Any) -> None:
     """Refuses to show sums to a hook, which was not there yet when they were made."""
-    if type(grad) is Summed:
+    if type(grad) is PreReducedCotangent:
         raise AutogradError(
             f"{node.name()}: a hook was registered for its gradient while the backward pass was "
             "running, when only sums of this gradient had been computed; register the hook before "
@@ -55,7 +55,7 @@ def require_whole(node: Node, grad: Any) -> None:
         )
 
 
-class Summed:
+class PreReducedCotangent:
     """The sums of a gradient over the axes along which its node repeats an operand.
 
     Attributes:
@@ -89,7 +89,7 @@ class Summed:
 
 def _total(grad: Any, shape: tuple[int, ...]) -> Any:
     """A gradient of full size summed to a shape that was repeated to become its own."""
-    if type(grad) is Summed:
+    if type(grad) is PreReducedCotangent:
         return grad.total
     axes = axes_to(grad.shape, shape)
     assert axes is not None

@@ -15,7 +15,7 @@ from typing import Any
 from weakref import ref
 
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
-from pullback.autograd.graph.node import ends_of
+from pullback.autograd.graph.node import unpack_edge
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.levels import forbid_in_transform
 from pullback.autograd.namespaces import tensors
@@ -44,7 +44,7 @@ def retain_grad(tensor: Tensor) -> None:
     meta = meta_of(tensor)
     if meta.retains_grad:  # the writer follows a view when that is next used, not when asked again
         return
-    node, number = ends_of(edge_of(tensor))
+    node, number = unpack_edge(edge_of(tensor))
     if node is None or isinstance(node, AccumulateGrad):
         return
     meta.retains_grad = True

@@ -23,9 +23,9 @@ from pullback.autograd.graph.node import (
     Edge,
     Node,
     edge_to,
-    ends_of,
     freed_error,
     node_of,
+    unpack_edge,
 )
 from pullback.autograd.graph.output_metadata import OutputExtras
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
@@ -134,7 +134,7 @@ def saved_input(node: Any, name: str) -> tuple[Any, Any]:
     if type(value) is not np.ndarray:
         return value, getattr(node, name + "_v", 0)
     edge = node._edges[node._inputs.index(name)]
-    producer, number = ends_of(edge)
+    producer, number = unpack_edge(edge)
     tensor = wrap(value)
     tensor._flags = CPU_FLAGS | REQUIRES_GRAD
     tensor._edge = edge
@@ -230,7 +230,7 @@ def _was_cut(node: Node, meta: Meta) -> bool:
     lists, number, since = meta.detached
     cut = lists()
     for edge in node._edges:
-        behind, place = ends_of(edge)
+        behind, place = unpack_edge(edge)
         if behind is not None and cut is not None and behind._hooks is cut and place == number:
             return True
     return not node._is_direct and node._seq < since
@@ -287,7 +287,7 @@ def _version_error(node: Node, value: Any, expected: int) -> SavedVersionError:
         origin = f"output {value.number} of {node.name()}"
     else:
         shape, now = value.shape, version(value)
-        producer, number = ends_of(value._edge)
+        producer, number = unpack_edge(value._edge)
         plain = "a view" if type(value._meta) is View else "a leaf"
         origin = plain if producer is None else f"output {number} of {producer.name()}"
     if is_anomaly_enabled():

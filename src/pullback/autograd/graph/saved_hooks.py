@@ -15,7 +15,7 @@ from weakref import ref
 
 from pullback.autograd.forward.tangents import is_dual, keep_tangents
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
-from pullback.autograd.graph.node import Node, Output, ends_of
+from pullback.autograd.graph.node import Node, Output, unpack_edge
 from pullback.autograd.graph.saved import (
     SavedOutput,
     load_output_tensor,
@@ -92,7 +92,7 @@ class Packed:
             if metadata.is_small_float64 and (
                 metadata.shape != tensor.shape or metadata.dtype != tensor.dtype
             ):
-                edge = Output(*ends_of(edge))  # as an edge, the node would speak for the tensor
+                edge = Output(*unpack_edge(edge))  # as an edge, the node would speak for the tensor
             if isinstance(edge, AccumulateGrad):
                 meta_of(tensor).accumulator = ref(edge)  # it stays a leaf, with the leaf's node
             else:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.autograd.graph.inplace import CopySlices
-from pullback.autograd.graph.node import Node, Output, TwoEdges, get_following
+from pullback.autograd.graph.node import Node, Output, TwoEdges, sequence_counter
 from pullback.autograd.graph.output_metadata import (
     FLOAT64,
     FLOAT64_METADATA,
@@ -163,7 +163,7 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
             node._output_metadata = intern_metadata(whole.shape, whole.dtype)
         node.index = index
         node.write = write
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         part[...] = array
         tensor._edge = node
         tensor._flags |= REQUIRES_GRAD

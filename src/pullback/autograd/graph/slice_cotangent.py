@@ -1,7 +1,7 @@
-"""``Part``: the gradient of a slice, before anybody has made zeros of the whole's size for it.
+"""``SliceCotangent``: a cotangent that is zero outside of a slice, stored without the zeros.
 
-A program that reads a large tensor element by element gets as many gradients, each for one element.
-The engine adds a part to the whole gradient in its place, so the work is that of the parts.
+A program that reads a large tensor element by element returns one cotangent for each element. The
+engine adds each in its place, so that the work grows with the slices, not with the whole tensor.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from pullback.autograd.graph.node import Node, OneEdge
 
-__all__ = ["Part", "PartNode", "add_part"]
+__all__ = ["SliceCotangent", "SliceNode", "add_slice"]
 
 _ndarray = np.ndarray
 _zeros = np.zeros
 
 
-def add_part(whole: NDArray[Any], index: Any, grad: Any) -> None:
+def add_slice(whole: NDArray[Any], index: Any, grad: Any) -> None:
     """Adds to the elements at a basic index.
 
     >>> whole = np.zeros(3)
-    >>> add_part(whole, (1, ...), np.float64(2.0))
+    >>> add_slice(whole, (1, ...), np.float64(2.0))
     >>> whole
     array([0., 2., 0.])
     """
@@ -37,7 +37,7 @@ def add_part(whole: NDArray[Any], index: Any, grad: Any) -> None:
     whole[index] += grad
 
 
-class Part:
+class SliceCotangent:
     """A gradient that is zero except at a basic index.
 
     Attributes:
@@ -56,7 +56,7 @@ class Part:
     def whole(self) -> NDArray[Any]:
         """The gradient at full size.
 
-        >>> Part(np.ones(2), (4,), (slice(1, 3), ...)).whole()
+        >>> SliceCotangent(np.ones(2), (4,), (slice(1, 3), ...)).whole()
         array([0., 1., 1., 0.])
         """
         whole = np.zeros(self.shape, self.grad.dtype)
@@ -65,11 +65,11 @@ class Part:
 
     def add_to(self, whole: NDArray[Any]) -> None:
         """Adds the part to a gradient that may be written to."""
-        add_part(whole, self.index, self.grad)
+        add_slice(whole, self.index, self.grad)
 
 
-class PartNode(OneEdge):
-    """The node of an operator that takes a part of a tensor, whose ``run`` returns a `Part`."""
+class SliceNode(OneEdge):
+    """The node of basic indexing, whose ``run`` returns a `SliceCotangent`."""
 
     __slots__ = ()
     _is_direct: ClassVar[bool] = False
@@ -93,7 +93,7 @@ class PartNode(OneEdge):
             if type(grad) is _ndarray and type(part := held[self.index]) is _ndarray:
                 part += grad
             else:
-                add_part(held, self.index, grad)
+                add_slice(held, self.index, grad)
             return ()
         if target is None or grad.dtype is not target._output_metadata.dtype:
             return self.run(None, grad, keep)

@@ -29,7 +29,7 @@ from typing import Any
 
 from pullback._cpython import notes_views
 from pullback.autograd.graph.accumulate_grad import ended, leads_on, leaf_edge
-from pullback.autograd.graph.node import Edge, Node, Output, edge_to, ends_of, node_of
+from pullback.autograd.graph.node import Edge, Node, Output, edge_to, node_of, unpack_edge
 from pullback.autograd.namespaces import tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
@@ -214,7 +214,7 @@ def refresh(tensor: Tensor) -> None:
         move_retained(view.edge, again.edge)
     view.edge = again.edge
     if again.edge is not None and not _is_alike(made, tensor):  # ``tensor.data`` was assigned since
-        view.edge = Output(*ends_of(again.edge))
+        view.edge = Output(*unpack_edge(again.edge))
     view.base_edge = base._edge
     view.version = now
     tensor._flags |= REQUIRES_GRAD
@@ -242,9 +242,9 @@ def left_behind_error() -> InplaceError:
 
 def move_retained(old: Edge, new: Edge) -> None:
     """``retain_grad`` follows a tensor to its newest value; hooks stay with the old one."""
-    node, number = ends_of(old)
+    node, number = unpack_edge(old)
     hooks = None if node is None else node._hooks
     if hooks is not None and number in hooks.retained:
-        target, place = ends_of(new)
+        target, place = unpack_edge(new)
         assert target is not None
         target.make_hooks().retained[place] = hooks.retained.pop(number)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.autograd.engine.input_buffer import Buffers, fitted, receive
+from pullback.autograd.engine.input_buffer import InputBuffers, accumulate, unbroadcast
 from pullback.autograd.forward.batched_tangent import DeclinedError, Rows, rows
 from pullback.autograd.forward.dual_array import Dual, Duals
-from pullback.autograd.graph.node import Edge, Node, ends_of, node_of, output_of
-from pullback.autograd.graph.slice_cotangent import Part
+from pullback.autograd.graph.node import Edge, Node, node_of, output_of, unpack_edge
+from pullback.autograd.graph.slice_cotangent import SliceCotangent
 from pullback.autograd.graph.views import EDGED, edge_of
 from pullback.autograd.linearize.tangent_tape import ClosedLevel
 from pullback.autograd.namespaces import Namespace, arrays
@@ -29,7 +29,7 @@ __all__ = ["run_for_tangents"]
 _ndarray = np.ndarray
 
 
-def run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) -> Buffers | None:
+def run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) -> InputBuffers | None:
     """The tangents of the gradients that arrive at the inputs of a closed level, from one result.
 
     The level has noted every node in the order of recording, so nobody has to look for the next
@@ -51,11 +51,11 @@ def run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) -> 
         set_settings(before)
 
 
-def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) -> Buffers:
+def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) -> InputBuffers:
     """The pass itself, through all nodes but those of the inputs."""
     xp = _NotedDuals(level)
     kinds = _kinds(level, inputs)
-    buffers: Buffers = {}
+    buffers: InputBuffers = {}
     pop = buffers.pop
     has_rows = level.xp is not arrays
     _begin(buffers, root, kinds)
@@ -96,10 +96,10 @@ def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) ->
                 continue  # a gradient without a tangent
             metadata = target._output_metadata
             if shown.dtype is not metadata.dtype or shown.shape != metadata.shape:
-                target, number = ends_of(target)
+                target, number = unpack_edge(target)
                 part = _fitted(xp, node, target, number, part)
                 if target._outputs != 1:
-                    receive(buffers, target, number, part)
+                    accumulate(buffers, target, number, part)
                     continue
             buffers[target] = buffers[target] + part if target in buffers else part
     for leaf in inputs:
@@ -108,9 +108,9 @@ def _run_for_tangents(root: Edge, level: ClosedLevel, inputs: Sequence[Node]) ->
     return buffers
 
 
-def _begin(buffers: Buffers, root: Edge, kinds: dict[Any, bool | None]) -> None:
+def _begin(buffers: InputBuffers, root: Edge, kinds: dict[Any, bool | None]) -> None:
     """Puts the gradient of the result in its place."""
-    node, number = ends_of(root)
+    node, number = unpack_edge(root)
     assert node is not None
     if kinds[node]:
         return  # nothing that arrives there has a tangent
@@ -118,7 +118,7 @@ def _begin(buffers: Buffers, root: Edge, kinds: dict[Any, bool | None]) -> None:
     if node._outputs == 1:
         buffers[node] = seed
     else:
-        receive(buffers, node, number, seed)
+        accumulate(buffers, node, number, seed)
 
 
 def _kinds(level: ClosedLevel, inputs: Sequence[Node]) -> dict[Any, bool | None]:
@@ -212,11 +212,11 @@ class _NotedDuals(Duals):
 
 def _fitted(xp: Duals, source: Node, target: Node, number: int, part: Any) -> Any:
     """What a node has returned for an output of another, in the shape and dtype of that."""
-    if type(part) is Part:
+    if type(part) is SliceCotangent:
         part = part.whole()
     space: Namespace = arrays
     if type(part) is Dual:
         space = xp
     elif type(part) is Rows:
         space = rows
-    return fitted(space, source, target, number, part)
+    return unbroadcast(space, source, target, number, part)

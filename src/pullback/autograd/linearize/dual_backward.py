@@ -11,13 +11,13 @@ from collections.abc import Container, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from pullback.autograd.engine.dependencies import is_in_order
+from pullback.autograd.engine.dependencies import is_ordered
 from pullback.autograd.engine.graph_task import Root
-from pullback.autograd.engine.input_buffer import Buffers, fitted, receive
+from pullback.autograd.engine.input_buffer import InputBuffers, accumulate, unbroadcast
 from pullback.autograd.forward.batched_tangent import DeclinedError
 from pullback.autograd.forward.dual_array import Dual, Duals
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
-from pullback.autograd.graph.node import Node, ends_of, output_of
+from pullback.autograd.graph.node import Node, output_of, unpack_edge
 from pullback.autograd.levels import Level
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.kernels.errstate import QUIET, get_settings, set_settings
@@ -32,7 +32,7 @@ def run_on_duals(
 
     Everything behind the roots that is no target is an inner node, or a leaf of no interest.
     """
-    if not is_in_order([node for node, _, _ in roots]):
+    if not is_ordered([node for node, _, _ in roots]):
         return None
     before = get_settings()
     try:
@@ -56,13 +56,13 @@ def _run(
     A node with one output that nobody else has sent a gradient to runs next, if its number is the
     highest: then its gradient never gets into the buffers.
     """
-    buffers: Buffers = {}
+    buffers: InputBuffers = {}
     heap: list[tuple[int, Node]] = []
     done: list[Node] = []
     leaves: list[Node] = []
     for node, number, seed in roots:
         grad = xp.seed(*output_of(node, number)) if seed is None else xp.from_tensor(seed)
-        if receive(buffers, node, number, grad):
+        if accumulate(buffers, node, number, grad):
             if isinstance(node, AccumulateGrad):
                 leaves.append(node)
             else:
@@ -87,10 +87,10 @@ def _run(
                 array, number = part.primal if type(part) is Dual else part, 0
                 metadata = target._output_metadata
                 if array.dtype is not metadata.dtype or array.shape != metadata.shape:
-                    target, number = ends_of(target)
-                    part = fitted(xp, node, target, number, part)
+                    target, number = unpack_edge(target)
+                    part = unbroadcast(xp, node, target, number, part)
                 if target in buffers:
-                    receive(buffers, target, number, part)
+                    accumulate(buffers, target, number, part)
                 elif isinstance(target, AccumulateGrad):
                     leaves.append(target)
                     buffers[target] = part
@@ -98,7 +98,7 @@ def _run(
                     following, grad = target, part
                 elif target is following:
                     grad = grad + part
-                elif receive(buffers, target, number, part):
+                elif accumulate(buffers, target, number, part):
                     heappush(heap, (-target._seq, target))
             if following is None:
                 break

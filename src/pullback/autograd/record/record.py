@@ -19,8 +19,8 @@ from pullback.autograd.graph.node import (
     describe,
     describe_all,
     edge_to,
-    get_following,
     next_sequence_number,
+    sequence_counter,
 )
 from pullback.autograd.graph.output_metadata import (
     FLOAT64,
@@ -66,7 +66,7 @@ def recorded(node: Node, array: Any) -> Tensor:
     if type(array) is not _ndarray:
         array = _asarray(array)
     # Everything recorded comes through here, so the number is read without a call of our own.
-    node._seq = get_following()()
+    node._seq = sequence_counter()()
     shape, dtype = array.shape, array.dtype
     try:
         node._output_metadata = (
@@ -125,7 +125,7 @@ def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) ->
     write(tensor, result, name)
     array = tensor._array
     if node is not None and array.dtype.kind in "fc":
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         describe(node, array.shape, array.dtype)
         rebase_history(tensor, node)
     return tensor
@@ -160,7 +160,7 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
             view.step = step
         view.version = counter[0]
         if node is not None:
-            node._seq = get_following()()
+            node._seq = sequence_counter()()
             if array.dtype is FLOAT64 and node._output_metadata is UNDESCRIBED:
                 try:
                     node._output_metadata = FLOAT64_METADATA[array.shape]
@@ -186,7 +186,7 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
             attach(node, copy, (True,))
         return copy
     if node is not None:
-        node._seq = get_following()()
+        node._seq = sequence_counter()()
         describe(node, array.shape, array.dtype)
         if isinstance(array, Payload):  # a view of an array may be none: the door of a level
             mark(node)

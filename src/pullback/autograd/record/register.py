@@ -46,7 +46,7 @@ from pullback.dispatch.modes import INFERENCE, MAPPING, NOTES, SAVED_HOOKS, TRAN
 from pullback.dispatch.table import Kernel, OperatorEntry, fallthrough_kernel
 from pullback.meta import RULES, meta_kernel
 from pullback.tensor.meta import View
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, born_here
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, tag_level
 
 if TYPE_CHECKING:
     from pullback.autograd.linearize import tape_kernels
@@ -270,7 +270,7 @@ def _marking(kernel: Function, name: str, is_own: bool = False) -> Function:
         results = kernel(*args, **kwargs)
         if type(results) is Tensor and modes & (TRANSFORM | MAPPING) and not modes & INFERENCE:
             # By far the most usual case, without a loop.
-            return results if _is_among(results, args) else born_here(results, is_own)
+            return results if _is_among(results, args) else tag_level(results, is_own)
         if not modes & (INFERENCE | TRANSFORM | MAPPING):
             return results
         for result in results if isinstance(results, tuple | list) else (results,):
@@ -278,7 +278,7 @@ def _marking(kernel: Function, name: str, is_own: bool = False) -> Function:
                 if modes & INFERENCE:
                     as_inference(result)
                 else:
-                    born_here(result, is_own)
+                    tag_level(result, is_own)
         return results
 
     call.marks = kernel  # type: ignore[attr-defined]  # for those who link above it

@@ -86,9 +86,9 @@ def emit_node(op: Emitted) -> str:
 
 
 def _base(op: Emitted) -> str:
-    """The class that nodes with such edges derive from; what returns a `Part` has its own."""
+    """The base class of a node: by its number of edges, or that of basic indexing."""
     if any(d.formula.startswith("getitem_backward(grad,") for d in op.derivatives):
-        return "PartNode"
+        return "SliceNode"
     return _BASES[arity_of(op)]
 
 

@@ -119,7 +119,7 @@ _AS_ARRAY = [
     "        array = np_asarray(array)",
 ]
 _NEW_RESULT = [
-    "    node._seq = get_following()()",
+    "    node._seq = sequence_counter()()",
     "    result = new_tensor(Tensor)",
     "    result._array = array",
     "    result._flags = RECORDED_FLAGS",

@@ -250,7 +250,7 @@ def _by_numpy(
     """
     tree = _OnArrays(of_numpy, is_real, arrays).visit(ast.parse(formula, mode="eval"))
     if isinstance(tree.body, ast.Call) and ast.unparse(tree.body.func) == "getitem_backward":
-        tree.body.func = ast.Name("Part", ast.Load())
+        tree.body.func = ast.Name("SliceCotangent", ast.Load())
         return ast.unparse(tree)
     return in_namespace(ast.unparse(tree))
 

@@ -18,11 +18,11 @@ from pullback.autograd.engine.graph_task import GraphTask
 from pullback.autograd.graph.node import (
     Edge,
     Node,
-    ends_of,
     next_sequence_number,
     node_of,
     numbered_by,
     output_of,
+    unpack_edge,
 )
 from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.views import edge_of, requires_grad
@@ -170,7 +170,7 @@ class RecordedStep:
 
     def _captured(self, edge: Edge) -> _Outside:
         """A new end for an edge that leads out of the step."""
-        node, number = ends_of(edge)
+        node, number = unpack_edge(edge)
         assert node is not None
         return _Outside(self._owner.loop, *output_of(node, number))
 
@@ -214,7 +214,7 @@ class RecordedStep:
         roots: list[Any] = [
             (end, 0, wrap(totals[edge])) for edge, end in self.captures.items() if edge in totals
         ]
-        roots += [(*ends_of(edge), wrap(grad)) for edge, grad in ends]
+        roots += [(*unpack_edge(edge), wrap(grad)) for edge, grad in ends]
         wanted = [*self._sources.values(), *self.captures.values()]
         task = GraphTask(create_graph=False, retain_graph=False)
         task.capture((end, 0, place) for place, end in enumerate(wanted))
@@ -256,7 +256,7 @@ class WholeLoop(RecordedStep):
         count = len(edges) - len(self._known)
         self._state_edges = iter(edges[:count])
         self._bridges = {
-            known: _Bridge(self._owner.loop, *output_of(*ends_of(known)), edge)  # type: ignore[arg-type]
+            known: _Bridge(self._owner.loop, *output_of(*unpack_edge(known)), edge)  # type: ignore[arg-type]
             for known, edge in zip(self._known, edges[count:], strict=True)
         }
 
@@ -277,7 +277,9 @@ class WholeLoop(RecordedStep):
 
     def gradients(self, grads: dict[int, Tensor], create_graph: bool) -> list[Tensor | None]:
         """The gradients of the state before the loop, and of what it captures."""
-        roots: list[Any] = [(*ends_of(self._roots[place]), grad) for place, grad in grads.items()]
+        roots: list[Any] = [
+            (*unpack_edge(self._roots[place]), grad) for place, grad in grads.items()
+        ]
         wanted = [*self._sources.values(), *self._bridges.values()]
         task = GraphTask(create_graph=create_graph, retain_graph=create_graph)
         task.capture((end, 0, place) for place, end in enumerate(wanted))

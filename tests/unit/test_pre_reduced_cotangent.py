@@ -24,13 +24,13 @@ def parameter(*shape, seed=1, dtype=None):
 def made(monkeypatch):
     """The shapes of all sums that are made."""
     shapes = []
-    first = pre_reduced_cotangent.Summed.__init__
+    first = pre_reduced_cotangent.PreReducedCotangent.__init__
 
     def note(self, total, shape):
         shapes.append((total.shape, shape))
         first(self, total, shape)
 
-    monkeypatch.setattr(pre_reduced_cotangent.Summed, "__init__", note)
+    monkeypatch.setattr(pre_reduced_cotangent.PreReducedCotangent, "__init__", note)
     return shapes
 
 
