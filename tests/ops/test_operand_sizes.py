@@ -18,8 +18,13 @@ import pytest
 import pullback as pb
 from pullback import _generated
 from pullback.dispatch.table import ENTRIES
-from pullback.kernels.broadcasting import HUGE, PRODUCT, WIDE, product_to
-from pullback.kernels.threads import LARGE
+from pullback.kernels.broadcasting import (
+    MAX_DIRECT_SIZE,
+    MIN_FUSED_SIZE,
+    MIN_THREADED_SIZE,
+    product_to,
+)
+from pullback.kernels.threads import MIN_THREADED_HEAVY_SIZE
 
 SIZES = {"few": (2, 3), "product": (64, 40), "wide": (80, 60), "large": (300, 120)}
 KINDS = {
@@ -59,7 +64,16 @@ OPERATORS = elementwise_operators()
 
 def test_sizes_lie_on_both_sides_of_the_thresholds():
     counts = [m * n for m, n in SIZES.values()]
-    assert counts[0] < PRODUCT <= counts[1] < WIDE < counts[2] < LARGE <= counts[3] < HUGE
+    assert (
+        counts[0]
+        < MIN_FUSED_SIZE
+        <= counts[1]
+        < MAX_DIRECT_SIZE
+        < counts[2]
+        < MIN_THREADED_HEAVY_SIZE
+        <= counts[3]
+        < MIN_THREADED_SIZE
+    )
     assert {"lerp", "mul", "where", "clamp", "pow"} <= set(OPERATORS)
 
 
@@ -113,16 +127,16 @@ def test_operands_of_every_kind(name, size):
 
 
 def test_lerp_by_a_number_towards_a_broadcast_end():
-    start = pb.tensor(np.zeros((PRODUCT, 2)), requires_grad=True)
+    start = pb.tensor(np.zeros((MIN_FUSED_SIZE, 2)), requires_grad=True)
     end = pb.tensor([1.0, 2.0], requires_grad=True)
     pb.lerp(start * 1.0, end * 1.0, 0.25).sum().backward()
-    assert end.grad.tolist() == [0.25 * PRODUCT] * 2
+    assert end.grad.tolist() == [0.25 * MIN_FUSED_SIZE] * 2
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
 @pytest.mark.parametrize("factor", [2, 0.5, np.float64(0.5), np.array(0.5), np.array([0.5])])
 def test_product_to_takes_numbers(dtype, factor):
-    grad = np.ones((PRODUCT, 2), dtype)
+    grad = np.ones((MIN_FUSED_SIZE, 2), dtype)
     found = product_to(grad, factor, (2,))
     total = functools.reduce(np.add, found.reshape(-1, 2))
-    assert total.tolist() == [PRODUCT * float(np.asarray(factor).item())] * 2
+    assert total.tolist() == [MIN_FUSED_SIZE * float(np.asarray(factor).item())] * 2

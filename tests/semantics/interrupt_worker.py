@@ -255,7 +255,7 @@ def hvp() -> Any:
     return pb.hvp(_cube)(np.array([0.5, 0.7]), np.array([1.0, 2.0]))
 
 
-_LARGE = np.linspace(0.0, 1.0, 2 * threads.LARGE)
+_LARGE = np.linspace(0.0, 1.0, 2 * threads.MIN_THREADED_HEAVY_SIZE)
 
 
 def shared_among_threads() -> Any:

@@ -7,10 +7,10 @@ import pytest
 
 import pullback as pb
 from pullback.kernels.broadcasting import (
-    HUGE,
-    PRODUCT,
+    MIN_FUSED_SIZE,
+    MIN_THREADED_SIZE,
     axes_to,
-    combine,
+    broadcast_ufunc,
     max_rows,
     product_to,
     sum_first,
@@ -122,7 +122,7 @@ def test_the_first_axis_is_summed(shape: tuple[int, ...], dtype: str) -> None:
 @pytest.mark.parametrize("shape", SMALLER)
 @pytest.mark.parametrize("operation", [pb.multiply, pb.subtract])
 def test_both_worlds_give_the_same_gradient(operation, shape: tuple[int, ...]) -> None:  # type: ignore[no-untyped-def]
-    assert np.prod(FULL) > PRODUCT
+    assert np.prod(FULL) > MIN_FUSED_SIZE
     large, small = operands("f8", shape)
     for operands_ in ((large, small), (small, large)):
         a, b = (pb.tensor(x, requires_grad=True) for x in operands_)
@@ -178,9 +178,9 @@ def test_arrays_of_different_shapes_are_combined_as_numpy_does(a_shape, b_shape)
             expected = x - y
         except ValueError:
             with pytest.raises(ValueError, match="broadcast"):
-                combine(np.subtract, np.asarray(x), np.asarray(y))
+                broadcast_ufunc(np.subtract, np.asarray(x), np.asarray(y))
             continue
-        found = combine(np.subtract, np.asarray(x), np.asarray(y))
+        found = broadcast_ufunc(np.subtract, np.asarray(x), np.asarray(y))
         np.testing.assert_array_equal(found, expected, strict=True)
 
 
@@ -190,14 +190,14 @@ def test_threads_share_what_is_repeated(function, b_shape) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.uniform(1, 2, size=(90, 10, 600)), rng.uniform(1, 2, size=b_shape)
     for x, y in ((a, b), (b, a), (a[:, ::-1], b), (a.astype(int), b.astype(int))):
-        np.testing.assert_array_equal(combine(function, x, y), function(x, y), strict=True)
+        np.testing.assert_array_equal(broadcast_ufunc(function, x, y), function(x, y), strict=True)
 
 
 def test_broadcasting_leaves_numpys_settings_alone() -> None:
     size = np.getbufsize()
     with np.errstate(invalid="raise"):
         with pytest.raises(FloatingPointError):
-            combine(np.subtract, np.full((30, 600), np.inf), np.full(600, np.inf))
+            broadcast_ufunc(np.subtract, np.full((30, 600), np.inf), np.full(600, np.inf))
         assert np.geterr()["invalid"] == "raise"
         assert np.getbufsize() == size
 
@@ -234,7 +234,7 @@ def test_columns_and_short_vectors_are_summed_to_one_element():
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_threads_share_a_sum(axis: int | tuple[int, ...], keepdims: bool) -> None:
     x = np.random.default_rng(0).normal(size=(7, 300, 400))
-    assert x.size >= HUGE
+    assert x.size >= MIN_THREADED_SIZE
     expected = x.sum(axis=axis, keepdims=keepdims)
     for found in (sum_huge(x, axis, keepdims), pb.sum(pb.tensor(x), axis, keepdims).numpy()):
         assert found.shape == expected.shape

@@ -8,7 +8,7 @@ import pytest
 import pullback as pb
 from pullback.autograd import forward_ad as fw
 from pullback.func import jacfwd, jacrev, jvp, vmap
-from pullback.kernels.broadcasting import HUGE
+from pullback.kernels.broadcasting import MIN_THREADED_SIZE
 
 PAIRS = [((3,), (2, 3)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 3)), ((2, 0), (1,)), ((), ())]
 
@@ -53,7 +53,7 @@ def test_products_of_matrices_and_vectors(left, right):
 def test_threads_share_many_large_tangents(function):
     rng = np.random.default_rng(0)
     x, w = pb.tensor(rng.normal(size=40)), pb.tensor(rng.normal(size=(1, 900)))
-    assert x.size**2 * w.size >= HUGE
+    assert x.size**2 * w.size >= MIN_THREADED_SIZE
     columns = jacfwd(function)(x, w).numpy()
     for place in (0, 17, 39):
         unit = pb.tensor(np.eye(40)[place])

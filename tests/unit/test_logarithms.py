@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.kernels.threads import LARGE
+from pullback.kernels.threads import MIN_THREADED_HEAVY_SIZE
 from pullback.operators.pointwise.kernels_logaddexp import logaddexp, logaddexp_grads
 
 SPECIAL = [
@@ -22,7 +22,7 @@ SPECIAL = [
 
 
 def operands() -> tuple[np.ndarray, np.ndarray]:
-    a, b = np.random.default_rng(0).normal(size=(2, LARGE + 5)) * 30
+    a, b = np.random.default_rng(0).normal(size=(2, MIN_THREADED_HEAVY_SIZE + 5)) * 30
     for i, (x, y) in enumerate(SPECIAL):
         a[i], b[i] = x, y
     return a, b

@@ -8,7 +8,7 @@ import pytest
 import pullback as pb
 from pullback.autograd.graph import output_metadata
 from pullback.autograd.graph.output_metadata import FLOAT64, intern_metadata
-from pullback.kernels.broadcasting import PRODUCT
+from pullback.kernels.broadcasting import MIN_FUSED_SIZE
 from pullback.tensor.batched import BatchShape
 
 
@@ -79,7 +79,7 @@ def test_number_of_interned_metadata_is_bounded(monkeypatch):
     for size in range(3 * output_metadata._MAX_INTERNED):
         metadata = intern_metadata((size,), FLOAT64)
         assert (metadata.shape, metadata.dtype, metadata.extras) == ((size,), FLOAT64, None)
-        assert metadata.is_small_float64 == (size < PRODUCT)
+        assert metadata.is_small_float64 == (size < MIN_FUSED_SIZE)
         assert len(output_metadata.FLOAT64_METADATA) <= output_metadata._MAX_INTERNED
 
 

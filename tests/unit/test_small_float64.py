@@ -10,7 +10,7 @@ import pytest
 import pullback as pb
 from pullback._generated import kernels_nn_activation, kernels_pointwise, kernels_special
 from pullback.autograd.graph.output_metadata import FLOAT64, intern_metadata
-from pullback.kernels.broadcasting import PRODUCT
+from pullback.kernels.broadcasting import MIN_FUSED_SIZE
 
 KERNELS = {
     name: function
@@ -36,7 +36,7 @@ def check(result):
     assert (array.shape, array.dtype) == (metadata.shape, metadata.dtype)
     if metadata.is_small_float64:
         assert metadata.dtype is FLOAT64
-        assert array.size < PRODUCT
+        assert array.size < MIN_FUSED_SIZE
 
 
 def asks(function):
@@ -44,7 +44,7 @@ def asks(function):
     return "\n        node._output_metadata = metadata\n" in inspect.getsource(function)
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 0), (4, 5), (PRODUCT - 1,)])
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 0), (4, 5), (MIN_FUSED_SIZE - 1,)])
 def test_small_float64_outputs_have_the_flag(shape):
     assert intern_metadata(shape, FLOAT64).is_small_float64
     assert has_flag(pb.tanh(leaf(shape) * leaf(shape)))
@@ -53,7 +53,7 @@ def test_small_float64_outputs_have_the_flag(shape):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: pb.sin(leaf((PRODUCT,))),
+        lambda: pb.sin(leaf((MIN_FUSED_SIZE,))),
         lambda: pb.sin(leaf(dtype=np.float32)),
         lambda: pb.sin(leaf(dtype=np.complex128)),
         lambda: pb.stack([leaf(), leaf()])[..., None].unbind(0)[1],
@@ -108,7 +108,7 @@ BINARY = [pb.add, pb.multiply, pb.subtract, pb.divide]
         np.ones(3, np.complex128),
         np.ones((), np.complex128),
         np.ones(3, np.longdouble),
-        np.ones((2 * PRODUCT, 3)),
+        np.ones((2 * MIN_FUSED_SIZE, 3)),
     ],
     ids=repr,
 )

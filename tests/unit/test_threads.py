@@ -47,7 +47,7 @@ def test_huge_arrays_are_combined_as_numpy_does(function):
 
 @pytest.mark.usefixtures("four_threads")
 def test_gradients_of_large_tensors():
-    values = np.linspace(-2, 2, 3 * threads.LARGE)
+    values = np.linspace(-2, 2, 3 * threads.MIN_THREADED_HEAVY_SIZE)
     x = pb.tensor(values, requires_grad=True)
     pb.exp(pb.tanh(x)).sum().backward()
     expected = np.exp(np.tanh(values)) * (1 - np.tanh(values) ** 2)
@@ -56,12 +56,12 @@ def test_gradients_of_large_tensors():
 
 @pytest.mark.usefixtures("four_threads")
 def test_the_callers_error_state_holds_in_every_thread():
-    x = np.full(4 * threads.LARGE, -1.0)
+    x = np.full(4 * threads.MIN_THREADED_HEAVY_SIZE, -1.0)
     with np.errstate(invalid="ignore"):
         assert np.isnan(threads.spread(np.log, x)).all()
     with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
         threads.spread(np.log, x)
-    last = np.ones(4 * threads.LARGE)
+    last = np.ones(4 * threads.MIN_THREADED_HEAVY_SIZE)
     last[-1] = -1.0
     with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
         threads.spread(np.log, last)
@@ -92,7 +92,7 @@ def test_an_error_in_any_part_is_raised_and_the_threads_work_on():
 @pytest.mark.usefixtures("four_threads")
 def test_many_callers_share_at_a_time():
     def call(seed):
-        x = np.random.default_rng(seed).normal(size=3 * threads.LARGE)
+        x = np.random.default_rng(seed).normal(size=3 * threads.MIN_THREADED_HEAVY_SIZE)
         return (threads.spread(np.exp, x) == np.exp(x)).all()
 
     with ThreadPoolExecutor(6) as pool:
@@ -102,7 +102,7 @@ def test_many_callers_share_at_a_time():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own():
-    x = np.linspace(0, 1, 4 * threads.LARGE)
+    x = np.linspace(0, 1, 4 * threads.MIN_THREADED_HEAVY_SIZE)
     threads.spread(np.exp, x)
     child = os.fork()
     if not child:

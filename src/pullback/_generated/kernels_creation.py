@@ -44,8 +44,13 @@ from pullback.autograd.graph.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
-from pullback.kernels.threads import LARGE, spread
+from pullback.kernels.broadcasting import (
+    MAX_DIRECT_SIZE,
+    MIN_FUSED_SIZE,
+    broadcast_ufunc,
+    squeeze_singleton,
+)
+from pullback.kernels.threads import MIN_THREADED_HEAVY_SIZE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
 from . import functions_creation, operators

@@ -45,8 +45,13 @@ from pullback.autograd.graph.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
-from pullback.kernels.threads import LARGE, spread
+from pullback.kernels.broadcasting import (
+    MAX_DIRECT_SIZE,
+    MIN_FUSED_SIZE,
+    broadcast_ufunc,
+    squeeze_singleton,
+)
+from pullback.kernels.threads import MIN_THREADED_HEAVY_SIZE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
 from . import functions_pointwise, operators
@@ -1084,7 +1089,7 @@ class DivBackward0(TwoEdges):
         ):
             other = input_array(node, "other")
         if differs:
-            other = number_in(other, grad.ndim)
+            other = squeeze_singleton(other, grad.ndim)
         if to_other is not None:
             differs = to_self is not None and to_self._output_metadata is not metadata
             self = node.self
@@ -1099,7 +1104,7 @@ class DivBackward0(TwoEdges):
             ):
                 self = input_array(node, "self")
             if differs:
-                self = number_in(self, grad.ndim)
+                self = squeeze_singleton(self, grad.ndim)
             grad_of_other = (
                 -grad * (self / other / other)
                 if node._output_metadata.dtype is FLOAT64
@@ -1623,7 +1628,7 @@ class HypotBackward0(TwoEdges):
             ):
                 other = input_array(node, "other")
             if differs:
-                other = number_in(other, grad.ndim)
+                other = squeeze_singleton(other, grad.ndim)
             grad_of_other = grad * (other / result)
         else:
             grad_of_other = None
@@ -1641,7 +1646,7 @@ class HypotBackward0(TwoEdges):
             ):
                 self = input_array(node, "self")
             if differs:
-                self = number_in(self, grad.ndim)
+                self = squeeze_singleton(self, grad.ndim)
             grad_of_self = grad * (self / result)
         else:
             grad_of_self = None
@@ -1747,7 +1752,7 @@ class LerpBackward0(ManyEdges):
             weight = weight._array
         else:
             weight = xp.load(node, weight, node.weight_v)
-        is_few = node._output_metadata.is_small_float64 or grad.size < PRODUCT
+        is_few = node._output_metadata.is_small_float64 or grad.size < MIN_FUSED_SIZE
         if to_end is not None:
             grad_of_end = (
                 grad * weight.conjugate()
@@ -2311,7 +2316,7 @@ class MulBackward0(TwoEdges):
     def run(node, xp, grad, keep):
         to_self, to_other = node._edge0, node._edge1
         metadata = node._output_metadata
-        is_few = node._output_metadata.is_small_float64 or grad.size < PRODUCT
+        is_few = node._output_metadata.is_small_float64 or grad.size < MIN_FUSED_SIZE
         if to_self is to_other is not None and node.self is node.other:
             differs = to_self is not None and to_self._output_metadata is not metadata
             self = node.self
@@ -2326,7 +2331,7 @@ class MulBackward0(TwoEdges):
             ):
                 self = input_array(node, "self")
             if differs:
-                self = number_in(self, grad.ndim)
+                self = squeeze_singleton(self, grad.ndim)
             if is_few:
                 both = (
                     grad * self
@@ -2353,7 +2358,7 @@ class MulBackward0(TwoEdges):
             ):
                 self = input_array(node, "self")
             if differs:
-                self = number_in(self, grad.ndim)
+                self = squeeze_singleton(self, grad.ndim)
             grad_of_other = (
                 (grad * self if node._output_metadata.dtype is FLOAT64 else grad * self.conjugate())
                 if is_few
@@ -2375,7 +2380,7 @@ class MulBackward0(TwoEdges):
             ):
                 other = input_array(node, "other")
             if differs:
-                other = number_in(other, grad.ndim)
+                other = squeeze_singleton(other, grad.ndim)
             grad_of_self = (
                 (
                     grad * other
@@ -3459,7 +3464,7 @@ def abs__record(self):
 def acos_cpu(self):
     return wrap(
         spread(np_arccos, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_arccos(self._array)
     )
 
@@ -3495,7 +3500,9 @@ def acos_record(self):
     else:
         result = recorded(
             node,
-            spread(np_arccos, self._array) if self._array.size >= LARGE else np_arccos(self._array),
+            spread(np_arccos, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_arccos(self._array),
         )
     return result
 
@@ -3539,7 +3546,7 @@ def acos__record(self):
 def acosh_cpu(self):
     return wrap(
         spread(np_arccosh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_arccosh(self._array)
     )
 
@@ -3576,7 +3583,7 @@ def acosh_record(self):
         result = recorded(
             node,
             spread(np_arccosh, self._array)
-            if self._array.size >= LARGE
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
             else np_arccosh(self._array),
         )
     return result
@@ -3620,9 +3627,9 @@ def acosh__record(self):
 
 def add_cpu(self, other):
     return wrap(
-        combine(np_add, first_array, second_array)
+        broadcast_ufunc(np_add, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_add(first_array, second_array)
@@ -3672,9 +3679,9 @@ def add_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_add, first_array, second_array)
+            broadcast_ufunc(np_add, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_add(first_array, second_array)
@@ -3796,7 +3803,7 @@ def angle_jvp(xp, self, deg, self_t, result):
 def asin_cpu(self):
     return wrap(
         spread(np_arcsin, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_arcsin(self._array)
     )
 
@@ -3832,7 +3839,9 @@ def asin_record(self):
     else:
         result = recorded(
             node,
-            spread(np_arcsin, self._array) if self._array.size >= LARGE else np_arcsin(self._array),
+            spread(np_arcsin, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_arcsin(self._array),
         )
     return result
 
@@ -3876,7 +3885,7 @@ def asin__record(self):
 def asinh_cpu(self):
     return wrap(
         spread(np_arcsinh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_arcsinh(self._array)
     )
 
@@ -3913,7 +3922,7 @@ def asinh_record(self):
         result = recorded(
             node,
             spread(np_arcsinh, self._array)
-            if self._array.size >= LARGE
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
             else np_arcsinh(self._array),
         )
     return result
@@ -4003,7 +4012,7 @@ def astype_jvp(xp, self, dtype, self_t, result):
 def atan_cpu(self):
     return wrap(
         spread(np_arctan, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_arctan(self._array)
     )
 
@@ -4039,7 +4048,9 @@ def atan_record(self):
     else:
         result = recorded(
             node,
-            spread(np_arctan, self._array) if self._array.size >= LARGE else np_arctan(self._array),
+            spread(np_arctan, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_arctan(self._array),
         )
     return result
 
@@ -4054,9 +4065,9 @@ def atan_jvp(xp, self, self_t, result):
 
 def atan2_cpu(self, other):
     return wrap(
-        combine(np_arctan2, first_array, second_array)
+        broadcast_ufunc(np_arctan2, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_arctan2(first_array, second_array)
@@ -4120,9 +4131,9 @@ def atan2_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_arctan2, first_array, second_array)
+            broadcast_ufunc(np_arctan2, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_arctan2(first_array, second_array)
@@ -4226,7 +4237,7 @@ def atan__record(self):
 def atanh_cpu(self):
     return wrap(
         spread(np_arctanh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_arctanh(self._array)
     )
 
@@ -4263,7 +4274,7 @@ def atanh_record(self):
         result = recorded(
             node,
             spread(np_arctanh, self._array)
-            if self._array.size >= LARGE
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
             else np_arctanh(self._array),
         )
     return result
@@ -4307,9 +4318,9 @@ def atanh__record(self):
 
 def bitwise_and_cpu(self, other):
     return wrap(
-        combine(np_bitwise_and, first_array, second_array)
+        broadcast_ufunc(np_bitwise_and, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_bitwise_and(first_array, second_array)
@@ -4337,9 +4348,9 @@ def bitwise_and__inplace(self, other):
 
 def bitwise_left_shift_cpu(self, other):
     return wrap(
-        combine(np_left_shift, first_array, second_array)
+        broadcast_ufunc(np_left_shift, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_left_shift(first_array, second_array)
@@ -4383,9 +4394,9 @@ def bitwise_not__inplace(self):
 
 def bitwise_or_cpu(self, other):
     return wrap(
-        combine(np_bitwise_or, first_array, second_array)
+        broadcast_ufunc(np_bitwise_or, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_bitwise_or(first_array, second_array)
@@ -4411,9 +4422,9 @@ def bitwise_or__inplace(self, other):
 
 def bitwise_right_shift_cpu(self, other):
     return wrap(
-        combine(np_right_shift, first_array, second_array)
+        broadcast_ufunc(np_right_shift, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_right_shift(first_array, second_array)
@@ -4441,9 +4452,9 @@ def bitwise_right_shift__inplace(self, other):
 
 def bitwise_xor_cpu(self, other):
     return wrap(
-        combine(np_bitwise_xor, first_array, second_array)
+        broadcast_ufunc(np_bitwise_xor, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_bitwise_xor(first_array, second_array)
@@ -4851,9 +4862,9 @@ def conjugate_jvp(xp, self, self_t, result):
 
 def copysign_cpu(self, other):
     return wrap(
-        combine(np_copysign, first_array, second_array)
+        broadcast_ufunc(np_copysign, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_copysign(first_array, second_array)
@@ -4921,9 +4932,9 @@ def copysign_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_copysign, first_array, second_array)
+            broadcast_ufunc(np_copysign, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_copysign(first_array, second_array)
@@ -4999,7 +5010,7 @@ def copysign__record(self, other):
 def cos_cpu(self):
     return wrap(
         spread(np_cos, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_cos(self._array)
     )
 
@@ -5034,7 +5045,10 @@ def cos_record(self):
         result._counter = result._meta = None
     else:
         result = recorded(
-            node, spread(np_cos, self._array) if self._array.size >= LARGE else np_cos(self._array)
+            node,
+            spread(np_cos, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_cos(self._array),
         )
     return result
 
@@ -5078,7 +5092,7 @@ def cos__record(self):
 def cosh_cpu(self):
     return wrap(
         spread(np_cosh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_cosh(self._array)
     )
 
@@ -5114,7 +5128,9 @@ def cosh_record(self):
     else:
         result = recorded(
             node,
-            spread(np_cosh, self._array) if self._array.size >= LARGE else np_cosh(self._array),
+            spread(np_cosh, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_cosh(self._array),
         )
     return result
 
@@ -5223,9 +5239,9 @@ def deg2rad__record(self):
 
 def div_cpu(self, other):
     return wrap(
-        combine(np_divide, first_array, second_array)
+        broadcast_ufunc(np_divide, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_divide(first_array, second_array)
@@ -5291,9 +5307,9 @@ def div_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_divide, first_array, second_array)
+            broadcast_ufunc(np_divide, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_divide(first_array, second_array)
@@ -5368,9 +5384,9 @@ def div__record(self, other):
 
 def eq_cpu(self, other):
     return wrap(
-        combine(np_equal, first_array, second_array)
+        broadcast_ufunc(np_equal, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_equal(first_array, second_array)
@@ -5380,7 +5396,7 @@ def eq_cpu(self, other):
 def exp_cpu(self):
     return wrap(
         spread(np_exp, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_exp(self._array)
     )
 
@@ -5408,7 +5424,10 @@ def exp_record(self):
         result._counter = result._meta = None
     else:
         result = recorded(
-            node, spread(np_exp, self._array) if self._array.size >= LARGE else np_exp(self._array)
+            node,
+            spread(np_exp, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_exp(self._array),
         )
     node.result = result._array
     return result
@@ -5425,7 +5444,7 @@ def exp_jvp(xp, self, self_t, result):
 def exp2_cpu(self):
     return wrap(
         spread(np_exp2, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_exp2(self._array)
     )
 
@@ -5454,7 +5473,9 @@ def exp2_record(self):
     else:
         result = recorded(
             node,
-            spread(np_exp2, self._array) if self._array.size >= LARGE else np_exp2(self._array),
+            spread(np_exp2, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_exp2(self._array),
         )
     node.result = result._array
     return result
@@ -5525,7 +5546,7 @@ def exp__record(self):
 def expm1_cpu(self):
     return wrap(
         spread(np_expm1, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_expm1(self._array)
     )
 
@@ -5554,7 +5575,9 @@ def expm1_record(self):
     else:
         result = recorded(
             node,
-            spread(np_expm1, self._array) if self._array.size >= LARGE else np_expm1(self._array),
+            spread(np_expm1, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_expm1(self._array),
         )
     node.result = result._array
     return result
@@ -5661,9 +5684,9 @@ def floor__record(self):
 
 def floor_divide_cpu(self, other):
     return wrap(
-        combine(np_floor_divide, first_array, second_array)
+        broadcast_ufunc(np_floor_divide, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_floor_divide(first_array, second_array)
@@ -5713,9 +5736,9 @@ def floor_divide_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_floor_divide, first_array, second_array)
+            broadcast_ufunc(np_floor_divide, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_floor_divide(first_array, second_array)
@@ -5896,9 +5919,9 @@ def fmin_jvp(xp, self, other, self_t, other_t, result):
 
 def fmod_cpu(self, other):
     return wrap(
-        combine(np_fmod, first_array, second_array)
+        broadcast_ufunc(np_fmod, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_fmod(first_array, second_array)
@@ -5966,9 +5989,9 @@ def fmod_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_fmod, first_array, second_array)
+            broadcast_ufunc(np_fmod, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_fmod(first_array, second_array)
@@ -6078,9 +6101,9 @@ def frexp_jvp(xp, self, self_t, mantissa, exponent):
 
 def gcd_cpu(self, other):
     return wrap(
-        combine(np_gcd, first_array, second_array)
+        broadcast_ufunc(np_gcd, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_gcd(first_array, second_array)
@@ -6101,9 +6124,9 @@ def gcd__inplace(self, other):
 
 def ge_cpu(self, other):
     return wrap(
-        combine(np_greater_equal, first_array, second_array)
+        broadcast_ufunc(np_greater_equal, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_greater_equal(first_array, second_array)
@@ -6112,9 +6135,9 @@ def ge_cpu(self, other):
 
 def gt_cpu(self, other):
     return wrap(
-        combine(np_greater, first_array, second_array)
+        broadcast_ufunc(np_greater, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_greater(first_array, second_array)
@@ -6123,9 +6146,9 @@ def gt_cpu(self, other):
 
 def heaviside_cpu(self, other):
     return wrap(
-        combine(np_heaviside, first_array, second_array)
+        broadcast_ufunc(np_heaviside, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_heaviside(first_array, second_array)
@@ -6175,9 +6198,9 @@ def heaviside_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_heaviside, first_array, second_array)
+            broadcast_ufunc(np_heaviside, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_heaviside(first_array, second_array)
@@ -6240,9 +6263,9 @@ def heaviside__record(self, other):
 
 def hypot_cpu(self, other):
     return wrap(
-        combine(np_hypot, first_array, second_array)
+        broadcast_ufunc(np_hypot, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_hypot(first_array, second_array)
@@ -6310,9 +6333,9 @@ def hypot_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_hypot, first_array, second_array)
+            broadcast_ufunc(np_hypot, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_hypot(first_array, second_array)
@@ -6439,9 +6462,9 @@ def isnan_cpu(self):
 
 def lcm_cpu(self, other):
     return wrap(
-        combine(np_lcm, first_array, second_array)
+        broadcast_ufunc(np_lcm, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_lcm(first_array, second_array)
@@ -6462,9 +6485,9 @@ def lcm__inplace(self, other):
 
 def ldexp_cpu(self, other):
     return wrap(
-        combine(np_ldexp, first_array, second_array)
+        broadcast_ufunc(np_ldexp, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_ldexp(first_array, second_array)
@@ -6486,9 +6509,9 @@ def ldexp_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        combine(np_ldexp, first_array, second_array)
+        broadcast_ufunc(np_ldexp, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_ldexp(first_array, second_array)
@@ -6555,9 +6578,9 @@ def ldexp__record(self, other):
 
 def le_cpu(self, other):
     return wrap(
-        combine(np_less_equal, first_array, second_array)
+        broadcast_ufunc(np_less_equal, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_less_equal(first_array, second_array)
@@ -6694,7 +6717,7 @@ def lerp__record(self, end, weight):
 def log_cpu(self):
     return wrap(
         spread(np_log, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_log(self._array)
     )
 
@@ -6729,7 +6752,10 @@ def log_record(self):
         result._counter = result._meta = None
     else:
         result = recorded(
-            node, spread(np_log, self._array) if self._array.size >= LARGE else np_log(self._array)
+            node,
+            spread(np_log, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_log(self._array),
         )
     return result
 
@@ -6745,7 +6771,7 @@ def log_jvp(xp, self, self_t, result):
 def log10_cpu(self):
     return wrap(
         spread(np_log10, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_log10(self._array)
     )
 
@@ -6781,7 +6807,9 @@ def log10_record(self):
     else:
         result = recorded(
             node,
-            spread(np_log10, self._array) if self._array.size >= LARGE else np_log10(self._array),
+            spread(np_log10, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_log10(self._array),
         )
     return result
 
@@ -6825,7 +6853,7 @@ def log10__record(self):
 def log1p_cpu(self):
     return wrap(
         spread(np_log1p, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_log1p(self._array)
     )
 
@@ -6861,7 +6889,9 @@ def log1p_record(self):
     else:
         result = recorded(
             node,
-            spread(np_log1p, self._array) if self._array.size >= LARGE else np_log1p(self._array),
+            spread(np_log1p, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_log1p(self._array),
         )
     return result
 
@@ -6905,7 +6935,7 @@ def log1p__record(self):
 def log2_cpu(self):
     return wrap(
         spread(np_log2, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_log2(self._array)
     )
 
@@ -6941,7 +6971,9 @@ def log2_record(self):
     else:
         result = recorded(
             node,
-            spread(np_log2, self._array) if self._array.size >= LARGE else np_log2(self._array),
+            spread(np_log2, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_log2(self._array),
         )
     return result
 
@@ -7073,9 +7105,9 @@ def logaddexp_jvp(xp, self, other, self_t, other_t, result):
 
 def logaddexp2_cpu(self, other):
     return wrap(
-        combine(np_logaddexp2, first_array, second_array)
+        broadcast_ufunc(np_logaddexp2, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_logaddexp2(first_array, second_array)
@@ -7139,9 +7171,9 @@ def logaddexp2_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_logaddexp2, first_array, second_array)
+            broadcast_ufunc(np_logaddexp2, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_logaddexp2(first_array, second_array)
@@ -7180,9 +7212,9 @@ def logaddexp2_jvp(xp, self, other, self_t, other_t, result):
 
 def logical_and_cpu(self, other):
     return wrap(
-        combine(np_logical_and, first_array, second_array)
+        broadcast_ufunc(np_logical_and, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_logical_and(first_array, second_array)
@@ -7195,9 +7227,9 @@ def logical_not_cpu(self):
 
 def logical_or_cpu(self, other):
     return wrap(
-        combine(np_logical_or, first_array, second_array)
+        broadcast_ufunc(np_logical_or, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_logical_or(first_array, second_array)
@@ -7206,9 +7238,9 @@ def logical_or_cpu(self, other):
 
 def logical_xor_cpu(self, other):
     return wrap(
-        combine(np_logical_xor, first_array, second_array)
+        broadcast_ufunc(np_logical_xor, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_logical_xor(first_array, second_array)
@@ -7217,9 +7249,9 @@ def logical_xor_cpu(self, other):
 
 def lt_cpu(self, other):
     return wrap(
-        combine(np_less, first_array, second_array)
+        broadcast_ufunc(np_less, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_less(first_array, second_array)
@@ -7453,9 +7485,9 @@ def modf_jvp(xp, self, self_t, fractional, integral):
 
 def mul_cpu(self, other):
     return wrap(
-        combine(np_multiply, first_array, second_array)
+        broadcast_ufunc(np_multiply, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_multiply(first_array, second_array)
@@ -7523,9 +7555,9 @@ def mul_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_multiply, first_array, second_array)
+            broadcast_ufunc(np_multiply, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_multiply(first_array, second_array)
@@ -7688,9 +7720,9 @@ def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
 
 def ne_cpu(self, other):
     return wrap(
-        combine(np_not_equal, first_array, second_array)
+        broadcast_ufunc(np_not_equal, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_not_equal(first_array, second_array)
@@ -7763,9 +7795,9 @@ def neg__record(self):
 
 def nextafter_cpu(self, other):
     return wrap(
-        combine(np_nextafter, first_array, second_array)
+        broadcast_ufunc(np_nextafter, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_nextafter(first_array, second_array)
@@ -7815,9 +7847,9 @@ def nextafter_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_nextafter, first_array, second_array)
+            broadcast_ufunc(np_nextafter, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_nextafter(first_array, second_array)
@@ -8250,9 +8282,9 @@ def reciprocal__record(self):
 
 def remainder_cpu(self, other):
     return wrap(
-        combine(np_remainder, first_array, second_array)
+        broadcast_ufunc(np_remainder, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_remainder(first_array, second_array)
@@ -8320,9 +8352,9 @@ def remainder_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_remainder, first_array, second_array)
+            broadcast_ufunc(np_remainder, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_remainder(first_array, second_array)
@@ -8627,7 +8659,7 @@ def signbit_cpu(self):
 def sin_cpu(self):
     return wrap(
         spread(np_sin, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_sin(self._array)
     )
 
@@ -8662,7 +8694,10 @@ def sin_record(self):
         result._counter = result._meta = None
     else:
         result = recorded(
-            node, spread(np_sin, self._array) if self._array.size >= LARGE else np_sin(self._array)
+            node,
+            spread(np_sin, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_sin(self._array),
         )
     return result
 
@@ -8786,7 +8821,7 @@ def sinc__record(self):
 def sinh_cpu(self):
     return wrap(
         spread(np_sinh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_sinh(self._array)
     )
 
@@ -8822,7 +8857,9 @@ def sinh_record(self):
     else:
         result = recorded(
             node,
-            spread(np_sinh, self._array) if self._array.size >= LARGE else np_sinh(self._array),
+            spread(np_sinh, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_sinh(self._array),
         )
     return result
 
@@ -9004,9 +9041,9 @@ def square__record(self):
 
 def sub_cpu(self, other):
     return wrap(
-        combine(np_subtract, first_array, second_array)
+        broadcast_ufunc(np_subtract, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
-        and not first_array.size == second_array.size <= WIDE
+        and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
         and first_array.ndim
         and second_array.ndim
         else np_subtract(first_array, second_array)
@@ -9056,9 +9093,9 @@ def sub_record(self, other):
         result._counter = result._meta = None
     else:
         array = (
-            combine(np_subtract, first_array, second_array)
+            broadcast_ufunc(np_subtract, first_array, second_array)
             if type(first_array := self._array) is type(second_array := other._array) is ndarray
-            and not first_array.size == second_array.size <= WIDE
+            and not first_array.size == second_array.size <= MAX_DIRECT_SIZE
             and first_array.ndim
             and second_array.ndim
             else np_subtract(first_array, second_array)
@@ -9128,7 +9165,7 @@ def sub__record(self, other):
 def tan_cpu(self):
     return wrap(
         spread(np_tan, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_tan(self._array)
     )
 
@@ -9156,7 +9193,10 @@ def tan_record(self):
         result._counter = result._meta = None
     else:
         result = recorded(
-            node, spread(np_tan, self._array) if self._array.size >= LARGE else np_tan(self._array)
+            node,
+            spread(np_tan, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_tan(self._array),
         )
     node.result = result._array
     return result
@@ -9200,7 +9240,7 @@ def tan__record(self):
 def tanh_cpu(self):
     return wrap(
         spread(np_tanh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
+        if type(self._array) is ndarray and self._array.size >= MIN_THREADED_HEAVY_SIZE
         else np_tanh(self._array)
     )
 
@@ -9229,7 +9269,9 @@ def tanh_record(self):
     else:
         result = recorded(
             node,
-            spread(np_tanh, self._array) if self._array.size >= LARGE else np_tanh(self._array),
+            spread(np_tanh, self._array)
+            if self._array.size >= MIN_THREADED_HEAVY_SIZE
+            else np_tanh(self._array),
         )
     node.result = result._array
     return result

@@ -44,8 +44,13 @@ from pullback.autograd.graph.saved import (
     output_array,
     save_output,
 )
-from pullback.kernels.broadcasting import PRODUCT, WIDE, combine, number_in
-from pullback.kernels.threads import LARGE, spread
+from pullback.kernels.broadcasting import (
+    MAX_DIRECT_SIZE,
+    MIN_FUSED_SIZE,
+    broadcast_ufunc,
+    squeeze_singleton,
+)
+from pullback.kernels.threads import MIN_THREADED_HEAVY_SIZE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
 from . import functions_products, operators
@@ -489,7 +494,7 @@ class MatmulBackward0(TwoEdges):
                 self = input_array(node, "self")
             grad_of_other = (
                 xp.matmul_to_second(grad, self, other_shape)
-                if node._output_metadata.is_small_float64 or grad.size < PRODUCT
+                if node._output_metadata.is_small_float64 or grad.size < MIN_FUSED_SIZE
                 else xp.second_factor_to(grad, self, other_shape, to_other)
             )
         else:
@@ -506,7 +511,7 @@ class MatmulBackward0(TwoEdges):
                 other = input_array(node, "other")
             grad_of_self = (
                 xp.matmul_to_first(grad, self_shape, other)
-                if node._output_metadata.is_small_float64 or grad.size < PRODUCT
+                if node._output_metadata.is_small_float64 or grad.size < MIN_FUSED_SIZE
                 else xp.first_factor_to(grad, self_shape, other, to_self)
             )
         else:

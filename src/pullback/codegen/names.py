@@ -41,13 +41,14 @@ IN_FUNCTIONS = _words(
 """What the public function of an operator reads beside its arguments."""
 
 IN_KERNELS = IN_FUNCTIONS | _words(
-    "EDGED FLOAT64 FLOAT64_METADATA FREED LARGE ManyEdges OneEdge PRODUCT RECORDED_FLAGS "
-    "SliceCotangent SliceNode TwoEdges UNDESCRIBED WIDE all array base check_inplace combine "
-    "constant constant_shape differs edge edge_of first_array grad grad_input_mask grads "
-    "input_array intern_metadata is_few keep len map metadata ndarray new_tensor node np number "
-    "number_in output_array pullback record_inplace record_view record_views recorded "
-    "recorded_list recorded_several result results save_before_write save_list save_output "
-    "second_array sequence_counter spread tuple wrap write write_by write_out xp zip"
+    "EDGED FLOAT64 FLOAT64_METADATA FREED MAX_DIRECT_SIZE MIN_FUSED_SIZE MIN_THREADED_HEAVY_SIZE "
+    "ManyEdges OneEdge RECORDED_FLAGS SliceCotangent SliceNode TwoEdges UNDESCRIBED all array "
+    "base broadcast_ufunc check_inplace constant constant_shape differs edge edge_of first_array "
+    "grad grad_input_mask grads input_array intern_metadata is_few keep len map metadata ndarray "
+    "new_tensor node np number output_array pullback record_inplace record_view record_views "
+    "recorded recorded_list recorded_several result results save_before_write save_list "
+    "save_output second_array sequence_counter spread squeeze_singleton tuple wrap write write_by "
+    "write_out xp zip"
 )
 """What kernels, nodes and forward formulas read beside their operator's arguments."""
 

@@ -1,8 +1,8 @@
-"""Broadcasting of large arrays, and broadcasting undone: sums over the axes that were repeated.
+"""Broadcasting of large arrays, and its inverse: sums over the axes that were broadcast.
 
-A product that is summed afterwards need not be made: ``einsum`` and the BLAS library read both
-factors once, and write only what is left. Called by the array world of the formulas, by kernels of
-functions of two arrays, and, through ``Wide``, by formulas of huge arrays.
+A product that is summed afterwards is not materialized: ``einsum`` and BLAS read both factors once
+and write only the sum. Callers are formulas on arrays, kernels of two arrays, and, through
+``ThreadedArray``, formulas on arrays of at least ``MIN_THREADED_SIZE`` elements.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pullback.kernels.errstate import get_settings, make_settings, set_settings
 from pullback.kernels.threads import get_num_threads, share, spread
 
 __all__ = [
-    "HUGE",
-    "PRODUCT",
-    "WIDE",
-    "Wide",
+    "MAX_DIRECT_SIZE",
+    "MIN_FUSED_SIZE",
+    "MIN_THREADED_SIZE",
+    "ThreadedArray",
     "axes_to",
-    "combine",
+    "broadcast_ufunc",
     "max_rows",
-    "number_in",
     "product_to",
     "reduced_axes",
+    "squeeze_singleton",
     "sum_all",
     "sum_first",
     "sum_huge",
@@ -41,24 +41,24 @@ __all__ = [
 _Array = NDArray[Any]
 _Shape = tuple[int, ...]
 
-PRODUCT = 2048  # elements, from which a product that is summed is better not made
-_FEW = 8  # elements, below which NumPy adds one after another, too
+MIN_FUSED_SIZE = 2048  # elements of a product from which ``product_to`` fuses it with its sum
+_SMALL_SUM_SIZE = 8  # elements below which NumPy, too, adds sequentially
 _FLOAT64 = np.dtype(np.float64)
 _empty = np.empty
-_REAL = "fd"  # what the BLAS library knows
-_BLOCK = 4096  # elements that are added one after another; the sums of blocks are added in pairs
-_LONG = 64  # elements of a row, from which a call of the BLAS library for each row pays
-WIDE = 4096  # elements of an array, from which it may be worth looking at shapes
-_ROW = 256  # elements of a row, from which a loop for each row pays
-_MANY, _SHORT = 64, 32  # rows, and elements of each, from which on and up to which loops are lost
-_LARGE = 1 << 15  # elements of a result, from which it is worth setting NumPy's buffers
-HUGE = 1 << 19  # elements, from which two threads add and multiply faster than one
-_ones = {char: np.ones(_BLOCK, char) for char in _REAL}
+_BLAS_REAL = "fd"  # dtypes (as characters) of the real BLAS routines
+_BLOCK_SIZE = 4096  # elements added sequentially; the sums of blocks are added pairwise
+_MIN_BLAS_ROW = 64  # elements of a row from which one BLAS call per row pays
+MAX_DIRECT_SIZE = 4096  # elements up to which equal-sized operands go to the ufunc directly
+_MIN_LOOP_ROW = 256  # elements of a row from which one ufunc inner loop per row pays
+_MIN_ROWS, _MAX_SHORT_ROW = 64, 32  # rows and their length for which one loop per row is slow
+_MIN_BUFFERED_SIZE = 1 << 15  # elements of a result from which setting NumPy's buffer size pays
+MIN_THREADED_SIZE = 1 << 19  # elements from which two threads add and multiply faster than one
+_ones = {char: np.ones(_BLOCK_SIZE, char) for char in _BLAS_REAL}
 
 
 @lru_cache(maxsize=4096)
 def axes_to(given: _Shape, shape: _Shape) -> tuple[int, ...] | None:
-    """The axes along which a shape was repeated to become the given one; None if it was not.
+    """Returns the axes along which `shape` was broadcast to `given`; None if it was not.
 
     >>> axes_to((5, 2, 3), (2, 1)), axes_to((2, 3), (4,))
     ((0, 2), None)
@@ -70,142 +70,155 @@ def axes_to(given: _Shape, shape: _Shape) -> tuple[int, ...] | None:
 
 
 def reduced_axes(shape: tuple[int, ...], axis: Any) -> set[int]:
-    """The axes of a shape that a reduction goes over, counted from the front."""
+    """Returns the axes that a reduction sums over, as non-negative numbers."""
     if not shape:
         return set()
     axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple | list) else [axis]
     return {a % len(shape) for a in axes}
 
 
-def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
-    """``ufunc(a, b)`` of arrays whose sizes differ, or are large; threads share what is huge.
+def broadcast_ufunc(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
+    """Computes ``ufunc(a, b)`` for arrays of different or large sizes.
 
-    Where their shapes differ, NumPy sets up an iterator, which takes longer than a few elements do,
-    unless one of them has no axes. It fills its buffers with copies of what is repeated, as many
-    rows as there is room for, and runs over those. If there is no room for two rows it takes them
-    as they lie, in half the time.
+    For operands of different shapes NumPy sets up a buffered iterator, which costs more than a few
+    elements, unless one operand is 0-d. The iterator fills its buffer with copies of the broadcast
+    operand, as many rows as fit. A buffer too small for two rows disables the copies and halves
+    the time. Arrays of at least ``MIN_THREADED_SIZE`` elements are divided among threads.
 
-    >>> combine(np.add, np.array([[1.0], [2.0]]), np.array([3.0, 4.0]))
+    >>> broadcast_ufunc(np.add, np.array([[1.0], [2.0]]), np.array([3.0, 4.0]))
     array([[4., 5.],
            [5., 6.]])
     """
     size, other = a.size, b.size
     if size == other and a.flags.c_contiguous:
-        return spread(ufunc, a, b) if size >= HUGE else ufunc(a, b)
+        return spread(ufunc, a, b) if size >= MIN_THREADED_SIZE else ufunc(a, b)
     if other == 1:
-        return ufunc(a, number_in(b, a.ndim))
+        return ufunc(a, squeeze_singleton(b, a.ndim))
     if size == 1:
-        return ufunc(number_in(a, b.ndim), b)
+        return ufunc(squeeze_singleton(a, b.ndim), b)
     row = max(a.shape[-1:] + b.shape[-1:], default=0)
-    if row < _ROW or a.dtype is not b.dtype or (both := np.broadcast(a, b)).size < _LARGE:
+    if (
+        row < _MIN_LOOP_ROW
+        or a.dtype is not b.dtype
+        or (both := np.broadcast(a, b)).size < _MIN_BUFFERED_SIZE
+    ):
         return ufunc(a, b)
     before = get_settings()
     try:
-        set_settings(make_settings(bufsize=_ROW))
-        return ufunc(a, b) if both.size < HUGE else _shared(ufunc, a, b, both.shape)
+        set_settings(make_settings(bufsize=_MIN_LOOP_ROW))
+        return (
+            ufunc(a, b) if both.size < MIN_THREADED_SIZE else _divide_rows(ufunc, a, b, both.shape)
+        )
     finally:
         set_settings(before)
 
 
-def number_in(x: Any, ndim: int) -> Any:
-    """What is to be combined with an array of so many axes; a single element without its own.
+def squeeze_singleton(x: Any, ndim: int) -> Any:
+    """Makes an array of one element 0-d if it has at most `ndim` axes; returns others unchanged.
 
-    >>> number_in(np.ones((1, 1)), 2).ndim, number_in(np.ones((1, 1)), 1).ndim
+    A 0-d operand spares NumPy the broadcasting iterator and does not change the result's shape.
+
+    >>> squeeze_singleton(np.ones((1, 1)), 2).ndim, squeeze_singleton(np.ones((1, 1)), 1).ndim
     (0, 2)
     """
     return x.squeeze() if x.size == 1 and x.ndim <= ndim else x
 
 
-def _shared(ufunc: np.ufunc, a: _Array, b: _Array, shape: _Shape) -> Any:
-    """``ufunc(a, b)``, each thread computing a stretch of the first axis if there is enough."""
-    workers = min(get_num_threads(), prod(shape) // (HUGE // 2), shape[0])
+def _divide_rows(ufunc: np.ufunc, a: _Array, b: _Array, shape: _Shape) -> Any:
+    """Computes ``ufunc(a, b)`` in threads, each on a slice of the first axis."""
+    workers = min(get_num_threads(), prod(shape) // (MIN_THREADED_SIZE // 2), shape[0])
     if workers < 2 or a.dtype.kind not in "fc" or ufunc.nout != 1:
         return ufunc(a, b)
     result = np.empty(shape, ufunc.resolve_dtypes((a.dtype, b.dtype, None))[-1])
-    cut = [x.ndim == len(shape) and len(x) == len(result) for x in (a, b)]  # else it is repeated
+    # An operand that is broadcast along the first axis is passed whole to every thread.
+    is_sliced = [x.ndim == len(shape) and len(x) == len(result) for x in (a, b)]
 
     def run(low: int, high: int) -> None:
-        x, y = (x[low:high] if is_cut else x for x, is_cut in zip((a, b), cut, strict=True))
+        x, y = (x[low:high] if cut else x for x, cut in zip((a, b), is_sliced, strict=True))
         ufunc(x, y, result[low:high])
 
     share(run, len(result), workers)
     return result
 
 
-class Wide(np.ndarray):
-    """An array that is looked at as one on which several threads compute together.
+class ThreadedArray(np.ndarray):
+    """View of an array whose ufuncs are computed by several threads.
 
-    So a formula written with Python's operators need not know how large its arrays are.
+    A formula written with Python's operators runs in threads unchanged on such views.
 
-    >>> x = np.ones((2, 3)).view(Wide)
+    >>> x = np.ones((2, 3)).view(ThreadedArray)
     >>> (2 * x + np.array([1.0, 2.0, 3.0])).view(np.ndarray)
     array([[3., 4., 5.],
            [3., 4., 5.]])
     """
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Computes a function of NumPy's; what it returns is looked at in the same way."""
-        arrays = [x.view(np.ndarray) if type(x) is Wide else x for x in inputs]
+        """Computes a ufunc in threads and returns the result as a ``ThreadedArray``."""
+        arrays = [x.view(np.ndarray) if type(x) is ThreadedArray else x for x in inputs]
         if method != "__call__" or kwargs:
             return getattr(ufunc, method)(*arrays, **kwargs)
         if ufunc is np.conjugate and self.dtype.kind != "c":
-            return self  # not a copy
+            return self  # NumPy would copy
         are_arrays = all(type(x) is np.ndarray for x in arrays)
         if are_arrays and len(arrays) == 2:
-            found = combine(ufunc, *arrays)
+            found = broadcast_ufunc(ufunc, *arrays)
         else:
             found = spread(ufunc, *arrays) if are_arrays else ufunc(*arrays)
-        return found.view(Wide) if type(found) is np.ndarray else found
+        return found.view(ThreadedArray) if type(found) is np.ndarray else found
 
 
 def sum_all(x: Any) -> Any:
-    """The sum of all elements; of a few numbers, in a quarter of the time that NumPy takes.
+    """Sums all elements; fewer than ``_SMALL_SUM_SIZE`` in a quarter of NumPy's time.
 
     >>> sum_all(np.array([1.0, 2.0]))
     np.float64(3.0)
     """
-    if x.ndim == 1 and x.size < _FEW and x.dtype is _FLOAT64:
+    if x.ndim == 1 and x.size < _SMALL_SUM_SIZE and x.dtype is _FLOAT64:
         return _FLOAT64.type(sum(x.tolist()))
     return np.add.reduce(x, None)
 
 
 def sum_to_one(x: _Array) -> _Array:
-    """The sum of the elements of a vector, as a vector.
+    """Sums the elements of a vector into a vector of one element.
 
     >>> sum_to_one(np.array([1.0, 2.0]))
     array([3.])
     """
     total = _empty(1, x.dtype)
-    total[0] = sum(x.tolist()) if x.size < _FEW and x.dtype is _FLOAT64 else np.add.reduce(x)
+    total[0] = (
+        sum(x.tolist()) if x.size < _SMALL_SUM_SIZE and x.dtype is _FLOAT64 else np.add.reduce(x)
+    )
     return total
 
 
 def sum_first(x: _Array) -> Any:
-    """The sum over the first axis; as a product with ones, which takes the rows as they lie.
+    """Sums over the first axis, as a BLAS product with ones, which reads memory in order.
 
     >>> sum_first(np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([4., 6.])
     """
     length = len(x)
-    if x.ndim != 2 or x.dtype.char not in _REAL or not x.flags.c_contiguous or not length:
+    if x.ndim != 2 or x.dtype.char not in _BLAS_REAL or not x.flags.c_contiguous or not length:
         return np.add.reduce(x, 0)
     ones = _ones[x.dtype.char]
-    if length <= _BLOCK:
-        return ones[:length].dot(x)  # quicker than np.matmul, as in ``products.py``
-    whole = length - length % _BLOCK
-    blocks = np.matmul(ones, x[:whole].reshape(whole // _BLOCK, _BLOCK, x.shape[1]))
+    if length <= _BLOCK_SIZE:
+        return ones[:length].dot(
+            x
+        )  # faster than np.matmul, as in ``operators/products/kernels.py``
+    whole = length - length % _BLOCK_SIZE
+    blocks = np.matmul(ones, x[:whole].reshape(whole // _BLOCK_SIZE, _BLOCK_SIZE, x.shape[1]))
     return sum_first(blocks) + np.matmul(ones[: length - whole], x[whole:])
 
 
 def sum_last(x: _Array) -> Any:
-    """The sum over the last axis, which is kept; likewise, in two thirds of NumPy's time or less.
+    """Sums over the last axis and keeps it, as a BLAS product: at most 2/3 of NumPy's time.
 
     >>> sum_last(np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([[3.],
            [7.]])
     """
     length, char = x.shape[-1], x.dtype.char
-    if not 0 < length <= _BLOCK or char not in _REAL or not x.flags.c_contiguous:
+    if not 0 < length <= _BLOCK_SIZE or char not in _BLAS_REAL or not x.flags.c_contiguous:
         return np.add.reduce(x, -1, keepdims=True)
     total = np.empty((*x.shape[:-1], 1), x.dtype)
     x.dot(_ones[char][:length], total.reshape(x.shape[:-1]))
@@ -213,14 +226,14 @@ def sum_last(x: _Array) -> Any:
 
 
 def sum_huge(x: _Array, axis: Any, keepdims: bool) -> Any:
-    """The sum over some axes, each thread taking a stretch of the first one if that is kept.
+    """Sums over some axes, in threads on slices of the first axis if that one is kept.
 
     >>> sum_huge(np.ones((2, 3)), 1, False)
     array([3., 3.])
     """
-    reduce: Any = np.add.reduce  # NumPy's types do not know a keepdims that may be either
+    reduce: Any = np.add.reduce  # NumPy's stubs accept no keepdims of type bool
     axes = normalize_axis_tuple(axis, x.ndim)
-    workers = min(get_num_threads(), x.size // (HUGE // 2), len(x))
+    workers = min(get_num_threads(), x.size // (MIN_THREADED_SIZE // 2), len(x))
     if workers < 2 or 0 in axes or x.dtype.kind not in "fc" or not x.flags.c_contiguous:
         return reduce(x, axis, keepdims=keepdims)
     shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes]
@@ -234,20 +247,20 @@ def sum_huge(x: _Array, axis: Any, keepdims: bool) -> Any:
 
 
 def sum_rows(x: _Array, axis: int) -> Any:
-    """The sum over an axis, which is kept; of many short rows as a product with ones.
+    """Sums over an axis and keeps it; many short rows as a product with ones.
 
-    NumPy starts a loop for each row, which for a few numbers takes longer than adding them.
+    NumPy starts one loop per row, which costs more than the sum of a short row.
 
     >>> sum_rows(np.ones((64, 3)), 1).shape
     (64, 1)
     """
-    if _has_short_rows(x, axis) and x.dtype.char in _REAL:
+    if _has_short_rows(x, axis) and x.dtype.char in _BLAS_REAL:
         return x.dot(_ones[x.dtype.char][: x.shape[1]]).reshape(-1, 1)
     return np.add.reduce(x, axis, keepdims=True)
 
 
 def max_rows(x: _Array, axis: int) -> Any:
-    """The largest elements along an axis, which is kept; many short rows are turned first.
+    """Returns the maxima along an axis and keeps it; many short rows are transposed first.
 
     >>> max_rows(np.array([[1.0, 2.0], [4.0, 3.0]]), 1)
     array([[2.],
@@ -261,11 +274,14 @@ def max_rows(x: _Array, axis: int) -> Any:
 def _has_short_rows(x: _Array, axis: int) -> bool:
     if x.ndim != 2 or axis not in (1, -1) or not x.flags.c_contiguous:
         return False
-    return len(x) >= _MANY and 0 < x.shape[1] <= _SHORT
+    return len(x) >= _MIN_ROWS and 0 < x.shape[1] <= _MAX_SHORT_ROW
 
 
 def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
-    """``grad * factor``, summed to a shape that broadcasts to it where that is done in one go.
+    """Computes ``grad * factor`` summed to `shape` where product and sum can be fused.
+
+    Otherwise it returns the whole product, which the caller sums. `shape` broadcasts to that of
+    `grad`.
 
     >>> grad, factor = np.ones((2, 3)), np.array([1.0, 2.0, 3.0])
     >>> product_to(grad, factor, (2, 1))
@@ -275,10 +291,10 @@ def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
     axes = axes_to(grad.shape, shape)
     if not axes:
         return _product(grad, factor)
-    # A Python number has no dtype, and NumPy takes None for that of float64.
+    # A Python number has no dtype, and ``np.dtype(None)`` is float64.
     if type(factor) is not np.ndarray or factor.dtype is not grad.dtype:
         return grad * factor
-    if grad.dtype.char not in _REAL:
+    if grad.dtype.char not in _BLAS_REAL:
         return grad * factor
     if _is_constant(factor.shape, grad.ndim, axes):
         is_last = axes == (grad.ndim - 1,)
@@ -286,11 +302,11 @@ def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
         return (total * factor).reshape(shape)
     if len(axes) == grad.ndim:
         factor = np.broadcast_to(factor, grad.shape)
-        return _along_rows(grad.reshape(-1), factor.reshape(-1)).reshape(shape)
-    inner = _inner(grad.shape, axes)
-    spans = factor.ndim and factor.shape[-1] == grad.shape[-1] >= _LONG
+        return _dot_rows(grad.reshape(-1), factor.reshape(-1)).reshape(shape)
+    inner = _blockwise_axes(grad.shape, axes)
+    spans = factor.ndim and factor.shape[-1] == grad.shape[-1] >= _MIN_BLAS_ROW
     if spans and axes[-1] == grad.ndim - 1 and len(inner) < 2:
-        return np.add.reduce(_along_rows(grad, factor), axes[:-1]).reshape(shape)
+        return np.add.reduce(_dot_rows(grad, factor), axes[:-1]).reshape(shape)
     if not inner:
         return grad * factor
     every = [*range(grad.ndim)]
@@ -301,7 +317,7 @@ def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
 
 
 def _is_constant(shape: _Shape, ndim: int, axes: tuple[int, ...]) -> bool:
-    """Whether what has a shape is the same everywhere along some of the axes of something larger.
+    """Returns whether an operand of `shape` is broadcast along all `axes` of an array of `ndim`.
 
     >>> _is_constant((3,), 2, (0,)), _is_constant((3,), 2, (1,))
     (True, False)
@@ -311,7 +327,7 @@ def _is_constant(shape: _Shape, ndim: int, axes: tuple[int, ...]) -> bool:
 
 
 def twice_product(grad: _Array, factor: _Array) -> Any:
-    """``2 * grad * factor``, with the smaller of the two doubled where one of them is repeated.
+    """Computes ``2 * grad * factor``; if `grad` is a broadcast view, doubles it before expansion.
 
     >>> twice_product(np.broadcast_to(3.0, (2, 2)), np.ones((2, 2)))
     array([[6., 6.],
@@ -322,33 +338,38 @@ def twice_product(grad: _Array, factor: _Array) -> Any:
         product += product
         return product
     single = grad[tuple([slice(None if stride else 1) for stride in grad.strides])]
-    return combine(np.multiply, single + single, factor)
+    return broadcast_ufunc(np.multiply, single + single, factor)
 
 
 def _product(grad: _Array, factor: Any) -> Any:
-    """``grad * factor``; a factor that is a Python number has no size."""
-    return combine(np.multiply, grad, factor) if type(factor) is np.ndarray else grad * factor
+    """Computes ``grad * factor``, where the factor may be a Python number."""
+    return (
+        broadcast_ufunc(np.multiply, grad, factor) if type(factor) is np.ndarray else grad * factor
+    )
 
 
 @lru_cache(maxsize=4096)
-def _inner(given: _Shape, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes, or as many as give a block where neighbors are added, which a sum does in pairs."""
+def _blockwise_axes(given: _Shape, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the trailing summed axes that ``einsum`` may add sequentially (at most a block).
+
+    The remaining axes are left to ``np.add.reduce``, whose pairwise sums round less.
+    """
     if axes[-1] != len(given) - 1:
         return axes
     first, size = len(axes), 1
-    while first and size * given[axes[first - 1]] <= _BLOCK:
+    while first and size * given[axes[first - 1]] <= _BLOCK_SIZE:
         first -= 1
         size *= given[axes[first]]
     return axes[first:]
 
 
-def _along_rows(a: _Array, b: _Array) -> Any:
-    """Sums of products along the last axis, in blocks so that rounding errors stay small."""
+def _dot_rows(a: _Array, b: _Array) -> Any:
+    """Sums products along the last axis, in blocks, so that rounding errors stay small."""
     length = a.shape[-1]
-    whole = length - length % _BLOCK
+    whole = length - length % _BLOCK_SIZE
     rest = np.vecdot(a[..., whole:], b[..., whole:])
     if not whole:
         return rest
-    count = whole // _BLOCK
-    a, b = (x[..., :whole].reshape(*x.shape[:-1], count, _BLOCK) for x in (a, b))
+    count = whole // _BLOCK_SIZE
+    a, b = (x[..., :whole].reshape(*x.shape[:-1], count, _BLOCK_SIZE) for x in (a, b))
     return np.add.reduce(np.vecdot(a, b), -1) + rest

@@ -1,9 +1,10 @@
-"""Functions of large arrays, by several threads: NumPy's loops let go of the interpreter's lock.
+"""Ufuncs of large arrays in several threads; NumPy's loops release the interpreter's lock.
 
-Handing work to a waiting thread and waiting for it takes 7 microseconds at best, mostly 15 to 30,
-and 100 where a processor has gone to sleep. Functions of several nanoseconds an element are worth
-that, such as ``tanh``: they carry the tag ``heavy`` in the tables, and their kernels come here with
-arrays of ``LARGE`` elements or more. Sums and products must be far larger, see ``broadcasting.py``.
+Waking a worker thread and waiting for its result takes 7 microseconds at best, mostly 15 to 30, and
+100 if the processor was asleep. Functions that take several nanoseconds an element, such as
+``tanh``, are worth that: they have the tag ``heavy`` in the tables. Their kernels call ``spread``
+for arrays of at least ``MIN_THREADED_HEAVY_SIZE`` elements. Sums and products need far larger
+arrays: ``MIN_THREADED_SIZE`` of ``broadcasting.py``.
 """
 
 from __future__ import annotations
@@ -18,17 +19,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGE", "get_num_threads", "in_blocks", "set_num_threads", "share", "spread"]
+__all__ = [
+    "MIN_THREADED_HEAVY_SIZE",
+    "get_num_threads",
+    "in_blocks",
+    "set_num_threads",
+    "share",
+    "spread",
+]
 
-LARGE = 1 << 15  # elements, from which two threads beat one for the cheapest heavy function, exp
-_CHUNK = 1 << 14  # elements that a thread takes at a time, at least
-_BLOCK = 1 << 13  # elements of a block: a handful of them stays in the cache of a processor
+# Elements from which two threads beat one for the cheapest heavy function, exp.
+MIN_THREADED_HEAVY_SIZE = 1 << 15
+_MIN_CHUNK_SIZE = 1 << 14  # elements per thread, at least
+_BLOCK_SIZE = 1 << 13  # elements of a block; several blocks fit into a processor's cache
 
 _threads = min(os.cpu_count() or 1, 8)
 
 
 class _Call:
-    """A call that another thread makes; the lock `done` is released when it has ended."""
+    """Call that a worker thread makes; the lock `done` is released when the call ends."""
 
     __slots__ = ("_function", "done", "error")
 
@@ -39,7 +48,7 @@ class _Call:
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Makes the call; no array is kept after it."""
+        """Makes the call and drops the references to its arguments."""
         assert self._function is not None
         function, *args = self._function
         self._function = None
@@ -49,15 +58,15 @@ class _Call:
             self.error = error
 
     def finish(self) -> BaseException | None:
-        """Waits for the end of the call; what it raised is returned."""
+        """Waits for the end of the call and returns the exception that it raised, or None."""
         self.done.acquire()
         return self.error
 
 
 class _Worker:
-    """A thread that makes one call after another; two locks are the fastest way to wake it.
+    """Daemon thread that makes calls sequentially; a lock is the fastest way to wake it.
 
-    It adds itself to `_idle`, so that no worker is lost where the caller is interrupted.
+    The worker itself appends to `_idle` after a call, so that an interrupted caller loses none.
     """
 
     _call: _Call
@@ -68,7 +77,7 @@ class _Worker:
         Thread(target=self._work, name="pullback", daemon=True).start()
 
     def begin(self, call: _Call) -> None:
-        """Has the thread make a call."""
+        """Starts a call in the thread."""
         self._call = call
         self._begun.release()
 
@@ -85,11 +94,11 @@ class _Worker:
 
 _idle: list[_Worker] = []
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # threads stay behind in the parent
+    os.register_at_fork(after_in_child=_idle.clear)  # threads do not survive a fork
 
 
 def get_num_threads() -> int:
-    """How many threads share the work on a large array.
+    """Returns the number of threads that compute on a large array.
 
     >>> get_num_threads() >= 1
     True
@@ -98,7 +107,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num_threads: int) -> None:
-    """Sets how many threads share the work on a large array; 1 turns sharing off.
+    """Sets the number of threads that compute on a large array; 1 disables threading.
 
     >>> before = get_num_threads()
     >>> set_num_threads(1)
@@ -111,15 +120,17 @@ def set_num_threads(num_threads: int) -> None:
 
 
 def spread(ufunc: np.ufunc, x: NDArray[Any], *others: NDArray[Any]) -> NDArray[Any]:
-    """``ufunc(x, *others)``, each thread computing a stretch of memory.
+    """Computes ``ufunc(x, *others)``, each thread on a slice of the memory.
 
-    >>> x = np.linspace(0, 1, LARGE)
+    Arrays of different layouts, and small ones, are computed by the calling thread alone.
+
+    >>> x = np.linspace(0, 1, MIN_THREADED_HEAVY_SIZE)
     >>> bool((spread(np.exp, x) == np.exp(x)).all())
     True
     """
-    workers = min(_threads, x.size // _CHUNK)
-    is_even = x.flags.forc and x.dtype.kind in "fc" and ufunc.nout == 1
-    if not is_even or workers < 2 or not all(_lie_alike(x, other) for other in others):
+    workers = min(_threads, x.size // _MIN_CHUNK_SIZE)
+    is_divisible = x.flags.forc and x.dtype.kind in "fc" and ufunc.nout == 1
+    if not is_divisible or workers < 2 or not all(_has_same_layout(x, other) for other in others):
         return ufunc(x, *others)  # type: ignore[no-any-return]
     kinds = (x.dtype,) * (1 + len(others)) + (None,)
     result = np.empty_like(x, dtype=ufunc.resolve_dtypes(kinds)[-1])
@@ -128,14 +139,14 @@ def spread(ufunc: np.ufunc, x: NDArray[Any], *others: NDArray[Any]) -> NDArray[A
     return result
 
 
-def _lie_alike(x: NDArray[Any], other: NDArray[Any]) -> bool:
+def _has_same_layout(x: NDArray[Any], other: NDArray[Any]) -> bool:
     return x.dtype is other.dtype and x.shape == other.shape and x.strides == other.strides
 
 
 def in_blocks(function: Callable[..., Any], size: int, *arrays: NDArray[Any]) -> None:
-    """Calls a function with one stretch after another of flat arrays, in several threads.
+    """Calls a function with consecutive blocks of flat arrays, in several threads.
 
-    What it computes on the way stays in the cache, because a stretch is short.
+    A block is so small that intermediate results of the function stay in the cache.
 
     >>> x, y = np.arange(5.0), np.empty(5)
     >>> in_blocks(lambda a, b: np.add(a * a, 1, out=b), 5, x, y)
@@ -144,22 +155,22 @@ def in_blocks(function: Callable[..., Any], size: int, *arrays: NDArray[Any]) ->
     """
 
     def run(start: int, end: int) -> None:
-        for low in range(start, end, _BLOCK):
-            high = min(low + _BLOCK, end)
+        for low in range(start, end, _BLOCK_SIZE):
+            high = min(low + _BLOCK_SIZE, end)
             function(*(array[low:high] for array in arrays))
 
-    share(run, size, max(min(_threads, size // _CHUNK), 1))
+    share(run, size, max(min(_threads, size // _MIN_CHUNK_SIZE), 1))
 
 
-def _take_worker() -> _Worker:
+def _acquire_worker() -> _Worker:
     try:
         return _idle.pop()
-    except IndexError:  # all are busy, or there are none yet
+    except IndexError:  # all workers are busy, or none exists yet
         return _Worker()
 
 
 def share(run: Callable[[int, int], Any], size: int, workers: int) -> None:
-    """Has several threads run a part of a range each, the caller among them.
+    """Calls `run` with parts of a range, in several threads including the calling one.
 
     >>> squares = np.empty(6)
     >>> def run(low, high):
@@ -172,9 +183,9 @@ def share(run: Callable[[int, int], Any], size: int, workers: int) -> None:
     calls = []
     try:
         for low, high in pairwise(bounds[1:]):
-            # A copy of the context, so that NumPy's error state is the caller's everywhere.
+            # A copy of the context carries the caller's NumPy error state.
             call = _Call(copy_context().run, run, low, high)
-            _take_worker().begin(call)
+            _acquire_worker().begin(call)
             calls.append(call)
         run(0, bounds[1])
     finally:

@@ -22,7 +22,7 @@ import numpy as np
 
 from pullback.autograd.namespaces import arrays
 from pullback.batching.rules import array_rule
-from pullback.kernels.broadcasting import HUGE, Wide
+from pullback.kernels.broadcasting import MIN_THREADED_SIZE, ThreadedArray
 
 __all__ = ["DeclinedError", "Formula", "Function", "led", "samples"]
 
@@ -89,7 +89,7 @@ class Formula:
         if not k:
             return self._jvp(arrays, primal, *others, tangent, result)
         if self._by_element:
-            if result.size * len(tangent) >= HUGE:
+            if result.size * len(tangent) >= MIN_THREADED_SIZE:
                 return self._by_threads([primal, *others], [tangent], result)
             return self._jvp(arrays, primal, *others, tangent, result)
         if others:
@@ -108,7 +108,7 @@ class Formula:
                 first = _padded(first, k, ndim)
             if second is not None and second.ndim != ndim:
                 second = _padded(second, k, ndim)
-            if result.size * len(second if first is None else first) >= HUGE:
+            if result.size * len(second if first is None else first) >= MIN_THREADED_SIZE:
                 return self._by_threads(primals, [first, second], result)
             return self._jvp(arrays, *primals, first, second, result)
         if self._of_matrices:
@@ -126,7 +126,7 @@ class Formula:
             ndim = k + result.ndim
             parts = [_padded(part, k, ndim) for part in given]
             counts = [len(part) for part in parts if type(part) is _ndarray]
-            if result.size * max(counts, default=1) >= HUGE:
+            if result.size * max(counts, default=1) >= MIN_THREADED_SIZE:
                 return self._by_threads(primals, parts, result)
             return self._jvp(arrays, *primals, *parts, result)
         result = None if self.is_linear else led(result, k)
@@ -134,9 +134,9 @@ class Formula:
 
     def _by_threads(self, primals: Sequence[Any], parts: Sequence[Any], result: Any) -> Any:
         """The same of so many numbers that threads share the work on each product and sum."""
-        wide = [part.view(Wide) if type(part) is _ndarray else part for part in parts]
+        wide = [part.view(ThreadedArray) if type(part) is _ndarray else part for part in parts]
         found = self._jvp(arrays, *primals, *wide, result)
-        return found.view(_ndarray) if type(found) is Wide else found
+        return found.view(_ndarray) if type(found) is ThreadedArray else found
 
     def _by_rules(self, k: int, *values: Any) -> Any:
         try:

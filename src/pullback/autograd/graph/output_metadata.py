@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.kernels.broadcasting import PRODUCT
+from pullback.kernels.broadcasting import MIN_FUSED_SIZE
 
 __all__ = [
     "FLOAT64",
@@ -163,7 +163,7 @@ def intern_metadata(shape: Shape | None, dtype: DType | None) -> OutputMetadata:
     if metadata is None:
         if len(FLOAT64_METADATA) >= _MAX_INTERNED:
             FLOAT64_METADATA.clear()
-        metadata = OutputMetadata(shape, dtype, None, prod(shape) < PRODUCT)
+        metadata = OutputMetadata(shape, dtype, None, prod(shape) < MIN_FUSED_SIZE)
         FLOAT64_METADATA[shape] = metadata
     return metadata
 

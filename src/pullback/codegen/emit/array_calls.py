@@ -64,7 +64,7 @@ def array_call(op: Emitted, *, recording: bool = False) -> str:
         is_numpys = kernel.startswith("numpy.")
         return _arithmetic(op, texts) if is_numpys else f"{function}({passed})"
     # A Python number has no size; what requires grad is an array.
-    is_large = f"{passed}.size >= LARGE"
+    is_large = f"{passed}.size >= MIN_THREADED_HEAVY_SIZE"
     if not recording:
         is_large = f"type({passed}) is ndarray and {is_large}"
     return f"spread({function}, {passed}) if {is_large} else {function}({passed})"
@@ -85,8 +85,8 @@ def _arithmetic(op: Emitted, texts: list[str]) -> str:
         return call
     a, b = texts  # either may be a Python number; both are read once, which is quicker
     are_arrays = f"type(first_array := {a}) is type(second_array := {b}) is ndarray"
-    is_common = "first_array.size == second_array.size <= WIDE"
+    is_common = "first_array.size == second_array.size <= MAX_DIRECT_SIZE"
     have_axes = "first_array.ndim and second_array.ndim"
     both = "first_array, second_array"
     is_other = f"{are_arrays} and not {is_common} and {have_axes}"
-    return f"combine({function}, {both}) if {is_other} else {function}({both})"
+    return f"broadcast_ufunc({function}, {both}) if {is_other} else {function}({both})"

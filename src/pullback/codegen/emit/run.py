@@ -34,7 +34,7 @@ _MOST_SLOTS = 2  # the classes of nodes with edges in slots
 _PRODUCTS = {"matmul_to_first": "first_factor_to", "matmul_to_second": "second_factor_to"}
 _IS_REAL = "node._output_metadata.dtype is FLOAT64"
 # The flag holds nearly always.
-_IS_FEW = "node._output_metadata.is_small_float64 or grad.size < PRODUCT"
+_IS_FEW = "node._output_metadata.is_small_float64 or grad.size < MIN_FUSED_SIZE"
 # A few float64 numbers, and no single one.
 _HAS_AXES = "(metadata := node._output_metadata).is_small_float64 and metadata.shape"
 _KEEP_DTYPE = {"conj", "cos", "cosh", "exp", "sin", "sinh"}
@@ -369,7 +369,7 @@ def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
             f'    {name} = input_array(node, "{name}")',
         ]
         if first:
-            otherwise += ["if differs:", f"    {name} = number_in({name}, grad.ndim)"]
+            otherwise += ["if differs:", f"    {name} = squeeze_singleton({name}, grad.ndim)"]
     return [
         *first,
         f"{name} = node.{name}",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.kernels.errstate import errstate
-from pullback.kernels.threads import LARGE, in_blocks
+from pullback.kernels.threads import MIN_THREADED_HEAVY_SIZE, in_blocks
 
 __all__ = ["logaddexp", "logaddexp_grads"]
 
@@ -65,7 +65,7 @@ def _are_large(a: Any, b: Any) -> bool:
     return (
         isinstance(a, np.ndarray)
         and isinstance(b, np.ndarray)
-        and a.size >= LARGE
+        and a.size >= MIN_THREADED_HEAVY_SIZE
         and a.shape == b.shape
         and a.dtype == b.dtype == np.float64
         and a.flags.c_contiguous

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.kernels.broadcasting import combine, reduced_axes
-from pullback.kernels.threads import LARGE, spread
+from pullback.kernels.broadcasting import broadcast_ufunc, reduced_axes
+from pullback.kernels.threads import MIN_THREADED_HEAVY_SIZE, spread
 from pullback.operators.pointwise.formulas import conj
 from pullback.operators.reduction.kernels import degrees_lost, ties
 
@@ -88,7 +88,7 @@ def half_over(xp: Any, grad: Any, root: Any) -> Any:
 def exp_difference(xp: Any, x: Any, result: Any, axis: Any, keepdims: bool) -> Any:
     """The share of each exponential in the sum whose logarithm is the result."""
     difference = x - xp.expand_reduced(result, x.shape, axis, keepdims)
-    if isinstance(difference, np.ndarray) and difference.size >= LARGE:
+    if isinstance(difference, np.ndarray) and difference.size >= MIN_THREADED_HEAVY_SIZE:
         return spread(np.exp, difference)
     return xp.exp(difference)
 
@@ -102,10 +102,10 @@ def logsumexp_backward(xp: Any, grad: Any, x: Any, result: Any, axis: Any, keepd
     reduced = reduced_axes(x.shape, axis)
     shape = [1 if i in reduced else n for i, n in enumerate(x.shape)]
     # Arrays in the smaller shape: views of them in the larger one take long to make.
-    shares = np.asarray(combine(np.subtract, x, result.reshape(shape)))
+    shares = np.asarray(broadcast_ufunc(np.subtract, x, result.reshape(shape)))
     grad = grad.reshape(shape)
-    if shares.size >= LARGE:
-        return combine(np.multiply, conj(xp, spread(np.exp, shares)), grad)
+    if shares.size >= MIN_THREADED_HEAVY_SIZE:
+        return broadcast_ufunc(np.multiply, conj(xp, spread(np.exp, shares)), grad)
     np.exp(shares, out=shares)
     shares = np.asarray(conj(xp, shares))
     return np.multiply(shares, grad, out=shares)

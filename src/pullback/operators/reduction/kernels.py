@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pullback.errors import UnsupportedDtypeError
-from pullback.kernels.broadcasting import HUGE, combine, sum_huge
+from pullback.kernels.broadcasting import MIN_THREADED_SIZE, broadcast_ufunc, sum_huge
 from pullback.kernels.errstate import QUIET, get_settings, set_settings
-from pullback.kernels.threads import LARGE, spread
+from pullback.kernels.threads import MIN_THREADED_HEAVY_SIZE, spread
 
 __all__ = [
     "Axes",
@@ -74,7 +74,7 @@ def sum(
     if axis is not None:
         if type(axis) is list:
             axis = axes_of(axis)
-        if type(x) is _ndarray and x.size >= HUGE and dtype is None:
+        if type(x) is _ndarray and x.size >= MIN_THREADED_SIZE and dtype is None:
             return sum_huge(x, axis, keepdims)
     return _sum(x, axis, dtype, None, keepdims)  # names would cost, too
 
@@ -149,8 +149,8 @@ def logsumexp(x: NDArray[Any], axis: Axes = None, keepdims: bool = False) -> Any
     before = get_settings()
     try:
         set_settings(QUIET)
-        shares = np.asarray(combine(np.subtract, x, largest))
-        if shares.size >= LARGE:
+        shares = np.asarray(broadcast_ufunc(np.subtract, x, largest))
+        if shares.size >= MIN_THREADED_HEAVY_SIZE:
             shares = spread(np.exp, shares)
         else:
             np.exp(shares, out=shares)
