@@ -52,7 +52,8 @@ def elementwise_operators():
         others = [a for a in arguments if a not in tensors]
         if len(tensors) < 2 or any(a.default is None for a in others):
             continue
-        family = entry["table"].partition(".")[0]
+        table = entry["table"].partition(":")[0]
+        family = "_".join(Path(table).parent.parts[1:])  # of operators/nn/loss/table.yaml: nn_loss
         module = importlib.import_module(f"pullback._generated.functions_{family}")
         function = getattr(module, entry["function"])
         found[name] = function, len(tensors)
