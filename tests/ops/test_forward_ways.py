@@ -12,7 +12,7 @@ import pytest
 
 import pullback as pb
 import pullback.nn.functional
-from pullback.autograd.forward import array_formulas
+from pullback.autograd.forward import jvp_rule
 from pullback.func import jvp, vmap
 from tests.samples import OPS
 from tests.samples.opinfo import Make
@@ -86,7 +86,7 @@ def test_the_short_way_and_the_general_way_agree(op, monkeypatch):
                 assert one.dtype == other.dtype
                 np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
             with monkeypatch.context() as patch:
-                patch.setattr(array_formulas, "MIN_THREADED_SIZE", 1)  # threads for every size
+                patch.setattr(jvp_rule, "MIN_THREADED_SIZE", 1)  # threads for every size
                 shared = pushed(program, parts, batch, False)
             for one, other in zip(short, shared, strict=True):
                 assert type(other) is np.ndarray

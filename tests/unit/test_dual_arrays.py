@@ -155,7 +155,7 @@ def tangent(x):
 
 
 @pytest.mark.parametrize("seen", ["before", "after", "never"])
-def test_a_carried_tangent_of_a_view_follows_what_is_written_to_that_of_its_base(seen):
+def test_a_lazy_tangent_of_a_view_follows_what_is_written_to_that_of_its_base(seen):
     scale = pb.tensor(2.0, requires_grad=True)
 
     def write(y):
@@ -172,7 +172,7 @@ def test_a_carried_tangent_of_a_view_follows_what_is_written_to_that_of_its_base
     assert scale.grad.item() == 4.0
 
 
-def test_a_carried_tangent_of_a_view_is_in_the_memory_of_that_of_its_base():
+def test_a_lazy_tangent_of_a_view_is_in_the_memory_of_that_of_its_base():
     def write(y):
         first = y[1:]
         second = first[1:]
@@ -186,13 +186,13 @@ def test_a_carried_tangent_of_a_view_is_in_the_memory_of_that_of_its_base():
     np.testing.assert_array_equal(second, whole[:, 2:])
 
 
-def test_a_carried_tangent_becomes_one_tensor():
+def test_a_lazy_tangent_becomes_one_tensor():
     def read(y):
-        assert y._meta.carried is not None
+        assert y._meta.lazy_array is not None
         assert y._meta.tangents is y._meta.tangents
-        assert y._meta.carried is None
+        assert y._meta.lazy_array is None
         view = y[:2]
-        assert view._meta.carried is not None
+        assert view._meta.lazy_array is not None
         assert tangent(view)._meta.base is y._meta.tangents[next(iter(y._meta.tangents))]
         return tangent(view) * 1.0
 

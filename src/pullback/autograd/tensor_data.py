@@ -78,7 +78,7 @@ def detach_(self: Tensor) -> Tensor:
         meta_of(self).detached = (ref(lists), number, next_sequence_number())
     if self._flags & DUAL:
         meta = meta_of(self)
-        meta.tangents = meta.carried = None
+        meta.tangents = meta.lazy_array = None
     self._flags &= ~(REQUIRES_GRAD | DUAL)
     return self
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from pullback.tensor.tensor import Tensor
 
-__all__ = ["OWN", "Creation", "Meta", "Step", "View"]
+__all__ = ["OWN", "Creation", "LazyTangents", "Meta", "Step", "View"]
 
 OWN: Any = "own"  # the gradient of a tensor has the tensor's own dtype
 
@@ -22,19 +22,26 @@ OWN: Any = "own"  # the gradient of a tensor has the tensor's own dtype
 Step = tuple[Any, ...]
 
 
-class _Tangents:
-    """Makes the tangents of a tensor out of what it carries, when they are first asked for.
+class LazyTangents:
+    """Wraps the lazy tangent of a tensor in a Tensor, when ``Meta.tangents`` is first read.
 
-    From then on they stand in the tensor's own state, which hides this.
+    From then on the tangents stand in the instance, which hides this descriptor.
     """
 
+    _wrap: ClassVar[Callable[[Any, Any], Tensor]]
+
+    @classmethod
+    def wrap_with(cls, wrap: Callable[[Any, Any], Tensor]) -> None:
+        """Sets the function of a ``Meta`` and its array that makes the Tensor."""
+        cls._wrap = wrap
+
     def __get__(self, meta: Any, _: type) -> Any:
-        carried = None if meta is None else meta.carried
-        if carried is None:
+        array = None if meta is None else meta.lazy_array
+        if array is None:
             return None
-        made = {carried[1]: carried[0](carried)}
+        made = {meta.lazy_level: LazyTangents._wrap(meta, array)}
         found = vars(meta).setdefault("tangents", made)  # another thread may have made them, too
-        meta.carried = None
+        meta.lazy_array = None
         return found
 
 
@@ -50,11 +57,16 @@ class Meta:
     retains_grad = False
     reshaped = 0  # the version at which the tensor's own shape or memory last changed
     detached: tuple[Any, int, int] | None = None  # what detach_() cut it from; see saved.py
-    tangents: dict[Any, Tensor] | None = _Tangents()  # type: ignore[assignment]
+    tangents: dict[Any, Tensor] | None = LazyTangents()  # type: ignore[assignment]
     # by level; see autograd/forward/tangents.py
-    carried: tuple[Any, ...] | None = (
-        None  # the same in a shorter form; see autograd/forward/lazy_tangent.py
-    )
+
+    # The lazy tangent: the only one, as an array. `lazy_array` is None where there is none; a
+    # reader takes it first, because another thread may be making a Tensor of it. Fields of their
+    # own, because an object for them costs a quarter of a µs with every pushed operation.
+    lazy_array: Any = None
+    lazy_level: Any = None  # its level of forward mode
+    lazy_batch: tuple[int, ...] = ()  # the vmap levels of its batch axes, which come first
+    lazy_birth: Any = None  # the transform in which it was made
 
 
 class Creation(Enum):
@@ -77,6 +89,8 @@ class View(Meta):
         edge: the view's place in the graph, None where it has none.
         version: the version of the base for which `edge` is known to be right.
         base_edge: the base's edge for which `edge` was made.
+        lazy_state, lazy_version: of a lazy tangent, which is a view of the tangent of the base: the
+            state of the thread and the version of that tangent when the view was made.
     """
 
     base: Tensor
@@ -85,6 +99,8 @@ class View(Meta):
     edge: Any
     version: int
     base_edge: Any
+    lazy_state: Any
+    lazy_version: int
 
     def replay(self, xp: Any, base: Any) -> Any:
         """Makes the view again, from something of the base's shape."""

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback.autograd.forward.batched_tangent import DeclinedError, Rows, rows
-from pullback.autograd.forward.jvp_rule import FORWARD, ForwardFormula
+from pullback.autograd.forward.jvp_rule import JVP_RULES, JvpRule
 from pullback.autograd.forward.tangents import is_dual, tangents_of
 from pullback.autograd.graph.node import Node
 from pullback.autograd.graph.saved import load_output_tensor, load_tensor
@@ -270,16 +270,16 @@ def _function(name: str) -> _Function:
     on_arrays: _Function = getattr(arrays, name)
     if isinstance(on_arrays, partial) and on_arrays.args == (arrays,):
         return partial(on_arrays.func, duals)
-    formula = FORWARD.get(name)
+    formula = JVP_RULES.get(name)
     if formula is None:
         raise AutogradError(f"a formula calls {name!r}, which no operator is called")
-    if formula.jvp is None:
+    if formula.function is None:
         return _without_tangents(on_arrays, is_constant=formula.is_constant)
-    if formula.is_simple():
+    if formula.has_only_tensors():
         if formula.places == (0,):
             return _of_first(on_arrays, formula)
-        if formula.places == (0, 1) and formula.sums and formula.arity() == 2:
-            return _of_two(on_arrays, formula.jvp)
+        if formula.places == (0, 1) and formula.skips_none and len(formula.arguments()) == 2:
+            return _of_two(on_arrays, formula.function)
     return _of_any(on_arrays, formula)
 
 
@@ -295,9 +295,9 @@ def _without_tangents(on_arrays: _Function, is_constant: bool) -> _Function:
     return call
 
 
-def _of_first(on_arrays: _Function, formula: ForwardFormula) -> _Function:
+def _of_first(on_arrays: _Function, formula: JvpRule) -> _Function:
     """An operator whose first argument is its only array."""
-    jvp, rest = formula.jvp, formula.arity() - 1
+    jvp, rest = formula.function, len(formula.arguments()) - 1
     assert jvp is not None
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -306,7 +306,7 @@ def _of_first(on_arrays: _Function, formula: ForwardFormula) -> _Function:
         primal, tangent = self.primal, self.tangent
         result = on_arrays(primal, *args, **kwargs)
         if kwargs or len(args) != rest:
-            _, *args = formula.bound((None, *args), kwargs)  # type: ignore[assignment]
+            _, *args = formula.bind((None, *args), kwargs)  # type: ignore[assignment]
         xp = rows if type(tangent) is Rows else arrays
         return _made(result, jvp(xp, primal, *args, tangent, result))
 
@@ -334,7 +334,7 @@ def _of_two(on_arrays: _Function, jvp: _Function) -> _Function:
     return call
 
 
-def _of_any(on_arrays: _Function, formula: ForwardFormula) -> _Function:
+def _of_any(on_arrays: _Function, formula: JvpRule) -> _Function:
     """Any other operator."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -342,16 +342,16 @@ def _of_any(on_arrays: _Function, formula: ForwardFormula) -> _Function:
             return on_arrays(*args, **kwargs)
         named = {name: _primal(value) for name, value in kwargs.items()}
         results = on_arrays(*map(_primal, args), **named)
-        values = formula.bound(args, kwargs)
+        values = formula.bind(args, kwargs)
         if any(_has_tangent(values[place]) for place, _ in formula.refused):
             raise DeclinedError("an argument without a derivative")
-        given = [_tangent(values[place], formula.sums) for place in formula.places]
+        given = [_tangent(values[place], formula.skips_none) for place in formula.places]
         primals = map(_primal, values)
         xp = rows if _has_rows(given) else arrays
-        assert formula.jvp is not None
+        assert formula.function is not None
         if not isinstance(results, tuple):
-            return _made(results, formula.jvp(xp, *primals, *given, results))
-        found = formula.jvp(xp, *primals, *given, *results)
+            return _made(results, formula.function(xp, *primals, *given, results))
+        found = formula.function(xp, *primals, *given, *results)
         made = map(_made, results, found)
         return type(results)._make(made) if hasattr(results, "_make") else tuple(made)
 

@@ -1,398 +1,433 @@
-"""The forward road of an operator: it runs as ever, and then its forward formula.
+"""Forward-mode kernels: they run an operator and then its JVP rule.
 
-Calls with a dual tensor are linked to the kernel below. The operator runs once and records what it
-must; then its formula runs for every level, lowest first, on primals and tangents of the lower
-levels (``tangents.py`` tells what levels are). Formulas call ordinary operators, so tangents can be
+Calls with a dual tensor are linked to ``make_jvp_kernel``. The operator runs once and records what
+it must; then its rule runs at every level, lowest first, on primals and tangents of the lower
+levels (``tangents.py`` defines levels). Formulas call ordinary operators, so tangents can be
 differentiated backwards too.
+
+Most tangents have one level and are not differentiated again. ``make_array_kernel`` is the fast
+path for them: the operator's plain kernel runs, its rule runs on arrays, and the result gets a lazy
+tangent, without dispatch and without tensors in between. Its condition: each argument has at most
+one tangent, all of one level, without tangents or a history of their own, and primals hold arrays
+and do not require grad (the last is known when the kernel is linked, ``record/register.py``). Every
+other call takes the general path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
+from weakref import ref
 
-from pullback._cpython import ONE_HOLDER, count_references, find_views
+import numpy as np
+
+from pullback.autograd.forward.jvp_rule import (
+    Function,
+    JvpRule,
+    UnsupportedFastPath,
+    lead,
+    unwrap,
+)
 from pullback.autograd.forward.tangents import (
     below,
-    beside,
-    follow_base,
     keep_tangents,
     levels_of,
+    read_tangent,
     set_beside,
-    set_tangent,
+    set_lazy_view,
+    strip_tangents,
     tangents_of,
+    write_tangent,
     zeros_like,
 )
 from pullback.autograd.graph.inplace import CopySlices
 from pullback.autograd.graph.node import node_of
 from pullback.autograd.graph.saved import saved_output
-from pullback.autograd.graph.views import edge_of, is_left_behind, left_behind_error, view_of
 from pullback.autograd.levels import Level
-from pullback.autograd.namespaces import tensors
+from pullback.autograd.namespaces import arrays, tensors
+from pullback.autograd.record.record import record_view
+from pullback.autograd.record.unfused import view_again
+from pullback.batching.rules import array_rule
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.dispatch.modes import TRANSFORM, StateGuard
+from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
 from pullback.errors import DerivativeMissingError
-from pullback.tensor.batched import BatchedArray
-from pullback.tensor.meta import View
-from pullback.tensor.tensor import Tensor, version_of
+from pullback.tensor.batched import BatchedArray, Levels
+from pullback.tensor.memory import empty_in_layout, layout_of
+from pullback.tensor.meta import Meta, View
+from pullback.tensor.tensor import Tensor, current_level_id, tag_level, wrap
 
-__all__ = ["Function", "dual_kernel", "finish", "remember_tangents", "write_tangent"]
+__all__ = ["make_array_kernel", "make_jvp_kernel", "make_view_kernel"]
 
-Function = Callable[..., Any]
+_ndarray = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
+_MARKED = TRANSFORM | MAPPING
 
-_new = object.__new__
-_NONE: Any = object()  # stands for the level of a tensor without tangents
+
+# --- the general path ----------------------------------------------------------------------------
 
 
-def _tell_views(base: Tensor, but: int) -> None:
-    """Gives the first tangent of a base to the views that it has already.
+def make_jvp_kernel(rule: JvpRule, base: Function, is_inplace: bool) -> Function:
+    """The kernel that runs `base`, the operator's kernel without tangents, and its rule on tensors.
 
-    `but` is the number of views that hold the version counter and need no tangent from here. A view
-    of a tensor that does not require grad gets it when it is read, by its flag PLAIN_VIEW. There is
-    no list of the others; they are found by the version counter that they share.
+    `is_inplace` says that the first argument is written to: the formula needs its old value. A
+    tangent of an argument without a derivative raises: the formula would leave it out.
     """
-    if base._counter is None or count_references(base._counter) <= ONE_HOLDER + but:
-        return
-    for tensor in find_views(base._counter):
-        if (
-            type(tensor) is Tensor
-            and tensor._counter is base._counter
-            and tensor._flags & REQUIRES_GRAD
-        ):
-            follow_base(tensor)
-
-
-def dual_kernel(
-    name: str,
-    base: Function,
-    jvp: Function | None,
-    places: tuple[int, ...],
-    written: bool,
-    sums: bool,
-    is_several: bool,
-    refused: tuple[tuple[int, str], ...] = (),
-) -> Function:
-    """Runs an operator and its forward formula.
-
-    `places` are the positions of the arguments that may have tangents; `written` says that the
-    first argument is written to, so that the formula needs what it was before; `sums` says that
-    the formula leaves out the terms of arguments whose tangent is None. `is_several` says that the
-    result is no single tensor. A tangent at a place of `refused` raises: the formula would leave it
-    out.
-    """
-    if jvp is None:
+    if rule.function is None:
         raise DerivativeMissingError(
-            f"Trying to use forward AD with {name}, which does not support it because it has not "
-            f"been implemented yet"
+            f"Trying to use forward AD with {rule.name}, which does not support it because it has "
+            f"not been implemented yet"
         )
-
-    kernel = general = _at_every_level(base, jvp, places, written, sums)
-    if not written and not is_several:
-        kernel = _at_one_level(base, jvp, places, sums, general)
-        if places == (0,):
-            kernel = _of_first(base, jvp, kernel)
-        elif places == (0, 1) and sums:
-            kernel = _of_first_two(base, jvp, kernel)
-    return _refusing(kernel, name, refused) if refused else kernel
-
-
-def _refusing(kernel: Function, name: str, refused: tuple[tuple[int, str], ...]) -> Function:
-    """A kernel that raises where an argument without a derivative has a tangent."""
+    places, skips_none, refused = rule.places, rule.skips_none, rule.refused
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = [*args, *kwargs.values()]
-        for place, missing in refused:
-            if isinstance(values[place], Tensor) and tangents_of(values[place]):
-                raise DerivativeMissingError(
-                    f"Trying to use forward AD with {name}: the derivative for {missing!r} is not "
-                    f"implemented"
-                )
-        return kernel(*args, **kwargs)
-
-    return call
-
-
-def _at_every_level(
-    base: Function, jvp: Function, places: tuple[int, ...], written: bool, sums: bool
-) -> Function:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        values = [*args, *kwargs.values()]
-        levels = levels_of(values[place] for place in places)
-        if written and levels:
-            values = _before_write(values)
+        if refused:
+            _check_refused(rule, values)
+        levels = levels_of([values[place] for place in places])
+        if is_inplace and levels:
+            copy = tensors.clone(values[0])
+            values = [_before_write(value, values[0], copy) for value in values]
         results = base(*args, **kwargs)
         outputs = results if isinstance(results, tuple) else (results,)
         for level in levels:
-            given = [_tangents(values[place], level, sums) for place in places]
             primals = [_below(value, level) for value in values]
-            found = jvp(tensors, *primals, *given, *(_result_below(out, level) for out in outputs))
-            found = found if isinstance(results, tuple) else (found,)
-            for output, tangent in zip(outputs, found, strict=True):
-                if any(_is_lent(tangent, t, output) for t in given):
-                    tangent = tensors.clone(tangent)  # each tangent has memory of its own
-                _give(output, level, tangent, written)
+            given = [_tangent(values[place], level, skips_none) for place in places]
+            bare = [_below(output, level, is_result=True) for output in outputs]
+            found = rule.apply(tensors, primals, given, bare)
+            for output, tangent in zip(outputs, found if results is outputs else (found,)):  # noqa: B905
+                _set_tangent(output, level, tangent, given, is_inplace)
         if levels:
-            remember_tangents(outputs, written)
+            _remember_tangents(outputs, is_inplace)
         return results
 
     return call
 
 
-def _at_one_level(
-    base: Function, jvp: Function, places: tuple[int, ...], sums: bool, general: Function
-) -> Function:
-    """The same for one result and, as nearly always, one level: without lists and loops."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        values = [*args, *kwargs.values()]
-        level = _only_level(values, places)
-        if level is None:
-            return general(*args, **kwargs)
-        output = base(*args, **kwargs)
-        given: list[Any] = []
-        for place in places:
-            value = values[place]
-            if type(value) is not Tensor:
-                given.append(None)
-            elif value._flags & DUAL:
-                given.append(value._meta.tangents[level])  # type: ignore[union-attr, index]
-            else:
-                given.append(None if sums else zeros_like(value))
-        primals = [_bare(v) if type(v) is Tensor and v._flags & DUAL else v for v in values]
-        tangent = jvp(tensors, *primals, *given, _bare(output))
-        if any(_is_lent(tangent, other, output) for other in given):
-            tangent = tensors.clone(tangent)
-        _give(output, level, tangent, False)
-        if output._flags & REQUIRES_GRAD:
-            remember_tangents((output,), False)
-        return output
-
-    return call
+def _check_refused(rule: JvpRule, values: list[Any]) -> None:
+    for place, missing in rule.refused:
+        if isinstance(values[place], Tensor) and tangents_of(values[place]):
+            raise DerivativeMissingError(
+                f"Trying to use forward AD with {rule.name}: the derivative for {missing!r} is not "
+                f"implemented"
+            )
 
 
-def _of_first(base: Function, jvp: Function, general: Function) -> Function:
-    """The same where only the first argument may have a tangent."""
-
-    def call(self: Any, *rest: Any, **kwargs: Any) -> Any:
-        level, given = _single(self)
-        if given is None or not level.alive:
-            return general(self, *rest, **kwargs)
-        output = base(self, *rest, **kwargs)
-        tangent = jvp(tensors, _bare(self), *rest, *kwargs.values(), given, _bare(output))
-        if _is_lent(tangent, given, output):
-            tangent = tensors.clone(tangent)
-        finish(output, level, tangent)
-        return output
-
-    return call
-
-
-def _of_first_two(base: Function, jvp: Function, general: Function) -> Function:
-    """The same where only the first two may, by a formula that leaves out those without one."""
-
-    def call(self: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
-        level, self_t = _single(self)
-        at, other_t = _single(other)
-        if level is None or at is None or not (level is at or level is _NONE or at is _NONE):
-            return general(self, other, *rest, **kwargs)
-        if level is _NONE:
-            level = at
-        if level is _NONE or not level.alive:
-            return general(self, other, *rest, **kwargs)
-        output = base(self, other, *rest, **kwargs)
-        primals = (
-            self if self_t is None else _bare(self),
-            other if other_t is None else _bare(other),
-        )
-        tangent = jvp(tensors, *primals, *rest, *kwargs.values(), self_t, other_t, _bare(output))
-        if tangent is self_t or tangent is other_t:
-            tangent = tensors.clone(tangent)
-        finish(output, level, tangent)
-        return output
-
-    return call
-
-
-def _is_lent(tangent: Any, given: Any, output: Any) -> bool:
-    """Whether a tangent lies in the memory of one that was given, although the output is new."""
-    if tangent is given:
-        return tangent is not None
-    if type(tangent) is not Tensor or type(given) is not Tensor:
-        return False
-    return tangent._counter is given._counter is not None and type(output._meta) is not View
-
-
-def _single(value: Any) -> tuple[Any, Any]:
-    """The only level and tangent of a tensor; `_NONE` if it has none, and None if it has more."""
-    if type(value) is not Tensor:
-        return None, None
-    if not value._flags & DUAL:
-        return _NONE, None
-    tangents = value._meta.tangents  # type: ignore[union-attr]
-    if not tangents or len(tangents) > 1:
-        return None, None
-    return next(iter(tangents.items()))
-
-
-def finish(output: Any, level: Level, tangent: Any) -> None:
-    """Gives a new result its tangent; nothing to be done but that, as a rule."""
-    if tangent is None:
-        return
-    array, wanted = tangent._array, output._array
-    shape = array.array.shape[len(array.levels) :] if type(array) is BatchedArray else array.shape
-    if shape == wanted.shape and array.dtype is wanted.dtype and array.dtype.kind in "fc":
-        set_beside(output, level, tangent)
-    else:
-        _give(output, level, tangent, False)
-    if output._flags & REQUIRES_GRAD:
-        remember_tangents((output,), False)
-
-
-def _only_level(values: list[Any], places: tuple[int, ...]) -> Level | None:
-    """The level of all tangents, if there is just one, and no list among the arguments."""
-    level: Level | None = None
-    for place in places:
-        value = values[place]
-        if type(value) is Tensor:
-            if value._flags & DUAL:
-                tangents = value._meta.tangents  # type: ignore[union-attr]
-                for at in tangents or ():
-                    if level is None and at.alive:
-                        level = at
-                    elif at is not level:
-                        return None
-        elif type(value) is list:
-            return None
-    return level
-
-
-def _bare(tensor: Tensor) -> Tensor:
-    """The same value in the same place of the graph, without any tangent.
-
-    JVP rules are called with such a tensor in place of the result, too: nodes of the tangent may
-    save it, and the result itself, which holds the tangent, would close a reference cycle.
-    It has the tensor's counter from the beginning: some kernels save a tensor, not a bare array,
-    and would not find a counter that only the tensor gets by a later write.
-    """
-    bare = _new(Tensor)
-    bare._array = tensor._array
-    bare._flags = flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
-    bare._edge, bare._meta = tensor._edge, None
-    bare._counter = tensor._counter or version_of(tensor)
-    if flags & REQUIRES_GRAD and tensor._edge is None:
-        bare._edge = edge_of(tensor)
-    return bare
-
-
-def _before_write(values: list[Any]) -> list[Any]:
-    """Arguments as they are now, although the first one is about to be written to."""
-    target = values[0]
-    copy = tensors.clone(target)
-    return [_unwritten(value, target, copy) for value in values]
-
-
-def _unwritten(value: Any, target: Tensor, copy: Tensor) -> Any:
+def _before_write(value: Any, target: Tensor, copy: Tensor) -> Any:
     """An argument as it is before a write to `target`: a copy of what shares its memory."""
     if value is target:
         return copy
     if isinstance(value, list):
-        return [_unwritten(item, target, copy) for item in value]
+        return [_before_write(item, target, copy) for item in value]
     shares = isinstance(value, Tensor) and value._counter is target._counter is not None
     return tensors.clone(value) if shares else value
 
 
-def _below(value: Any, level: Level) -> Any:
+def _tangent(value: Any, level: Level, skips_none: bool) -> Any:
+    """The tangent of an argument; where it has none, zeros, or None if the formula skips that."""
     if isinstance(value, Tensor):
-        return below(value, level)
+        tangent = value._meta.tangents.get(level) if value._flags & DUAL else None  # type: ignore[union-attr]
+        return zeros_like(value) if tangent is None and not skips_none else tangent
     if isinstance(value, list):
-        return [_below(item, level) for item in value]
+        return [_tangent(item, level, skips_none) for item in value]
+    return None
+
+
+def _below(value: Any, level: Level, is_result: bool = False) -> Any:
+    """Without the tangents of a level and of those above it.
+
+    A result always becomes a new tensor: nodes of its tangent may save that, and the result itself,
+    which holds the tangent, would close a reference cycle.
+    """
+    if isinstance(value, Tensor):
+        if value._flags & (DUAL | PLAIN_VIEW):
+            return below(value, level)
+        return strip_tangents(value) if is_result else value
+    if isinstance(value, list):
+        return [_below(item, level, is_result) for item in value]
     return value
 
 
-def _result_below(output: Any, level: Level) -> Any:
-    """As `_below`, of a result: always a new tensor, for the reason given at `_bare`."""
-    if isinstance(output, list):
-        return [_result_below(item, level) for item in output]
-    if not isinstance(output, Tensor):
-        return output
-    return below(output, level) if output._flags & DUAL else _bare(output)
-
-
-def _tangents(value: Any, level: Level, sparse: bool) -> Any:
-    """The tangent of a value at a level; where it has none, zeros, or None if that will do."""
-    if isinstance(value, list):
-        return [_tangents(item, level, sparse) for item in value]
-    if not isinstance(value, Tensor):
-        return None
-    tangent = tangents_of(value).get(level)
-    return zeros_like(value) if tangent is None and not sparse else tangent
-
-
-def _give(output: Any, level: Level, tangent: Any, written: bool) -> None:
+def _set_tangent(
+    output: Any, level: Level, tangent: Any, given: list[Any], is_inplace: bool
+) -> None:
+    """Gives a result its tangent, in the result's shape and dtype and in memory of its own."""
+    if tangent is None:
+        return
     if isinstance(output, list):
         for item, part in zip(output, tangent, strict=True):
-            _give(item, level, part, written)
+            _set_tangent(item, level, part, given, is_inplace)
         return
-    if tangent is None or not isinstance(output, Tensor) or output._array.dtype.kind not in "fc":
+    if not isinstance(output, Tensor) or output._array.dtype.kind not in "fc":
         return
+    for other in given:
+        if tangent is other or _shares_memory(tangent, other, output):
+            tangent = tensors.clone(tangent)
     wanted, array = output._array, tangent._array
     if array.shape != wanted.shape:
         # A copy: several elements in one place of memory could not be written to.
         tangent = tensors.clone(tensors.broadcast_to(tangent, list(output.shape)))
     if array.dtype != wanted.dtype and (array.dtype.kind != "c" or wanted.dtype.kind == "c"):
         tangent = tensors.astype(tangent, wanted.dtype)
-    if not written:
+    if is_inplace:
+        write_tangent(output, level, tangent)
+    else:
         set_beside(output, level, tangent)
-        return
-    write_tangent(output, level, tangent)
 
 
-def write_tangent(output: Tensor, level: Level, tangent: Tensor) -> None:
-    """Gives a tensor that was written to the tangent of what was written."""
-    held = tangents_of(output).get(level)
-    view = view_of(output)
-    with StateGuard(end=TRANSFORM):  # tangents may be captured, and follow all the same
-        if held is not None and held.shape == tangent.shape:
-            # The tangent that the user handed in follows the write, and so does that of a view's
-            # base, whose memory it shares.
-            tensors.copy_(held, tangent)
-        elif view is not None:
-            _write_through(output, view, level, tangent)
-        else:
-            set_tangent(output, level, beside(output, tangent))
-            _tell_views(output, 0)
+def _shares_memory(tangent: Tensor, given: Any, output: Tensor) -> bool:
+    """Whether a tangent lies in the memory of one that was given, although the output is new."""
+    if type(given) is not Tensor or type(output._meta) is View:
+        return False
+    return tangent._counter is given._counter is not None
 
 
-def _write_through(output: Tensor, view: View, level: Level, tangent: Tensor) -> None:
-    """A write to a view changes that part of its base's tangent; the rest is as it was, or zero."""
-    if is_left_behind(view):
-        raise left_behind_error()
-    base = view.base
-    whole = tangents_of(base).get(level)
-    if whole is None:
-        whole = zeros_like(base)
-        set_tangent(base, level, whole)
-        _tell_views(base, 1)
-    part = view.replay(tensors, whole)
-    tensors.copy_(part, tangent)
-    set_tangent(output, level, part)
-
-
-def remember_tangents(outputs: Any, written: bool) -> None:
+def _remember_tangents(outputs: Any, is_inplace: bool) -> None:
     """Has a node that saves its own results keep their tangents, which they got after that."""
-    node = next((n for out in outputs if (n := _node_of(out, written)) is not None), None)
+    node: Any = None
+    for output in outputs:
+        if node is None and isinstance(output, Tensor) and output._flags & REQUIRES_GRAD:
+            if type(output._meta) is not View:
+                node = node_of(output._edge)
+            elif (
+                is_inplace
+            ):  # a new view's node saves no result; a written one's is the write's own
+                node = node_of(output._meta.base._edge)
+                node = node.fn if isinstance(node, CopySlices) else node
     for name in () if node is None else node._saves_tensors:
         value: Any = saved_output(node, name)
+        if type(value) is Tensor or type(value) is _ndarray:
+            continue  # an input
         if hasattr(value, "tangents") and value.number is not None:
             keep_tangents(value, outputs[value.number])
 
 
-def _node_of(output: Any, written: bool) -> Any:
-    """The node that has just been recorded for a result; of a written view, the write's own."""
-    if not isinstance(output, Tensor) or not output._flags & REQUIRES_GRAD:
+# --- the fast path on arrays ---------------------------------------------------------------------
+
+
+def make_array_kernel(rule: JvpRule, stock: Function, general: Function) -> Function:
+    """The kernel of an operator with one result, for dual tensors that hold arrays.
+
+    `stock` computes the result; `general` takes the calls that do not meet the condition above.
+    """
+    arguments, skips_none = rule.arguments(), rule.skips_none
+    count = len(rule.places)
+    is_flat = rule.has_only_tensors() and rule.places == tuple(range(count))
+    has_options = is_flat and len(arguments) > count
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = (*args, *kwargs.values()) if kwargs else args
+        level: Any = None
+        batch: Levels = ()
+        primals: list[Any] = []
+        tangents: list[Any] = []
+        is_uniform = is_flat  # one level, one batch, no zeros: then this loop is enough
+        for value in values[:count] if has_options else values:
+            tangent = None
+            if type(value) is Tensor:
+                primals.append(value._array)
+                if value._flags & DUAL:
+                    meta: Any = value._meta
+                    if meta.lazy_level is level and type(meta) is Meta and meta.lazy_batch is batch:
+                        tangent = meta.lazy_array
+                    if tangent is None:
+                        found = read_tangent(value)
+                        if found is None:
+                            return general(*args, **kwargs)
+                        at, tangent, levels = found
+                        if level is None:
+                            level, batch, first = at, levels, tangent
+                        elif at is not level or levels is not batch:
+                            is_uniform = False
+            else:
+                primals.append(value)
+            if tangent is None and not skips_none:
+                is_uniform = False
+            tangents.append(tangent)
+        if not is_uniform or level is None:
+            gathered = _gather(rule, values)
+            if gathered is None:
+                return general(*args, **kwargs)
+            level, batch, first, primals, tangents = gathered
+        elif has_options:
+            primals.extend(values[count:])
+        modes = get_state().modes
+        if modes & INFERENCE or (batch and rule.lacks_batching):
+            return general(*args, **kwargs)
+        output = stock(*args, **kwargs)
+        try:
+            tangent = rule.apply(arrays, primals, tangents, (output._array,), len(batch))
+        except UnsupportedFastPath:
+            return general(*args, **kwargs)
+        shape = first.shape[: len(batch)] + output._array.shape if batch else output._array.shape
+        return _finish(output, tangent, shape, level, batch, tangents, modes)
+
+    return call
+
+
+def _gather(
+    rule: JvpRule, values: Sequence[Any]
+) -> tuple[Level, Levels, Any, list[Any], list[Any]] | None:
+    """The level and batch levels of the tangents, one that has the batch axes, primals, tangents.
+
+    For all calls: with lists, zeros, and tangents without the batch axes that others have. None if
+    a call does not meet the condition of the fast path.
+    """
+    level: Any = None
+    batch: Levels = ()
+    known: dict[int, Any] = {}
+    for place, value in enumerate(values):
+        for item in value if type(value) is list else (value,):
+            if type(item) is not Tensor or not item._flags & DUAL:
+                continue
+            found = read_tangent(item) if place in rule.places else None
+            if found is None:  # not for arrays, or the formula would leave it out
+                return None
+            at, array, levels = known[id(item)] = found
+            if level is None or (at is level and not batch):
+                level, batch, first = at, levels, array
+            elif at is not level or (levels and levels != batch):
+                return None
+    if level is None:
         return None
-    view = view_of(output)
-    if view is not None and not written:
-        return None  # a new view, and no node of a view saves its result
-    node: Any = node_of(output._edge if view is None else view.base._edge)
-    return node.fn if isinstance(node, CopySlices) else node
+    k = len(batch)
+
+    def tangent_of(item: Any, is_in_list: bool) -> Any:
+        if id(item) in known:
+            _, tangent, levels = known[id(item)]
+            return tangent if levels == batch else lead(tangent, k)
+        if rule.skips_none or not isinstance(item, Tensor):
+            return None
+        if is_in_list and k:  # items are joined, so the whole batch needs them
+            return np.zeros(first.shape[:k] + item.shape, item.dtype)
+        return lead(zeros_like(item)._array, k)
+
+    tangents = [
+        [tangent_of(v, True) for v in value] if type(value) is list else tangent_of(value, False)
+        for value in [values[place] for place in rule.places]
+    ]
+    return level, batch, first, [unwrap(value) for value in values], tangents
+
+
+def make_view_kernel(rule: JvpRule, stock: Function, general: Function) -> Function:
+    """The kernel of an operator that makes a view: that of a tangent is a view of the tangent."""
+    batched: Any = None  # its batching rule, once it is needed
+
+    def call(self: Any, *rest: Any, **kwargs: Any) -> Any:
+        found = read_tangent(self) if self._flags & DUAL else None
+        state = get_state()
+        if found is None or state.modes & INFERENCE:
+            return general(self, *rest, **kwargs)
+        output = stock(self, *rest, **kwargs)
+        level, held, batch = found
+        if not batch:
+            part = stock(self._meta.tangents[level], *rest, **kwargs)
+        else:
+            nonlocal batched
+            if batched is None:
+                batched = array_rule(f"pullback::{rule.name}") or (lambda *_, **__: NotImplemented)
+            array = batched(len(batch), held, *rest, **kwargs)
+            if array is NotImplemented:
+                return general(self, *rest, **kwargs)
+            if set_lazy_view(output, self, found, array, state):
+                output._flags |= DUAL
+                return output
+            step = (view_again, rule.name, rest, kwargs)
+            part = record_view(None, self._meta.tangents[level], BatchedArray(array, batch), step)
+        if type(part._meta) is not type(output._meta):
+            return general(self, *rest, **kwargs)  # one is a copy and the other is not
+        set_beside(output, level, part)
+        return output
+
+    return call
+
+
+def _finish(
+    output: Tensor,
+    tangent: Any,
+    shape: tuple[int, ...],
+    level: Level,
+    batch: Levels,
+    given: list[Any],
+    modes: int,
+) -> Tensor:
+    """Gives a new result its lazy tangent; `tangent` is the array that the rule has returned.
+
+    It gets `shape`, and must not lie in the memory of those that were given.
+    """
+    # Every pushed operation comes through here, so little is left to other functions.
+    array = output._array
+    dtype = array.dtype
+    if dtype is not _FLOAT64 and dtype.kind not in "fc":
+        tangent = None  # no number of this kind has a derivative
+    is_given = False
+    for other in given:
+        is_given = is_given or other is tangent
+    if (
+        is_given
+        or type(tangent) is not _ndarray
+        or tangent.base is not None
+        or tangent.shape != shape
+        or tangent.dtype is not dtype
+        or (len(shape) > 1 and not (tangent.flags.c_contiguous and array.flags.c_contiguous))
+    ):
+        tangent = _fit(tangent, shape, array, given)
+        if tangent is None or tangent.dtype is not dtype:
+            return _finish_on_tensors(output, tangent, level, batch, modes)
+    birth = None
+    if modes & _MARKED:  # as tag_level does
+        birth = current_level_id.get()
+        counter: list[Any] = [0, birth]
+        output._counter = counter
+        if modes & MAPPING:
+            counter.append(ref(output))
+    output._meta = meta = Meta()
+    meta.lazy_level = level
+    if batch:
+        meta.lazy_batch = batch
+    meta.lazy_birth = birth
+    meta.lazy_array = tangent
+    output._flags |= DUAL
+    if modes & MAPPING and not batch:  # a write may have to replace its memory
+        (wrapped,) = meta.tangents.values()  # type: ignore[union-attr]
+        wrapped._counter.append(ref(wrapped))  # type: ignore[union-attr]
+    return output
+
+
+def _is_given(tangent: Any, given: list[Any]) -> bool:
+    """Whether a tangent is one of those that were given, or lies in the memory of one."""
+    for array in given:
+        if type(array) is list:
+            if _is_given(tangent, array):
+                return True
+        elif array is not None and (tangent is array or np.may_share_memory(tangent, array)):
+            return True
+    return False
+
+
+def _fit(tangent: Any, shape: tuple[int, ...], result: Any, given: list[Any]) -> Any:
+    """A tangent in memory of its own: of each of the batch as the result's memory runs."""
+    if tangent is None:
+        return None
+    tangent = np.asarray(tangent)
+    k = len(shape) - result.ndim
+    if tangent.shape != shape:
+        tangent = np.broadcast_to(tangent, shape)
+    order = layout_of(result)
+    if k:
+        order = (*range(k), *(k + axis for axis in order))
+    if _is_given(tangent, given) or 0 in tangent.strides or layout_of(tangent) != order:
+        whole, tangent = tangent, empty_in_layout(tangent.shape, tangent.dtype, order)
+        np.copyto(tangent, whole)
+    return tangent
+
+
+def _finish_on_tensors(
+    output: Tensor, tangent: Any, level: Level, batch: Levels, modes: int
+) -> Tensor:
+    """The same for a tangent of another dtype, or none at all."""
+    if modes & _MARKED:
+        tag_level(output)
+    if tangent is not None:
+        wrapped = wrap(BatchedArray(tangent, batch) if batch else tangent)
+        _set_tangent(output, level, tag_level(wrapped) if modes & _MARKED else wrapped, [], False)
+    return output

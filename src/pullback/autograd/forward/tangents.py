@@ -6,8 +6,13 @@ like the dual numbers of dual numbers: with an inner level 2 in an outer level 1
     x + x1·e1 + (x2 + x21·e1)·e2      tangents {1: x1, 2: x2}, and x2 has tangents {1: x21}
 
 so the tangent at a level is itself a tensor of the lower levels, and what an operator does at one
-level is an ordinary computation of the levels below it (``dual.py``). Perturbations of different
-levels cannot be confused, because each tangent stands under its own level.
+level is an ordinary computation of the levels below it (``jvp_kernels.py``). Perturbations of
+different levels cannot be confused, because each tangent stands under its own level.
+
+Lazy tangents: most tangents are read once or twice, by formulas on arrays. They are kept as arrays
+in the fields ``lazy_...`` of ``Meta`` and wrapped in a Tensor on first access to ``Meta.tangents``;
+the memory is the same. A tangent that does not vary with every vmap level is never lazy: an
+in-place write may have to replace its memory, and could not find it.
 
 Nodes keep the tangents of what they save, and a backward pass in forward mode runs on tensors, so
 gradients have tangents: forward over reverse. Tangents live as long as their level: those of one
@@ -21,16 +26,24 @@ from typing import Any
 
 import numpy as np
 
-from pullback.autograd.graph.views import edge_of, is_left_behind, left_behind_error, view_of
+from pullback._cpython import ONE_HOLDER, count_references, find_views
+from pullback.autograd.graph.views import (
+    edge_of,
+    is_left_behind,
+    left_behind_error,
+    make_view,
+    view_of,
+)
 from pullback.autograd.levels import Level
 from pullback.autograd.namespaces import tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.dispatch.modes import TRANSFORM, NormalModeGuard, StateGuard
-from pullback.tensor.batched import BatchedArray
+from pullback.dispatch.modes import TRANSFORM, NormalModeGuard, State, StateGuard
+from pullback.tensor.batched import BATCHED_FLAGS, BatchedArray, Levels
+from pullback.tensor.levels import active_levels
 from pullback.tensor.memory import empty_in_layout, layout_of
-from pullback.tensor.meta import View
+from pullback.tensor.meta import Creation, LazyTangents, Meta, View
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, fresh, meta_of, version_of, wrap
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, meta_of, version_of, wrap
 
 __all__ = [
     "below",
@@ -39,13 +52,21 @@ __all__ = [
     "is_dual",
     "keep_tangents",
     "levels_of",
+    "read_tangent",
     "set_beside",
+    "set_lazy_view",
     "set_tangent",
     "split",
+    "strip_tangents",
     "tangent_at",
+    "tangent_levels",
     "tangents_of",
+    "write_tangent",
     "zeros_like",
 ]
+
+_new = object.__new__
+_PLAIN = (CPU_FLAGS, BATCHED_FLAGS)
 
 
 def is_dual(tensor: Tensor) -> bool:
@@ -115,11 +136,14 @@ def tangent_at(tensor: Tensor, level: Level) -> Tensor | None:
 
 def set_tangent(tensor: Tensor, level: Level, tangent: Tensor) -> None:
     """Makes a tensor dual."""
-    meta = meta_of(tensor)
-    if meta.tangents is None:
+    if tensor._meta is None:
+        tensor._meta = meta = Meta()
         meta.tangents = {level: tangent}
     else:
-        meta.tangents[level] = tangent
+        tangents = tensor._meta.tangents
+        if tangents is None:
+            tangents = tensor._meta.tangents = {}
+        tangents[level] = tangent
     tensor._flags |= DUAL
 
 
@@ -158,18 +182,32 @@ def set_beside(result: Tensor, level: Level, tangent: Tensor) -> None:
     set_tangent(result, level, tangent if is_view else beside(result, tangent))
 
 
+def strip_tangents(tensor: Tensor) -> Tensor:
+    """The same value in the same place of the graph, without tangents.
+
+    It shares the version counter from the beginning: what saves it must find later writes.
+    """
+    primal = _new(Tensor)
+    primal._array = tensor._array
+    primal._flags = flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
+    primal._edge, primal._meta = tensor._edge, None
+    primal._counter = tensor._counter or version_of(tensor)
+    if flags & REQUIRES_GRAD:
+        primal._edge = tensor._edge or edge_of(tensor)
+    return primal
+
+
 def below(tensor: Tensor, level: Level) -> Tensor:
     """The same value in the same place of the graph, with the tangents of lower levels only."""
-    if not is_dual(tensor):
+    if tensor._flags & PLAIN_VIEW:
+        follow_base(tensor)
+    if not tensor._flags & DUAL:
         return tensor
-    primal = wrap(tensor._array)
-    primal._flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
-    primal._counter = version_of(tensor)  # now: what saves the primal must find later writes
-    if tensor._flags & REQUIRES_GRAD:
-        primal._edge = edge_of(tensor)
-    for at, tangent in tangents_of(tensor).items():
-        if at.serial < level.serial:
-            set_tangent(primal, at, tangent)
+    primal = strip_tangents(tensor)
+    tangents: Any = tensor._meta.tangents  # type: ignore[union-attr]
+    for at in tangents:
+        if at.serial < level.serial and at.alive:
+            set_tangent(primal, at, tangents[at])
     return primal
 
 
@@ -199,13 +237,18 @@ def zeros_like(tensor: Tensor) -> Tensor:
 
 def levels_of(values: Iterable[Any]) -> list[Level]:
     """The levels at which some of the values have tangents, lowest first."""
-    found: set[Level] = set()
+    found: list[Level] = []
     for value in values:
-        if isinstance(value, list):
-            found.update(levels_of(value))
-        elif isinstance(value, Tensor) and value._flags & (DUAL | PLAIN_VIEW):
-            found.update(tangents_of(value))
-    return list(found) if len(found) < 2 else sorted(found, key=lambda level: level.serial)
+        levels: Iterable[Level] = ()
+        if isinstance(value, Tensor):
+            if value._flags & (DUAL | PLAIN_VIEW):
+                levels = tangents_of(value)
+        elif isinstance(value, list):
+            levels = levels_of(value)
+        for level in levels:
+            if level not in found:
+                found.append(level)
+    return found if len(found) < 2 else sorted(found, key=lambda level: level.serial)
 
 
 def keep_tangents(value: Any, tensor: Tensor) -> None:
@@ -221,3 +264,157 @@ def keep_tangents(value: Any, tensor: Tensor) -> None:
                 kept[level] = tensors.clone(tangent)
     for level in value.tangents:
         level.saved.append(value)
+
+
+# --- lazy tangents -------------------------------------------------------------------------------
+
+
+def read_tangent(tensor: Tensor) -> tuple[Level, Any, Levels] | None:
+    """The level, the array and the batch levels of a dual tensor's only tangent.
+
+    None where formulas on arrays may not use it: there are several, or it has a history or tangents
+    of its own, or does not vary with every vmap level.
+    """
+    meta: Any = tensor._meta
+    array = meta.lazy_array
+    if array is None:
+        return _read_wrapped(meta.tangents)
+    level, batch = meta.lazy_level, meta.lazy_batch
+    if not level.alive or (batch and len(batch) != len(active_levels())):
+        return None
+    if type(meta) is View and not _is_plain(meta.base._meta, level):
+        return None
+    return level, array, batch
+
+
+def _read_wrapped(tangents: Any) -> tuple[Level, Any, Levels] | None:
+    """The same of tangents that are tensors."""
+    try:
+        ((level, tangent),) = tangents.items()
+    except ValueError:  # none or several
+        return None
+    flags = tangent._flags
+    if flags & PLAIN_VIEW:
+        if tangent._meta.base._flags not in _PLAIN:
+            return None
+        flags &= ~PLAIN_VIEW
+    array, batch = tangent._array, ()
+    if flags == BATCHED_FLAGS:
+        array, batch = array.array, array.levels
+        if len(batch) != len(active_levels()):
+            return None
+    elif flags != CPU_FLAGS:
+        return None
+    return (level, array, batch) if level.alive else None
+
+
+def _is_plain(meta: Any, level: Level) -> bool:
+    """Whether the tangent of a view's base is still without tangents or a history of its own."""
+    if meta.lazy_array is not None:
+        return True
+    tangent = meta.tangents.get(level)
+    return tangent is not None and tangent._flags in _PLAIN
+
+
+def tangent_levels(meta: Any) -> Any:
+    """The levels of a tensor's tangents; None if it has none."""
+    return meta.tangents if meta.lazy_array is None else (meta.lazy_level,)
+
+
+def _wrap_tangent(meta: Any, array: Any) -> Tensor:
+    """The tensor of a lazy tangent; that of a view as it would have been made with the view."""
+    held = BatchedArray(array, meta.lazy_batch) if meta.lazy_batch else array
+    if type(meta) is not View:
+        tangent = wrap(held)
+        if meta.lazy_birth is not None:
+            tangent._counter = [0, meta.lazy_birth]
+        return tangent
+    base: Any = meta.base._meta
+    whole = base.tangents.get(meta.lazy_level)
+    if whole is None or not held.shares_memory(whole._array):  # the base has got another one since
+        return wrap(held)
+    tangent = make_view(whole, held, meta.step, None)
+    view, above = view_of(tangent), view_of(whole)
+    assert view is not None
+    view.version, view.base_edge = meta.lazy_version, None
+    recorded = Creation.RECORDED if above is None else above.creation
+    view.creation = recorded if meta.lazy_state.keep & REQUIRES_GRAD else Creation.NO_GRAD
+    return tangent
+
+
+LazyTangents.wrap_with(_wrap_tangent)
+
+
+def set_lazy_view(
+    output: Tensor, parent: Tensor, found: tuple[Level, Any, Levels], array: Any, state: State
+) -> bool:
+    """Gives `output`, a view of `parent`, the batched `array` as its lazy tangent.
+
+    `found` is the tangent of the parent. False, and nothing is done, unless the array is a view of
+    the tangent of the views' base.
+    """
+    level, held, batch = found
+    view, above, base = output._meta, parent._meta, array.base
+    if type(view) is not View or base is None or (base is not held and base is not held.base):
+        return False
+    assert above is not None
+    root: Any = view.base._meta
+    if root is not above and above.lazy_array is None:
+        return False  # its tangent need not be a view of the base's
+    is_wrapped = root.lazy_array is None
+    view.lazy_version = version_of(root.tangents[level])[0] if is_wrapped else 0
+    view.lazy_level, view.lazy_batch, view.lazy_state = level, batch, state
+    view.lazy_array = array
+    return True
+
+
+# --- in-place writes -----------------------------------------------------------------------------
+
+
+def write_tangent(output: Tensor, level: Level, tangent: Tensor) -> None:
+    """Gives a tensor that was written to the tangent of what was written."""
+    held = tangents_of(output).get(level)
+    view = view_of(output)
+    with StateGuard(end=TRANSFORM):  # tangents may be captured, and follow all the same
+        if held is not None and held.shape == tangent.shape:
+            # The tangent that the user handed in follows the write, and so does that of a view's
+            # base, whose memory it shares.
+            tensors.copy_(held, tangent)
+        elif view is not None:
+            _write_through(output, view, level, tangent)
+        else:
+            set_tangent(output, level, beside(output, tangent))
+            _update_views(output, 0)
+
+
+def _write_through(output: Tensor, view: View, level: Level, tangent: Tensor) -> None:
+    """A write to a view changes that part of its base's tangent; the rest is as it was, or zero."""
+    if is_left_behind(view):
+        raise left_behind_error()
+    base = view.base
+    whole = tangents_of(base).get(level)
+    if whole is None:
+        whole = zeros_like(base)
+        set_tangent(base, level, whole)
+        _update_views(base, 1)
+    part = view.replay(tensors, whole)
+    tensors.copy_(part, tangent)
+    set_tangent(output, level, part)
+
+
+def _update_views(base: Tensor, but: int) -> None:
+    """Gives the first tangent of a base to the views that it has already.
+
+    `but` is the number of views that hold the version counter and need no tangent from here. A view
+    of a tensor that does not require grad gets it when it is read, by its flag PLAIN_VIEW. There is
+    no list of the others; they are found by the version counter that they share.
+    """
+    if base._counter is None or count_references(base._counter) <= ONE_HOLDER + but:
+        return
+    for tensor in find_views(base._counter):
+        if (
+            type(tensor) is Tensor
+            and tensor._counter is base._counter
+            and tensor._flags & REQUIRES_GRAD
+        ):
+            follow_base(tensor)

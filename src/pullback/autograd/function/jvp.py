@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback.autograd.forward.jvp_kernels import write_tangent
-from pullback.autograd.forward.tangents import set_beside, tangents_of, zeros_like
+from pullback.autograd.forward.tangents import (
+    set_beside,
+    tangents_of,
+    write_tangent,
+    zeros_like,
+)
 from pullback.autograd.graph.views import view_of
 from pullback.autograd.levels import Level
 from pullback.dispatch.keys import DUAL

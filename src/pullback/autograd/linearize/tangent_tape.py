@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.forward.batched_tangent import Rows
-from pullback.autograd.forward.jvp_rule import ForwardFormula
+from pullback.autograd.forward.jvp_rule import JvpRule
 from pullback.autograd.graph.node import Node, Output, edge_to
 from pullback.autograd.graph.output_metadata import OutputExtras
 from pullback.autograd.graph.views import edge_of
@@ -52,10 +52,10 @@ class Rule:
 
     __slots__ = ("formula", "jvp", "saves", "steady", "tensors")
 
-    def __init__(self, formula: ForwardFormula, tensors: int | None):
-        assert formula.jvp is not None
+    def __init__(self, formula: JvpRule, tensors: int | None):
+        assert formula.function is not None
         self.formula = formula
-        self.jvp = formula.jvp
+        self.jvp = formula.function
         self.tensors = tensors
         self.saves: bool | None = None
         self.steady: dict[bool, bool] = {}
@@ -192,14 +192,14 @@ def _is_written(extras: OutputExtras) -> bool:
 
 
 def _tangents_of_all(
-    level: ClosedLevel, formula: ForwardFormula, values: list[Any], results: Any
+    level: ClosedLevel, formula: JvpRule, values: list[Any], results: Any
 ) -> list[Any]:
     """The tangents of all results of any operator; None for one of integers."""
-    assert formula.jvp is not None
-    given = [_given(level, values[place], formula.sums) for place in formula.places]
+    assert formula.function is not None
+    given = [_given(level, values[place], formula.skips_none) for place in formula.places]
     is_several = type(results) is tuple
     outputs = results if is_several else (results,)
-    found = formula.jvp(level.xp, *map(raw, values), *given, *outputs)
+    found = formula.function(level.xp, *map(raw, values), *given, *outputs)
     parts = found if is_several else (found,)
     if len(outputs) == 1 and type(outputs[0]) is list:
         outputs, parts = outputs[0], parts[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.forward.jvp_rule import ForwardFormula
+from pullback.autograd.forward.jvp_rule import JvpRule
 from pullback.autograd.graph.node import Node, node_of
 from pullback.autograd.levels import current_level, leave_notes
 from pullback.autograd.linearize.tangent_tape import Rule, raw
@@ -20,17 +20,17 @@ __all__ = ["leaving_kernel", "noting_kernel"]
 _Function = Callable[..., Any]
 
 
-def noting_kernel(record: _Function, formula: ForwardFormula | None, is_view: bool) -> _Function:
+def noting_kernel(record: _Function, formula: JvpRule | None, is_view: bool) -> _Function:
     """The kernel of an operator for tensors that require grad; `record` computes and records.
 
     Where there is no forward formula nothing is noted.
     """
-    if formula is None or formula.jvp is None or formula.refused:
+    if formula is None or formula.function is None or formula.refused:
         return record
-    if formula.is_simple() and not is_view:
+    if formula.has_only_tensors() and not is_view:
         if formula.places == (0,):
             return _note_first(record, Rule(formula, 1))
-        if formula.places == (0, 1) and formula.sums and formula.arity() == 2:
+        if formula.places == (0, 1) and formula.skips_none and len(formula.arguments()) == 2:
             return _note_two(record, Rule(formula, 2))
     return _note_any(record, Rule(formula, None))
 

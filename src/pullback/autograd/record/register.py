@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
-from pullback.autograd.forward.array_jvp import array_kernel
-from pullback.autograd.forward.jvp_kernels import dual_kernel
-from pullback.autograd.forward.jvp_rule import FORWARD, ForwardFormula
-from pullback.autograd.forward.lazy_tangent import levels_in
-from pullback.autograd.forward.tangents import follow_base
+from pullback.autograd.forward.jvp_kernels import (
+    make_array_kernel,
+    make_jvp_kernel,
+    make_view_kernel,
+)
+from pullback.autograd.forward.jvp_rule import JVP_RULES, JvpRule
+from pullback.autograd.forward.tangents import follow_base, tangent_levels
 from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.namespaces import arrays, tensors
 from pullback.autograd.record.unfused import (
@@ -30,7 +32,7 @@ from pullback.autograd.record.unfused import (
     view_around,
     write_around,
 )
-from pullback.batching.rules import declare, is_random
+from pullback.batching.rules import declare, is_random, tensor_rule
 from pullback.dispatch.keys import (
     DUAL,
     KEY_BITS,
@@ -82,7 +84,7 @@ def register(
 ) -> None:
     """Registers what the generator made for one operator; a factory takes no tensors.
 
-    `form` says how the forward formula gets along with batch axes: ``dual_arrays.py`` tells.
+    `form` says how the JVP formula treats batch axes, see ``forward/jvp_rule.py``.
     `refused` are the places of arguments that may have no tangent, each with the name of the
     missing derivative. `batching` is the class of operators whose batching rule serves this one.
     """
@@ -90,9 +92,10 @@ def register(
         declare(entry.name, batching, array_function)
     name = entry.name.removeprefix("pullback::").replace(".", "_")
     setattr(tensors, name, function)
+    rule = JvpRule(entry, jvp, tangents, sums, refused, form, is_constant=record is None)
     if array_function is not None:
         setattr(arrays, name, array_function)
-        FORWARD[name] = ForwardFormula(entry, jvp, tangents, sums, refused, record is None)
+        JVP_RULES[name] = rule
     plain = Kernel(cpu, DispatchKey.CPU, linker=_cpu_linker(cpu, entry.name))
     kernels = [plain]
     if factory:
@@ -113,8 +116,7 @@ def register(
     if record is None:
         kernels.append(Kernel(fallthrough_kernel, key, fallthrough=True))
     else:
-        dual = _dual_maker(entry, jvp, tangents, inplace is not None, sums, refused)
-        dual = _short_way(entry, dual, stock, jvp, form, tangents, sums, view is not None)
+        dual = partial(_link_jvp, rule, stock, inplace is not None, view is not None)
         around = partial(around, make_node=node)
         notes = partial(_noting, record, name, view is not None)
         link = _linker(entry.name, stock, record, around, dual, notes, makes_new=stock is cpu)
@@ -122,54 +124,27 @@ def register(
     entry.fill({kernel.key: [kernel] for kernel in kernels})
 
 
-def _dual_maker(
-    entry: OperatorEntry,
-    jvp: Function | None,
-    tangents: tuple[int, ...],
-    written: bool,
-    sums: bool,
-    refused: tuple[tuple[int, str], ...],
+def _link_jvp(
+    rule: JvpRule, stock: Function, is_inplace: bool, is_view: bool, base: Function
 ) -> Function:
-    """Makes the forward-mode kernel of an operator from the kernel that computes it."""
-    name = entry.name.removeprefix("pullback::").replace(".", "_")
+    """The forward-mode kernel of an operator around `base`, which computes without tangents.
 
-    def make(base: Function) -> Function:
-        assert entry.schema is not None  # read here, so that importing reads no schema
-        is_several = [str(each.type) for each in entry.schema.returns] != ["Tensor"]
-        return dual_kernel(name, base, jvp, tangents, written, sums, is_several, refused)
-
-    return make
-
-
-def _short_way(
-    entry: OperatorEntry,
-    make: Function,
-    stock: Function,
-    jvp: Function | None,
-    form: str | None,
-    tangents: tuple[int, ...],
-    sums: bool,
-    is_view: bool,
-) -> Function:
-    """Makes the same where the kernel that computes is ours: tangents are computed on arrays."""
-    if jvp is None or form is None:
-        return make
-    # Names in formulas are those of our own operators, whose rules for batch axes are known.
-    if form != "elementwise" and not entry.name.startswith("pullback::"):
-        return make
-
-    def make_short(base: Function) -> Function:
-        general: Function = make(base)
-        if getattr(base, "marks", base) is not stock:
-            return general
-        return array_kernel(entry, general, stock, jvp, form, tangents, sums, is_view)
-
-    return make_short
+    Where our own kernel `stock` computes, tangents are computed on arrays.
+    """
+    general = make_jvp_kernel(rule, base, is_inplace)
+    name = rule.entry.name
+    if rule.batching is None or getattr(base, "marks", base) is not stock:
+        return general
+    # Names in formulas are those of our own operators, whose batching rules are known.
+    if not (rule.batching == "elementwise" or name.startswith("pullback::")) or tensor_rule(name):
+        return general
+    make = make_view_kernel if is_view else make_array_kernel
+    return make(rule, stock, general)
 
 
 def _noting(record: Function, name: str, is_view: bool) -> Function:
     """Our own kernel that records, where operations are noted; writes have no formula."""
-    return tape_kernels.noting_kernel(record, FORWARD.get(name), is_view)
+    return tape_kernels.noting_kernel(record, JVP_RULES.get(name), is_view)
 
 
 def register_composite(entry: OperatorEntry, function: Function, kernel: Function) -> None:
@@ -321,9 +296,7 @@ def _has_changed(tensor: Tensor) -> bool:
     if flags & REQUIRES_GRAD or not flags & DUAL:
         return bool(flags & REQUIRES_GRAD)
     whole: Any = view.base._meta
-    if view.carried is not None and whole.carried is not None:
-        return view.carried[1] is not whole.carried[1]
-    own, theirs = levels_in(view), levels_in(whole)
+    own, theirs = tangent_levels(view), tangent_levels(whole)
     if own is None or theirs is None:
         return True
     for level in theirs:  # noqa: SIM110 - one, as a rule, for which a loop is quickest
