@@ -67,6 +67,8 @@ class Case:
     ):
         self.operator = operator
         self.schema = operator.schema
+        self.positional = [a.name for a in self.schema.arguments.flat_positional]
+        self.written = {a.name for a in self.schema.arguments.flat_all if a.is_write}
         self.args, self.kwargs = operator.bind(args, kwargs)
         self.rtol, self.atol = rtol, atol
         self.first_outcome: Any = None  # of the operator's first call, kept by test_repeated_calls
@@ -90,6 +92,7 @@ class Case:
         args, kwargs = with_tensors(self, self.args, self.kwargs, change)
         other = object.__new__(Case)
         other.operator, other.schema = self.operator, self.schema
+        other.positional, other.written = self.positional, self.written
         other.args, other.kwargs = args, kwargs
         other.rtol, other.atol = self.rtol, self.atol
         other.first_outcome = None
@@ -110,8 +113,7 @@ class Case:
 
 def named_tensors(case: Case, args: list[Any], kwargs: dict[str, Any]) -> Iterator[Place]:
     """The tensors among bound arguments, with their names."""
-    names = [argument.name for argument in case.schema.arguments.flat_positional]
-    for name, value in [*zip(names, args, strict=True), *kwargs.items()]:
+    for name, value in [*zip(case.positional, args, strict=True), *kwargs.items()]:
         if isinstance(value, Tensor):
             yield Place(name, value)
         elif isinstance(value, list | tuple):
@@ -124,7 +126,6 @@ def with_tensors(
     case: Case, args: list[Any], kwargs: dict[str, Any], change: _Change
 ) -> tuple[list[Any], dict[str, Any]]:
     """Bound arguments with every tensor replaced."""
-    names = [argument.name for argument in case.schema.arguments.flat_positional]
 
     def replaced(name: str, value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -136,7 +137,7 @@ def with_tensors(
             ]
         return value
 
-    made = [replaced(name, value) for name, value in zip(names, args, strict=True)]
+    made = [replaced(name, value) for name, value in zip(case.positional, args, strict=True)]
     return made, {name: replaced(name, value) for name, value in kwargs.items()}
 
 

@@ -28,7 +28,7 @@ from pullback.library.checks.jacobian import (
     magnitudes,
 )
 from pullback.library.checks.mode_check import check_precision
-from pullback.library.checks.numeric import inner
+from pullback.library.checks.numeric import inner, slope
 from pullback.library.checks.outcome import Outcome, find_difference, run_both_ways
 from pullback.library.checks.problem import Problem, converted, doubled
 from pullback.library.kernel_call import tensors_in
@@ -391,14 +391,34 @@ def _check_complex(case: Case, shapes: list[tuple[int, ...]]) -> str:
         _changed(case, lambda a: a * (0.8 + 0.6j), to="c"),
         has_other_metadata=True,
     )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that an imaginary part is dropped
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that an imaginary part is dropped
+        if not is_meant_for_complex(case):
+            return _note_complex(derived.case)
+        try:
             return "; complex numbers" if _check(derived, shapes) else ""
-    except CheckFailedError as error:
-        why = error.why.replace("; the given call shows no mistake", "")
-        if is_meant_for_complex(case):
+        except CheckFailedError as error:
+            why = error.why.replace("; the given call shows no mistake", "")
             raise CheckFailedError(
                 f"{why} The likely cause: a conj() is missing.", _FIX_COMPLEX
             ) from None
-        return f"; note: the kernel takes complex numbers too, and {why} {_FIX_COMPLEX}"
+
+
+def _note_complex(case: Case) -> str:
+    """A note about an operator that takes complex numbers, and has a wrong gradient for them."""
+    try:
+        with errstate(all="ignore"):
+            problem = Problem(case)
+            name = problem.names[0]
+            direction = np.asarray(problem.noise(problem.at[name]), problem.at[name].dtype)
+            found = inner([problem.base[name]], [direction])
+            numeric = slope(problem.along(name), problem.at[name], direction, 2e-3, problem.here)
+            expected = inner(problem.weights, numeric.values)
+    except Exception:  # refused, by the kernel or by backward, or no input requires grad
+        return ""
+    if not abs(found - expected) > 1e-3 * max(abs(found), abs(expected)):
+        return ""
+    return (
+        f"; note: the kernel takes complex numbers too, where the gradient of {name!r} in a random "
+        f"direction is {found:.6g}, and finite differences give {expected:.6g}. {_FIX_COMPLEX}"
+    )

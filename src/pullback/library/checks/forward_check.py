@@ -19,7 +19,7 @@ from pullback.library.checks.jacobian import (
     columns_of,
     entry_noise,
     magnitudes,
-    rows_of,
+    pull_rows,
 )
 from pullback.library.checks.numeric import inner, slope
 from pullback.library.checks.pass_check import FIX_PRECISION, differ_by_rounding, first_gap
@@ -209,21 +209,18 @@ def _check_together(
 
 
 def _check_transpose(problem: Problem) -> None:
-    outputs, used = problem.call({}, leaves=True)
-    rows = rows_of(problem)
-    if not rows:
+    pulled = pull_rows(problem)
+    if not pulled.rows:
         return
-    pulled = [problem.pull(outputs, used, row.weights(len(outputs))) for row in rows]
-    weights = Weights([row.dense(problem.here) for row in rows])
     for name in problem.names:
         columns = columns_of(problem, name)
         if not columns:
             continue
         pushed = [push(problem, {name: wrap(np.array(c.direction))}) for c in columns]
-        forward = np.array([weights.inner(tangents) for tangents in pushed if tangents]).T
-        gradients = Weights([[g[name]] for g in pulled])
+        forward = np.array([pulled.weights.inner(found) for found in pushed if found]).T
+        gradients = Weights([[g[name]] for g in pulled.gradients])
         reverse = np.array([gradients.inner([c.direction]) for c in columns]).T
-        _compare(problem, rows, columns, forward, reverse)
+        _compare(problem, pulled.rows, columns, forward, reverse)
 
 
 def _compare(

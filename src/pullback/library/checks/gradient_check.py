@@ -26,7 +26,7 @@ from pullback.library.checks.jacobian import (
     compare_with_differences,
     entry_noise,
     magnitudes,
-    rows_of,
+    pull_rows,
 )
 from pullback.library.checks.mode_check import check_modes, check_precision
 from pullback.library.checks.numeric import inner, ladder_slope, slope
@@ -37,7 +37,6 @@ from pullback.library.checks.resolution_check import (
     check_value_resolution,
 )
 from pullback.library.checks.second_check import check_second
-from pullback.tensor.tensor import Tensor
 
 __all__ = ["check_gradients"]
 
@@ -68,8 +67,8 @@ def check_gradients(case: Case) -> str:
         raise Skipped("no output is differentiable")
     try:
         check_passes(problem)
-        tried = [_check_reverse(problem)]
         check_gradient_resolution(problem)
+        tried = [_check_reverse(problem)]
     except DerivativeMissingError as error:
         raise Skipped(f"the operator says that it has no derivative: {error}") from None
     except CheckFailedError as error:
@@ -81,34 +80,31 @@ def check_gradients(case: Case) -> str:
 
 
 def _check_reverse(problem: Problem) -> str:
-    outputs, used = problem.call({}, leaves=True)
-    rows = rows_of(problem)
-    pulled = [problem.pull(outputs, used, row.weights(len(outputs))) for row in rows]
-    weights = Weights([row.dense(problem.here) for row in rows])
+    pulled = pull_rows(problem)
     for name in problem.names:
         if not problem.at[name].size:
             continue
-        _check_shapes(problem, name, pulled)
-        gradients = Weights([[g[name]] for g in pulled])
+        _check_shapes(problem, name, pulled.gradients)
+        gradients = Weights([[g[name]] for g in pulled.gradients])
         for column in columns_of(problem, name):
             found = gradients.inner([column.direction])
             wrong = compare_with_differences(
-                problem, problem.along(name), column, weights, found, problem.here
+                problem, problem.along(name), column, pulled.weights, found, problem.here
             )
             if wrong is not None:
                 number, expected = wrong
-                _explain(problem, column, rows[number], float(found[number]), expected)
-    _check_together(problem, outputs, used)
+                _explain(problem, column, pulled.rows[number], float(found[number]), expected)
+    _check_together(problem)
     _check_elsewhere(problem)
     return f"reverse by {len(problem.names)} input(s)"
 
 
-def _check_together(problem: Problem, outputs: list[Tensor], used: dict[str, Tensor]) -> None:
+def _check_together(problem: Problem) -> None:
     """All elements of all inputs move by the same step, which keeps ties as they are.
 
     A maximum of equal numbers has a kink in every element alone, and none in this direction.
     """
-    gradients = problem.pull(outputs, used, [*problem.weights])
+    gradients = problem.base
     sizes = np.concatenate([magnitudes(at).ravel() for at in problem.at.values()] or [np.ones(1)])
     step = float(np.median(sizes)) if sizes.size else 1.0
     found = sum(step * float(np.sum(gradients[name].real)) for name in problem.names)

@@ -20,6 +20,7 @@ from pullback.library.checks.problem import Problem
 
 __all__ = [
     "Column",
+    "Pulled",
     "Row",
     "Weights",
     "columns_of",
@@ -27,7 +28,7 @@ __all__ = [
     "entry_noise",
     "gradient_grain",
     "magnitudes",
-    "rows_of",
+    "pull_rows",
 ]
 
 _Array = NDArray[Any]
@@ -77,13 +78,17 @@ def magnitudes(array: _Array) -> _Array:
 def gradient_grain(problem: Problem, name: str) -> _Array:
     """The size of the numbers that a gradient is the difference of, and so of their rounding.
 
-    Estimated from the sizes of cotangents, outputs and inputs.
+    Estimated from the sizes of cotangents, outputs and inputs; once for an input.
     """
+    if name in problem.grains:
+        return problem.grains[name]
     top = max((float(np.max(np.abs(w), initial=0)) for w in problem.weights), default=0.0)
     sizes = [np.abs(out[np.isfinite(out)]) for out in problem.here]
     reach = max((float(np.max(size, initial=0)) for size in sizes), default=0.0)
     with errstate(all="ignore"):
-        return np.nan_to_num(top * reach / magnitudes(problem.at[name]), posinf=0.0)
+        grain = np.nan_to_num(top * reach / magnitudes(problem.at[name]), posinf=0.0)
+    problem.grains[name] = grain
+    return grain
 
 
 def entry_noise(problem: Problem, row: Row, column: Column) -> float:
@@ -126,7 +131,7 @@ def columns_of(
     return made
 
 
-def rows_of(problem: Problem) -> list[Row]:
+def _rows_of(problem: Problem) -> list[Row]:
     """Cotangents that together reach every element of every differentiable output."""
     made = []
     for number, (out, known) in enumerate(
@@ -147,6 +152,27 @@ def rows_of(problem: Problem) -> list[Row]:
             flat[block] = problem.noise(out).ravel()[block] / sizes[block]
             made.append(Row(number, flat.reshape(out.shape), None))
     return made
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """The rows of a problem's Jacobian by the reverse rule."""
+
+    rows: list[Row]
+    gradients: list[dict[str, _Array]]  # for each row, by input
+    weights: Weights  # the rows' cotangents
+
+
+def pull_rows(problem: Problem) -> Pulled:
+    """All rows, computed once for a problem."""
+    if problem.pulled is None:
+        outputs, used = problem.call({}, leaves=True)
+        rows = _rows_of(problem)
+        gradients = [problem.pull(outputs, used, row.weights(len(outputs))) for row in rows]
+        weights = Weights([row.dense(problem.here) for row in rows])
+        problem.pulled = Pulled(rows, gradients, weights)
+    found: Pulled = problem.pulled
+    return found
 
 
 def _width(eps: float) -> float:

@@ -17,7 +17,6 @@ from pullback.library.checks.outcome import (
     find_difference,
     run_both_ways,
     weights_for,
-    written_names,
 )
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -85,7 +84,7 @@ def _changed(case: Case, layout: str, names: tuple[str, ...]) -> Case:
 
 def _check_expanded(case: Case, names: list[str], axes: tuple[int, ...]) -> None:
     """Arguments of equal values along an axis, whose stride is zero; none that is written to."""
-    kept = [name for name in names if name.partition("[")[0] not in written_names(case)]
+    kept = [name for name in names if name.partition("[")[0] not in case.written]
 
     def equal(axis: int) -> Callable[[str, Tensor], Tensor]:
         def change(name: str, tensor: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ domain it is not a number. Nothing is concluded beyond the estimate.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from pullback.kernels.errstate import errstate
 
-__all__ = ["Slope", "inner", "ladder_slope", "precision", "slope"]
+__all__ = ["Slope", "inner", "ladder_slope", "precision", "rounding_unit", "slope"]
 
 _Array = NDArray[Any]
 _Arrays = list[_Array]
@@ -51,9 +52,15 @@ def inner(first: _Arrays, second: _Arrays) -> float:
         return float(sum(np.sum(product.real) for product in masked))
 
 
+@cache
+def rounding_unit(dtype: np.dtype[Any]) -> float:
+    """The rounding unit of a floating-point dtype; ``np.finfo`` takes longer than a short slope."""
+    return float(np.finfo(dtype).eps)
+
+
 def precision(arrays: _Arrays) -> float:
     """The largest rounding unit among floating-point arrays."""
-    return max((float(np.finfo(a.dtype).eps) for a in arrays if a.dtype.kind in "fc"), default=0.0)
+    return max((rounding_unit(a.dtype) for a in arrays if a.dtype.kind in "fc"), default=0.0)
 
 
 def slope(
@@ -86,7 +93,7 @@ def slope(
             best = (4 * fine - coarse) / 3
             # Differences to both sides: equal in the limit unless the point is a kink.
             bend = (2 * (c + d - 2 * f) - (a + b - 2 * f) / 2) / (width / 2)
-            rounding = _NOISE * np.finfo(f.dtype).eps * size / width
+            rounding = _NOISE * rounding_unit(f.dtype) * size / width
             floor = rounding + blur * np.abs(best)
             error = np.abs(best - fine) + floor
             error = error + np.where(np.abs(bend) > 40 * floor, np.abs(bend), 0)
@@ -105,7 +112,7 @@ def _blur(at: _Array, direction: _Array, width: float) -> float:
     moved = direction != 0
     if not moved.any():
         return 0.0
-    eps = float(np.finfo(at.dtype).eps)
+    eps = rounding_unit(at.dtype)
     steps = np.abs(direction[moved]) * width
     return float(np.max(eps * np.abs(at[moved]) / steps))
 

@@ -7,6 +7,7 @@ no leaves, and the arguments that they write to count as outputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.library.checks.case import Case, copy_tensor, with_tensors
 from pullback.library.checks.numeric import precision
-from pullback.library.checks.outcome import written_names
 from pullback.library.kernel_call import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -63,6 +63,9 @@ class Problem:
         self.names = case.needs_grad()
         self.at = {p.name: np.array(p.tensor._array) for p in case.places() if p.name in self.names}
         self.random = np.random.default_rng(_SEED)
+        # What jacobian.py computes once: the Jacobian by the reverse rule, and sizes of gradients.
+        self.pulled: Any = None
+        self.grains: dict[str, _Array] = {}
         self.here = self.outputs({})
         recorded = self.call({}, leaves=True)[0]
         self.is_differentiable = [out.requires_grad for out in recorded]
@@ -71,6 +74,11 @@ class Problem:
             self.noise(out) if known else np.zeros_like(out)
             for out, known in zip(self.here, self.is_differentiable, strict=True)
         ]
+
+    @cached_property
+    def base(self) -> dict[str, _Array]:
+        """The gradients at the given values, for the random cotangents."""
+        return self.gradients()
 
     @property
     def is_wide(self) -> bool:
@@ -97,7 +105,7 @@ class Problem:
         With `leaves`, inputs that were given as arrays require grad: all, or `only` some.
         """
         used: dict[str, Tensor] = {}
-        written = written_names(self.case)
+        written = self.case.written
         given: list[Tensor] = []
 
         def change(name: str, tensor: Tensor) -> Tensor:

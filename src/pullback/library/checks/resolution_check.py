@@ -17,8 +17,7 @@ from pullback.autograd.modes import no_grad
 from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
 from pullback.library.checks.jacobian import gradient_grain, magnitudes
-from pullback.library.checks.numeric import ladder_slope, slope
-from pullback.library.checks.outcome import written_names
+from pullback.library.checks.numeric import ladder_slope
 from pullback.library.checks.pass_check import FIX_PRECISION
 from pullback.library.checks.problem import Problem
 from pullback.library.kernel_call import tensors_in
@@ -61,10 +60,10 @@ def check_value_resolution(case: Case) -> None:
         given = list(named_tensors(case, args, kwargs))
         with no_grad():
             result = case.operator(*args, **kwargs)
-        written = [p.tensor for p in given if p.name.partition("[")[0] in written_names(case)]
+        written = [p.tensor for p in given if p.name.partition("[")[0] in case.written]
         return _wide_arrays([*tensors_in([result]), *written])
 
-    stair = _find_stair(values)
+    stair = _find_stair(values, None)
     if stair is not None:
         raise CheckFailedError(
             f"output {stair.array}{_place(stair)} changes by {stair.tiny:.6g} for each unit of a "
@@ -92,7 +91,8 @@ def check_gradient_resolution(problem: Problem) -> None:
         )
         return [found[name] for name in names]
 
-    stair = _find_stair(gradients, [gradient_grain(problem, name) for name in names])
+    here = [problem.base[name] for name in names]
+    stair = _find_stair(gradients, here, [gradient_grain(problem, name) for name in names])
     if stair is not None:
         raise CheckFailedError(
             f"the gradient of {names[stair.array]!r}{_place(stair)} changes by {stair.tiny:.6g} "
@@ -125,21 +125,22 @@ def _place(stair: _Stair) -> str:
     return f" at {[*stair.place]}" if stair.place else ""
 
 
-def _find_stair(fn: _Function, grain: list[_Array] | None = None) -> _Stair | None:
+def _find_stair(
+    fn: _Function, here: list[_Array] | None, grain: list[_Array] | None = None
+) -> _Stair | None:
     """The worst element of the arrays that is constant, or too flat, under tiny steps only.
 
-    `grain` is the size of the numbers that they are differences of; the largest element if None.
+    `here` is ``fn(0)``, if it is known; `grain` the size of the numbers that the arrays are
+    differences of, or else the largest element.
     """
-    at, unit = np.zeros(()), np.ones(())
     try:
         with errstate(all="ignore"):
-            here = fn(at)
+            here = fn(np.zeros(())) if here is None else here
             sizes = [np.max(np.abs(f), initial=0.0, where=np.isfinite(f)) for f in here]
             if grain is not None:
                 sizes = [np.maximum(size, g) for size, g in zip(sizes, grain, strict=True)]
-            wide = slope(fn, at, unit, _WIDE, here)
-            tiny = _rate(fn, here, _TINY_STEPS[0])
-            rates = zip(tiny, wide.values, sizes, wide.errors, strict=True)
+            wide, tiny = _rate(fn, here, _WIDE), _rate(fn, here, _TINY_STEPS[0])
+            rates = zip(tiny, wide, sizes, strict=True)
             if not any(_exceeds(*each).any() for each in rates):
                 return None
             return _confirm(fn, here, sizes)
@@ -155,7 +156,7 @@ def _rate(fn: _Function, here: list[_Array], step: float) -> list[_Array]:
     ]
 
 
-def _exceeds(tiny: _Array, wide: _Array, size: _Array, error: _Array) -> NDArray[np.bool_]:
+def _exceeds(tiny: _Array, wide: _Array, size: _Array, error: Any = 0.0) -> NDArray[np.bool_]:
     """Where two rates differ by a hundredth, and by more than the error of both."""
     gap = np.abs(tiny - wide)
     limit = 20 * error + 0.01 * np.abs(wide) + 64 * _EPS * size / _TINY_STEPS[-1]

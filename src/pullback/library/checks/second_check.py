@@ -116,7 +116,7 @@ def _check_reverse_of_reverse(problem: Problem) -> None:
 
 def _check_same_first(problem: Problem, found: dict[str, Tensor]) -> None:
     """The first derivative is the same with and without create_graph."""
-    plain = problem.gradients()
+    plain = problem.base
     for name, gradient in found.items():
         theirs = plain[name]
         scale = np.abs(theirs) + problem.eps * 1e3 * gradient_grain(problem, name)
@@ -165,8 +165,7 @@ def _check_by_inputs(
 ) -> None:
     names = list(directions)
     row = Weights([[directions[n] for n in names]])
-    base = problem.gradients()
-    here = [base[n] for n in names]
+    here = [problem.base[n] for n in names]
     grain = [gradient_grain(problem, n) for n in names]
     for name in problem.names:
         at = problem.at[name]

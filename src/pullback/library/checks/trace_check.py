@@ -122,20 +122,25 @@ def check_trace(case: Case) -> str:
     meta_args, meta_kwargs = meta_arguments(case)
     given = {p.name: p.tensor for p in named_tensors(case, meta_args, meta_kwargs)}
     leaves = {name: tensor for name, tensor in given.items() if tensor.requires_grad}
-    with _explaining(), watching(tape.record):
-        outputs = list(tensors_in([case.operator(*meta_args, **meta_kwargs)]))
-    roots = [out for out in outputs if out.requires_grad]
-    weights = [meta_tensor(out) for out in roots]
     found: tuple[Tensor | None, ...] = ()
-    if roots and leaves:
+    # One block for both passes: entering and leaving it makes every operator link its calls anew.
+    with watching(tape.record):
+        with _explaining():
+            outputs = list(tensors_in([case.operator(*meta_args, **meta_kwargs)]))
+        roots = [out for out in outputs if out.requires_grad]
+        weights = [meta_tensor(out) for out in roots]
+        failure: CheckFailedError | None = None
         try:
-            with _explaining(), watching(tape.record):
-                found = grad(roots, list(leaves.values()), weights, allow_unused=True)
-        except CheckFailedError:
-            if not refuses_second_derivatives(case):
-                raise
-            # Such a backward runs without recording, so it may compute on arrays.
-            return "recorded without data, but for the backward pass, which is once_differentiable"
+            with _explaining():
+                if roots and leaves:
+                    found = grad(roots, list(leaves.values()), weights, allow_unused=True)
+        except CheckFailedError as error:
+            failure = error
+    if failure is not None:
+        if not refuses_second_derivatives(case):
+            raise failure
+        # Such a backward runs without recording, so it may compute on arrays.
+        return "recorded without data, but for the backward pass, which is once_differentiable"
     expected, gradients, _ = run_both_ways(case, strict=True)
     args, kwargs = case.fresh()
     real = {p.name: p.tensor for p in named_tensors(case, args, kwargs)}

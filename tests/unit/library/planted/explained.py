@@ -165,7 +165,6 @@ def hides(kernel, formula, flags=(True, False), schema=BOTH):
 PAIRS = "(Tensor x, Tensor y) -> (Tensor, Tensor)"
 ENTRIES = [
     Entry("on_a_stack", on_a_stack, three, T, "the two calls share state"),
-    Entry("on_a_stack_meets_no_data", on_a_stack, three, G, "state that calls share"),
     Entry("in_a_queue", in_a_queue, three, G, "state that calls share"),
     Entry("on_the_function", on_the_function, three, T, "the two calls share state"),
     Entry("right_stack", right_stack, three),
