@@ -60,10 +60,11 @@ def _position_of_generator() -> tuple[bytes, int]:
     return np.asarray(keys).tobytes(), int(position)
 
 
-def check_again(case: Case) -> None:
-    """One more call, after all other checks."""
-    if case.first_outcome is not None:
-        _compare_all(case, [case.first_outcome, run_both_ways(case)], "one of many later calls")
+def check_again(case: Case, calls: int) -> None:
+    """More calls, after all other checks."""
+    for _ in range(calls):
+        if case.first_outcome is not None:
+            _compare_all(case, [case.first_outcome, run_both_ways(case)], "one of many later calls")
 
 
 def _compare_all(case: Case, outcomes: list[Outcome], last: str = "") -> None:
