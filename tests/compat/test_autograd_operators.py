@@ -148,7 +148,7 @@ def test_results_that_do_not_depend_on_the_argument_give_zeros_and_a_warning():
     ],
 )
 @pytest.mark.filterwarnings("ignore:Output seems independent")
-def test_refusals_are_type_errors_that_say_what_is_wrong(call, words):
+def test_refusals_are_type_errors_that_name_the_cause(call, words):
     with pytest.raises(AutogradTypeError, match=words):
         call()
 

@@ -33,7 +33,7 @@ def _check_mixed(function: Any, *arrays: Any) -> None:
 
 
 @pytest.mark.parametrize(("mode", "shares"), [("ALWAYS", False), ("IF_NEEDED", True)])
-def test_copies_are_asked_for_in_numpys_other_spelling(mode: str, shares: bool) -> None:
+def test_copy_accepts_numpys_other_spelling(mode: str, shares: bool) -> None:
     x = pb.tensor(V, requires_grad=True)
     with pb.numpy_mode():
         made = np.array(x, copy=np._CopyMode[mode])

@@ -181,7 +181,7 @@ def test_xarray_gives_no_values_of_what_carries_a_gradient():
     assert type(xr.DataArray(x.detach()).values) is np.ndarray
 
 
-def test_other_objects_with_operators_of_their_own_are_asked():
+def test_operators_of_other_objects_are_called():
     class Unit:
         def __rmul__(self, other):
             return "taken over"
@@ -241,7 +241,7 @@ def test_pandas_takes_values_and_refuses_gradients():
     ],
 )
 @pytest.mark.filterwarnings("ignore:float")  # how it looks at the first element
-def test_matplotlib_draws_values_and_says_to_detach(draw):
+def test_matplotlib_draws_values_and_error_proposes_detach(draw):
     mpl = pytest.importorskip("matplotlib")
     mpl.use("Agg")
     axes = pytest.importorskip("matplotlib.figure").Figure().subplots()

@@ -33,7 +33,7 @@ def test_program_that_creates_arrays(name: str) -> None:
 
 @pytest.mark.filterwarnings("error:.*no part of the graph")
 @pytest.mark.parametrize("name", CREATING)
-def test_undecorated_it_is_right_or_says_so(name: str) -> None:
+def test_undecorated_program_is_right_or_raises(name: str) -> None:
     """A program whose arrays cannot record, or lose saved values, raises; math warns."""
     function, arrays = CREATING[name]
     try:

@@ -175,7 +175,7 @@ def test_refused_functions_raise(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*table.IN_MODE} - {"fromiter", "empty"}))
-def test_functions_that_nobody_can_take_over_raise_outside_of_the_mode(name: str) -> None:
+def test_functions_without_protocol_raise_outside_of_the_mode(name: str) -> None:
     x = pb.tensor([1.0, 2.0], requires_grad=True)
     takes_a_value = name in ("array", "asarray", "asanyarray", "asarray_chkfinite", "require")
     if takes_a_value or name.startswith("as"):

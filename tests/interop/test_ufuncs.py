@@ -272,7 +272,7 @@ def test_heaviside_of_complex_numbers_is_a_type_error(dtype: Any) -> None:
     check_call(lambda x: np.heaviside(x, 0.5), np.array([-1.0, 2.0]))
 
 
-def test_other_libraries_are_asked_first() -> None:
+def test_operators_of_other_libraries_come_first() -> None:
     class Other:
         def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> str:
             return "other"

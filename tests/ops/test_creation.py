@@ -111,7 +111,7 @@ def test_full_keeps_the_graph_of_its_value():
     assert not pb.full(3, v)._is_view()
 
 
-def test_asarray_shares_memory_unless_told_otherwise():
+def test_asarray_shares_memory_by_default():
     array = np.zeros(2)
     shared, copied = pb.asarray(array), pb.asarray(array, copy=True)
     array[0] = 1

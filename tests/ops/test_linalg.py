@@ -296,7 +296,7 @@ def test_det_has_all_derivatives_where_singular_values_are_equal_or_zero(n, valu
         fn = following(fn)
 
 
-def test_eigenvalues_are_complex_unless_numpy_asks():
+def test_eigenvalues_are_complex_except_for_numpys_function():
     a = pb.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
     turn = pb.tensor([[0.0, -1.0], [1.0, 0.0]])
     assert pb.linalg.eigvals(a).dtype == pb.linalg.eig(a).eigenvectors.dtype == complex

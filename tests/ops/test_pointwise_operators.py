@@ -233,7 +233,7 @@ def test_conj_of_a_real_tensor_is_a_copy():
     assert x.tolist() == [1]
 
 
-def test_astype_copies_unless_told_otherwise():
+def test_astype_copies_by_default():
     x = pb.tensor([1.5, 2.5], requires_grad=True)
     assert x.astype(float) is not x
     assert x.astype(float, copy=False) is x

@@ -339,7 +339,7 @@ def test_gradient_of_a_dtype_goes_back_to_the_inputs():
         (lambda: pb.cov(np.ones((2, 2, 2))), ValueError, "more than 2 axes"),
     ],
 )
-def test_errors_say_what_was_wrong(call, error, match):
+def test_errors_name_the_wrong_argument(call, error, match):
     with pytest.raises(error, match=match):
         call()
 

@@ -43,7 +43,7 @@ def test_reshape_with_copy_is_no_view():
     assert pb.reshape(x, (3, 2), copy=False)._is_view()
 
 
-def test_reshape_knows_two_orders():
+def test_reshape_accepts_two_orders():
     x = grid(2, 3)
     assert pb.reshape(x, (3, 2), order="F").tolist() == [[0, 4], [3, 2], [1, 5]]
     with pytest.raises(ValueError, match="'C' or 'F'"):

@@ -251,7 +251,7 @@ def test_weights_of_bincount_keep_their_dtype():
         (lambda: pb.sort(np.zeros(2), 1), np.exceptions.AxisError, "out of bounds"),
     ],
 )
-def test_errors_say_what_was_wrong(call, error, match):
+def test_errors_name_the_wrong_argument(call, error, match):
     with pytest.raises(error, match=match):
         call()
 

@@ -52,6 +52,6 @@ def test_foreach_does_to_each_what_the_operator_does_to_one():
     assert [x.grad.tolist() for x in xs] == [[2.0, 4.0], [6.0]]
 
 
-def test_foreach_wants_lists_of_one_length():
+def test_foreach_needs_lists_of_one_length():
     with pytest.raises(ValueError, match="shorter than"):
         pb.ops.pullback._foreach_add([pb.tensor(1.0)], [])

@@ -139,7 +139,7 @@ def test_a_scaled_workload_agrees_with_derivatives_by_hand(pool, tmp_path, name)
     difference(read(path), problem.hand(problem.params, problem.consts))
 
 
-def test_the_crossover_is_said_in_words():
+def test_crossover_is_described():
     def outcome(ours, theirs):
         return Outcome("", "", best={"pullback": ours, "torch": theirs})
 

@@ -244,7 +244,7 @@ def test_first_use_from_eight_threads(expression):
     assert run_fresh(THREADS.format(expression=expression)).split() == ["0", "8", "1", "[]"]
 
 
-def test_no_module_that_is_loaded_later_asks_for_the_lock_of_the_tables(package_files):
+def test_no_module_that_is_loaded_later_acquires_the_lock_of_the_tables(package_files):
     # A table is loaded under that lock; a module asking for it while being imported could be
     # what the table waits for.
     own = ("pullback._generated.", "pullback.__main__", "pullback.compat", "pullback.testing")

@@ -43,5 +43,5 @@ def test_only_known_operators_depend_on_values():
     assert found == DATA_DEPENDENT
 
 
-def test_the_generator_knows_the_rules_that_exist():
+def test_generator_lists_the_rules_that_exist():
     assert set(META_RULES) == set(RULES)

@@ -222,7 +222,7 @@ def test_a_tensor_shows_its_place_in_the_graph(pb):
     assert repr(pb.tensor([[]])) == "tensor([], shape=(1, 0))"
 
 
-def test_a_large_tensor_keeps_its_notes_within_the_line(pb):
+def test_repr_of_large_tensor_keeps_flags_within_the_line(pb):
     x = pb.tensor(np.arange(40.0).reshape(4, 10), requires_grad=True)
     lines = repr(x).splitlines()
     assert lines[-1].endswith("requires_grad=True)")

@@ -418,7 +418,7 @@ def visits_while_asking(monkeypatch, steps):
     return len(visited)
 
 
-def test_asking_after_every_step_visits_every_step_once(monkeypatch):
+def test_query_after_every_step_visits_every_node_once(monkeypatch):
     monkeypatch.setattr(accumulate_grad, "later_threads", [])
     assert visits_while_asking(monkeypatch, 200) < 10 * 200
 
@@ -429,7 +429,7 @@ def test_numbers_of_nodes_are_not_relied_on_with_several_threads(monkeypatch):
 
 
 @pytest.mark.parametrize("later_threads", [[], [1]])
-def test_value_that_was_asked_about_inside_becomes_constant(monkeypatch, later_threads):
+def test_value_queried_inside_becomes_constant(monkeypatch, later_threads):
     monkeypatch.setattr(accumulate_grad, "later_threads", later_threads)
     x = pullback.ones(2)
     kept = pullback.func.vjp(lambda x: x * x, x)  # so that there are inputs that have ended

@@ -231,7 +231,7 @@ def test_strides_are_set_in_place(lib):
     assert plain.as_strided_((2,), (2,), 1).tolist() == [2.0, 4.0]
 
 
-def test_new_tensor_has_the_strides_asked_for(lib):
+def test_new_tensor_has_the_given_strides(lib):
     x = lib.tensor([1.0], dtype="float32")
     made = x.new_empty_strided((2, 3), (1, 2))
     steps = made.stride() if lib.is_torch else tuple(n // made.itemsize for n in made.strides)

@@ -1,4 +1,4 @@
-"""``x[index] = value`` is one step, and nobody can tell it from a view and a write to it."""
+"""``x[index] = value`` is one step with the results of two, a view and a write to it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_derivatives_are_those_of_two_steps(pb, in_two_steps, index):
         np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
-def test_the_graph_looks_the_same(pb, in_two_steps):
+def test_graph_is_that_of_two_steps(pb, in_two_steps):
     def graph():
         w, value = pb.leaf([1.0, 2.0, 3.0]), pb.leaf(5.0)
         x = w * 1
@@ -118,7 +118,7 @@ def test_unrecorded_writes_count_as_writes(pb):
         y.sum().backward()
 
 
-def test_who_saved_the_old_value_notices(pb):
+def test_write_over_saved_value_raises(pb):
     w = pb.leaf(1.0, 2.0)
     x = pb.exp(w)  # the node has saved its result, which has no counter yet
     x[0] = pb.leaf(5.0)
@@ -127,7 +127,7 @@ def test_who_saved_the_old_value_notices(pb):
         x.sum().backward()
 
 
-def test_gradients_that_others_hold_are_not_written_to(pb):
+def test_shared_gradients_are_not_written_to(pb):
     w = pb.leaf(1.0, 2.0, 3.0)
     x = w * 1
     y = x.clone()
@@ -175,7 +175,7 @@ def test_hooks_of_the_old_value_stay_with_it(pb):
         pytest.param(lambda pb, x: x[1:].__setitem__(0, pb.ones(())), id="to a view"),
     ],
 )
-def test_unusual_writes_go_the_long_way(pb, write):
+def test_unusual_writes_use_the_general_path(pb, write):
     w = pb.leaf(1.0, 2.0, 3.0)
     x = w * 1
     write(pb, x)
@@ -205,7 +205,7 @@ def test_refusals_change_nothing(pb):
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
-def test_modes_see_both_operators(pb):
+def test_modes_get_both_operators(pb):
     x = pb.leaf(1.0, 2.0) * 1
     with pb.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
         x[0] = pb.leaf(3.0)
@@ -221,7 +221,7 @@ def test_modes_see_both_operators(pb):
 
 @pytest.mark.filterwarnings("ignore:.*overrid")
 @pytest.mark.parametrize("name", ["getitem", "copy_"])
-def test_a_users_kernel_is_called(pb, name):
+def test_kernel_of_the_user_is_called(pb, name):
     x, seen = pb.leaf(1.0, 2.0) * 1, []
 
     def kernel(keyset, *args):

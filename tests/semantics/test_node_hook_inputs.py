@@ -30,7 +30,7 @@ def shapes_seen(output, backward=lambda y: y.sum().backward()):
         lambda lib, x, y: lib.module.maximum(x, y),
     ],
 )
-def test_post_hook_sees_the_shapes_of_broadcast_inputs(lib, operation):
+def test_post_hook_gets_shapes_of_broadcast_inputs(lib, operation):
     vector, matrix = lib.leaf(1.0, 2.0, 3.0), lib.leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     number = lib.leaf(2.0)
     assert shapes_seen(operation(lib, vector, matrix)) == [(3,), (2, 3)]
@@ -38,7 +38,7 @@ def test_post_hook_sees_the_shapes_of_broadcast_inputs(lib, operation):
     assert shapes_seen(operation(lib, number, matrix)) == [(), (2, 3)]
 
 
-def test_post_hook_sees_the_total_over_broadcast_axes(lib):
+def test_post_hook_gets_total_over_broadcast_axes(lib):
     vector, matrix = lib.leaf(1.0, 2.0), lib.leaf([[1.0, 2.0], [3.0, 4.0]])
     y = vector * matrix
     seen = []
@@ -48,7 +48,7 @@ def test_post_hook_sees_the_total_over_broadcast_axes(lib):
     assert vector.grad.tolist() == [4.0, 6.0]
 
 
-def test_post_hook_with_create_graph_sees_the_shapes_of_inputs(lib):
+def test_post_hook_with_create_graph_gets_shapes_of_inputs(lib):
     vector, matrix = lib.leaf(1.0, 2.0), lib.leaf([[1.0, 2.0], [3.0, 4.0]])
     found = shapes_seen(
         vector * matrix, lambda y: lib.grad(y.sum(), (vector, matrix), create_graph=True)
@@ -64,14 +64,14 @@ def test_replacement_of_a_post_hook_has_the_shape_of_the_input(lib):
     assert vector.grad.tolist() == [40.0, 60.0]
 
 
-def test_post_hook_sees_none_for_gradients_that_were_not_asked_for(lib):
+def test_post_hook_gets_none_for_gradients_that_are_not_needed(lib):
     x, y = lib.leaf(1.0, 2.0), lib.leaf(3.0, 4.0)
     assert shapes_seen(x * y, lambda z: lib.grad(z.sum(), x)) == [(2,), None]
     assert shapes_seen(x * y, lambda z: lib.grad(z.sum(), y)) == [None, (2,)]
     assert shapes_seen(x * y.detach()) == [(2,), None]
 
 
-def test_post_hook_of_a_custom_function_sees_what_its_backward_returns(lib):
+def test_post_hook_of_function_gets_what_its_backward_returns(lib):
     class Product(lib.Function):
         @staticmethod
         def forward(_, x, y):

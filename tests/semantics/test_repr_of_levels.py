@@ -218,7 +218,7 @@ def test_nested_anomaly_gives_the_call_of_the_parent_operation(lib):
     assert "# the forward call" in second
 
 
-def test_nested_anomaly_says_where_it_was_off(lib):
+def test_nested_anomaly_mode_names_where_it_was_off(lib):
     first, second = messages(lib, is_forward_watched=False)
     assert "Error detected in InnerBackward. Traceback of forward call that caused" in first
     assert "Error detected in OuterBackward. No forward pass information available" in second

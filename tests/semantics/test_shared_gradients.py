@@ -29,7 +29,7 @@ def returning(lib, choose):
     return Returning.apply
 
 
-ROADS = {
+OPERATIONS = {
     "a function returns what it saved": lambda lib, x, c: returning(lib, lambda c, _: c)(x, c),
     "a function returns a view of it": lambda lib, x, c: returning(lib, lambda c, _: c[:])(x, c),
     "a tensor hook": lambda lib, x, c: hooked(x + 0, lambda y: y.register_hook(lambda _: c)),
@@ -48,11 +48,11 @@ def hooked(y, register):
 
 
 @pytest.mark.parametrize("seeded", [False, True], ids=["sum", "seed"])
-@pytest.mark.parametrize("road", ROADS)
-def test_a_write_to_a_gradient_that_somebody_saved_is_seen(lib, words, road, seeded):
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_write_to_saved_gradient_raises(lib, words, operation, seeded):
     x, w, c = lib.vector(1.0, 2.0), lib.vector(1.0, 1.0), lib.tensor([3.0, 4.0])
     later = (w * c).sum()
-    y = ROADS[road](lib, x, c)
+    y = OPERATIONS[operation](lib, x, c)
     if seeded:
         (found,) = lib.grad(y, x, lib.tensor([1.0, 1.0]))
     else:
@@ -63,15 +63,15 @@ def test_a_write_to_a_gradient_that_somebody_saved_is_seen(lib, words, road, see
         later.backward()
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_a_grad_owns_its_memory(pb, road):
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_grad_owns_its_memory(pb, operation):
     """Also where two gradients are added up."""
     x, w, c = pb.vector(1.0, 2.0), pb.vector(1.0, 1.0), pb.tensor([3.0, 4.0])
     later = (w * c).sum()
-    (ROADS[road](pb, x, c).sum() + (x * 5).sum()).backward()
+    (OPERATIONS[operation](pb, x, c).sum() + (x * 5).sum()).backward()
     assert x.grad.tolist() == [8.0, 9.0]
     x.grad.mul_(2)
-    ROADS[road](pb, x, c).sum().backward()
+    OPERATIONS[operation](pb, x, c).sum().backward()
     x.grad.mul_(2)
     assert c.tolist() == [3.0, 4.0]
     later.backward()
@@ -143,7 +143,7 @@ def test_parts_are_not_added_to_a_gradient_that_others_hold(pb):
     assert w.grad.tolist() == [5.0, 3.0, 1.0]
 
 
-def test_parts_are_added_where_they_are_asked_for(pb):
+def test_cotangents_are_summed_before_they_are_exposed(pb):
     w, v = pb.leaf(1.0, 2.0, 3.0), pb.leaf(2.0, 3.0)
     total = sum(w[i] * w[i] for i in range(3)) + sum(v[i] for i in (0, 1, 0))
     for _ in range(2):

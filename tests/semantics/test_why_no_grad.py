@@ -55,7 +55,7 @@ CUTS = [
 
 
 @pytest.mark.parametrize(("compute", "operator", "reason"), CUTS)
-def test_anomaly_mode_knows_the_cut(x, w, compute, operator, reason):
+def test_anomaly_mode_names_the_cut(x, w, compute, operator, reason):
     with pb.autograd.set_detect_anomaly(True):
         y = compute(x, w)
     answer = why_no_grad(y, x)
@@ -67,7 +67,7 @@ def test_anomaly_mode_knows_the_cut(x, w, compute, operator, reason):
 
 
 @pytest.mark.parametrize(("compute", "operator", "reason"), CUTS)
-def test_without_it_the_answer_says_how_to_learn_more(x, w, compute, operator, reason):
+def test_without_anomaly_mode_the_answer_proposes_it(x, w, compute, operator, reason):
     answer = why_no_grad(compute(x, w), x)
     assert "the path is cut" not in answer
     assert "There is a path" not in answer
@@ -86,7 +86,7 @@ def test_a_cut_further_back_is_followed(x, w):
     assert "more" in answer
 
 
-def test_a_path_is_told(x, w):
+def test_path_is_described(x, w):
     answer = why_no_grad((pb.sin(x) * w).sum(), x)
     assert answer.startswith(
         "There is a path from y to x: SumBackward0 <- MulBackward0 <- SinBackward0 <- Accumulate"
@@ -108,7 +108,7 @@ def test_an_input_that_was_not_used(x, w):
     assert "ends at a leaf of shape [2]. So x was not used to compute y" in answer
 
 
-def test_memory_tells_what_the_graph_does_not(x, w):
+def test_shared_memory_is_named_where_the_graph_has_no_edge(x, w):
     assert "MulBackward0 uses a constant: it shares x's memory and version, as x.detach()" in (
         why_no_grad(w * x.detach(), x)
     )
@@ -159,7 +159,7 @@ def test_wrong_arguments(x):
         why_no_grad(np.zeros(2), x)
 
 
-def test_notes_die_with_their_tensors(x, w):
+def test_records_of_cuts_end_with_their_tensors(x, w):
     before = len(_notes)
     with pb.autograd.set_detect_anomaly(True):
         for _ in range(10):
@@ -197,7 +197,7 @@ def test_forward_names_the_first_operation_that_is_not_finite(x):
         (lambda x: pb.mean(1 / (x - x)), "div made inf"),
     ],
 )
-def test_forward_is_looked_at_in_every_mode(x, compute, words):
+def test_forward_is_checked_in_every_mode(x, compute, words):
     with (
         pb.autograd.set_detect_anomaly(True, check_finite=True),
         np.errstate(all="ignore"),
@@ -207,7 +207,7 @@ def test_forward_is_looked_at_in_every_mode(x, compute, words):
         compute(x)
 
 
-def test_what_is_asked_for_may_be_infinite(x):
+def test_requested_infinity_does_not_raise(x):
     with pb.autograd.set_detect_anomaly(True, check_finite=True):
         mask = pb.full((2,), -np.inf)
         scores = pb.where(pb.tensor([True, False]), x, mask)
@@ -215,7 +215,7 @@ def test_what_is_asked_for_may_be_infinite(x):
         assert (x * np.inf).tolist() == [np.inf, np.inf]
 
 
-def test_backward_names_inf_where_it_is_asked_to(x):
+def test_backward_names_inf_with_check_finite(x):
     zero = pb.tensor([0.0, 1.0], requires_grad=True)
     with pb.autograd.set_detect_anomaly(True, check_finite=True):
         y = pb.sqrt(zero).sum()

@@ -26,7 +26,7 @@ def rosenbrock_gradient(x):
 START = np.array([-1.2, 1.0, 0.5])
 
 
-def test_value_and_grad_is_what_a_minimizer_wants():
+def test_value_and_grad_serves_a_minimizer():
     value, gradient = pb.value_and_grad(rosenbrock)(START)
     assert type(value) is float
     assert type(gradient) is np.ndarray
@@ -37,7 +37,7 @@ def test_value_and_grad_is_what_a_minimizer_wants():
     assert value == pytest.approx(100 * (1 - 1.44) ** 2 + 2.2**2 + 100 * (0.5 - 1) ** 2)
 
 
-def test_scipy_takes_it():
+def test_scipy_minimize_accepts_value_and_grad():
     optimize = pytest.importorskip("scipy.optimize")
     found = optimize.minimize(pb.value_and_grad(rosenbrock), START, jac=True, method="BFGS")
     np.testing.assert_allclose(found.x, np.ones(3), atol=1e-5)

@@ -126,7 +126,7 @@ def test_there_is_no_data_to_look_at(access):
         access(pb.zeros(1, device="meta"))
 
 
-def test_it_prints_what_it_knows(x):
+def test_repr_shows_shape_and_dtype(x):
     assert repr(x) == "tensor(..., shape=(2, 3), dtype=float32, device='meta')"
     assert repr(x.requires_grad_() * 2).endswith("device='meta', grad_fn=<MulBackward0>)")
 
@@ -257,7 +257,7 @@ def test_inference_mode_makes_inference_tensors(x):
         assert pb.zeros(3, device="meta").is_inference()
 
 
-def test_an_operator_of_ones_own_says_what_is_missing():
+def test_custom_operator_without_fake_kernel_names_what_is_missing():
     with pb.library.Library("metaless", "DEF") as lib:
         lib.define("twice(Tensor x) -> Tensor")
         lib.impl("twice", lambda x: x * 2, "CPU")

@@ -238,7 +238,7 @@ def test_a_tensor_shows_shape_dtype_and_memory():
         lambda x: x.strides,
     ],
 )
-def test_access_to_values_raises_what_the_payload_says(access):
+def test_access_to_values_raises_the_error_of_the_payload(access):
     with pytest.raises(NoDataError, match="the tensor holds a Counted, which has no values"):
         access(counted(2.0))
 
@@ -254,7 +254,7 @@ def test_versions_count_each_write_once():
     assert values(x) == [[3.0, 5.0, 7.0], [0.0, 0.0, 0.0]]
 
 
-def test_a_write_over_a_saved_value_is_noticed():
+def test_write_over_a_saved_value_raises():
     x = counted(DATA, requires_grad=True)
     y = x * 1.0
     z = (y * y).sum()
@@ -272,7 +272,7 @@ def test_a_leaf_that_requires_grad_may_not_be_written_to():
     assert values(x) == DATA
 
 
-def test_a_view_knows_its_base_and_a_copy_has_none():
+def test_view_has_a_base_and_a_copy_has_none():
     x = counted(DATA)
     assert x[0]._base is x
     assert x.reshape(6)._base is x
@@ -314,7 +314,7 @@ def test_a_leaf_by_itself_is_a_root():
     assert values(x.grad) == 1.0
 
 
-def test_hooks_see_payload_tensors():
+def test_hooks_get_payload_tensors():
     seen = []
     x = counted(DATA, requires_grad=True)
     y = x * 2.0

@@ -111,7 +111,7 @@ def test_hooks_and_retained_gradients_see_the_whole(made):
     assert not made
 
 
-def test_a_gradient_that_is_asked_for_is_whole(made):
+def test_requested_gradient_has_its_full_size(made):
     centered = POINTS - parameter(K, D, 1)
     (grad,) = pb.autograd.grad(pb.sum(centered * POINTS), centered)
     np.testing.assert_array_equal(grad.numpy(), POINTS.numpy())

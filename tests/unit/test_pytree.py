@@ -100,7 +100,7 @@ def test_paths_are_written_as_in_python():
         (Pair(1, 2), (1, 2), "expected Pair"),
     ],
 )
-def test_a_mismatch_says_where_and_what(like, tree, words):
+def test_mismatch_names_place_and_difference(like, tree, words):
     spec = pytree.flatten(like)[1]
     with pytest.raises(ValueError, match=f"tangents does not.*{words}"):
         pytree.flatten_like(spec, tree, "tangents")

@@ -159,7 +159,7 @@ def test_the_function_runs_once(f):
     assert f.calls == 1
 
 
-def test_tangents_that_nobody_needs_are_not_computed(monkeypatch):
+def test_unneeded_tangents_are_not_computed(monkeypatch):
     computed = []
     end = ClosedLevel.end
 
@@ -322,7 +322,7 @@ def test_matrices_in_any_layout():
     np.testing.assert_allclose(pb.hessian(f)(m), general_hessian(f, A), rtol=1e-12)
 
 
-def test_the_result_is_nobody_elses_memory():
+def test_result_owns_its_memory():
     x, v = pb.tensor(X), pb.tensor(V)
     product = pb.hvp(lambda x: 0.5 * (x * x).sum())(x, v)
     product += 1

@@ -74,7 +74,7 @@ def test_extras_of_a_node_clear_the_flag():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_kernels_that_ask_give_results_like_their_operands():
+def test_kernels_that_read_the_flag_keep_shape_and_dtype():
     """What the emitter takes for granted of NumPy's functions, and of ours."""
     asked = {name: kernel for name, kernel in KERNELS.items() if asks(kernel)}
     assert {"tanh_record", "mul_record", "sigmoid_record", "clone_record"} < asked.keys()

@@ -38,7 +38,7 @@ def table(tmp_path):
     return write
 
 
-def test_the_committed_source_is_what_the_tables_say():
+def test_committed_source_is_up_to_date_with_the_tables():
     assert cli.main(["--check"]) == 0
 
 
@@ -58,7 +58,7 @@ def test_a_node_saves_what_its_formulas_read(table):
     assert "def release(node):\n        node.self = node.factor = FREED" in source
 
 
-def test_an_operand_with_an_edge_is_asked_for_its_shape_through_its_array(table):
+def test_shape_of_operand_with_an_edge_is_read_from_its_array(table):
     text = SCALE.replace("conj(factor ** power)", "factor.ndim")
     source = generate([table(text)], namespace="mine")["kernels_mine.py"]
     shape = "factor._array.ndim if to_factor is not None else factor.ndim"
@@ -98,7 +98,7 @@ def test_a_stub_types_every_function(table):
     ) in stub
 
 
-def test_the_catalogue_knows_every_operator(table):
+def test_catalogue_lists_every_operator(table):
     records = json.loads(generate([table(SCALE)], namespace="mine")["catalogue.json"])
     (scale,) = (record for record in records if record["name"] == "mine::scale")
     assert scale["table"] == "mine.yaml:2"

@@ -1,4 +1,4 @@
-"""Tables of our own form: the same road as PyTorch's, from a single entry an operator."""
+"""Tables in Pullback's own form: loaded like PyTorch's, from a single entry an operator."""
 
 from __future__ import annotations
 

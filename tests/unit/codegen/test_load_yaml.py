@@ -22,7 +22,7 @@ STYLES = {
 
 
 @pytest.mark.parametrize("text", STYLES.values(), ids=STYLES.keys())
-def test_the_place_of_a_word_inside_of_a_value(text):
+def test_place_of_a_word_inside_a_value(text):
     item = parse_yaml(text, "f.yaml").mapping()["x"]
     place = item.place(item.text().index("bad"))
     line = text.splitlines()[place.line - 1]
@@ -70,7 +70,7 @@ def test_many_names_are_not_listed():
     assert nearest("x", [f"name{i}" for i in range(21)]) == ""
 
 
-def test_without_pyyaml_the_error_says_what_to_install(monkeypatch):
+def test_without_pyyaml_the_error_names_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
 
     with pytest.raises(CodegenError, match=r"pip install pullback\[codegen\]"):

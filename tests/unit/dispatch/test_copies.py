@@ -11,33 +11,33 @@ import pullback.ops
 from pullback.dispatch import DispatchKey, DispatchKeySet
 from pullback.errors import OperatorNotFoundError
 
-ROADS = {
+COPIES = {
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
     "pickle": lambda value: pickle.loads(pickle.dumps(value)),
 }
 
 
-@pytest.mark.parametrize("road", ROADS.values(), ids=ROADS)
-def test_operators_and_packets_are_themselves(lib, value, road):
+@pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
+def test_operators_and_packets_are_themselves(lib, value, duplicate):
     lib.define("f(Tensor x) -> Tensor")
     lib.define("f.two(Tensor x, int n) -> Tensor")
     lib.impl("f", lambda x: x, "CPU")
     f = lib.operator("f")
-    assert road(f) is f
+    assert duplicate(f) is f
     f(value("inference"))  # now of a class of its own
-    assert road(f) is f
-    assert road(lib.operator("f.two")) is lib.operator("f.two")
-    assert road(f.overloadpacket) is f.overloadpacket
-    assert road(getattr(pullback.ops, lib.ns)).f is f.overloadpacket
+    assert duplicate(f) is f
+    assert duplicate(lib.operator("f.two")) is lib.operator("f.two")
+    assert duplicate(f.overloadpacket) is f.overloadpacket
+    assert duplicate(getattr(pullback.ops, lib.ns)).f is f.overloadpacket
 
 
-@pytest.mark.parametrize("road", ROADS.values(), ids=ROADS)
-def test_key_sets_are_equal(road):
+@pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
+def test_key_sets_are_equal(duplicate):
     keys = DispatchKeySet("CPU", "AutogradCPU")
-    assert road(keys) == keys
-    assert type(road(keys)) is DispatchKeySet
-    assert road(DispatchKey.CPU) is DispatchKey.CPU
+    assert duplicate(keys) == keys
+    assert type(duplicate(keys)) is DispatchKeySet
+    assert duplicate(DispatchKey.CPU) is DispatchKey.CPU
 
 
 def test_a_pickle_outlives_its_operator_only_as_a_name(lib):

@@ -25,7 +25,7 @@ def cpu_kernel(x, ys, n):
     raise AssertionError("explain calls nothing")
 
 
-def test_explain_tells_every_step_of_a_call(f, lib, value):
+def test_explain_lists_every_step_of_a_call(f, lib, value):
     handle = lib.impl("f", cpu_kernel, "CPU")
     lib.impl("f", cpu_kernel, "CompositeImplicitAutograd")
     with ExcludeDispatchKeyGuard("Tracer"):
@@ -63,7 +63,7 @@ def test_explain_prints_kernel_place_reason_and_shadows(f, lib, value):
     assert lines["shadows"].startswith("cpu_kernel at CompositeExplicitAutograd, registered at")
 
 
-def test_explain_tells_of_calls_that_would_raise(f, lib, value):
+def test_explain_describes_calls_that_would_raise(f, lib, value):
     told = f.explain(value("inference"), [])
     assert told.kernel is None
     assert "none: the call raises" in str(told)
@@ -108,7 +108,7 @@ def test_explain_takes_the_overload_that_a_call_would_take(f, lib, value):
             ask(1)
 
 
-def test_explain_tells_what_the_mode_error_refuses(f, lib, value):
+def test_explain_describes_what_the_mode_error_refuses(f, lib, value):
     lib.impl("f", cpu_kernel, "CPU")
     x = value("cpu", requires_grad=True)
     assert "the call raises" not in str(f.explain(x, []))

@@ -184,7 +184,7 @@ def test_functional_forms_keep_their_registrations(monkeypatch, value):
         (("kept::f", "f(Tensor x) -> Tensor"), "expected schema to look like"),
     ],
 )
-def test_functional_define_wants_name_and_nameless_schema(arguments, message):
+def test_functional_define_needs_name_and_nameless_schema(arguments, message):
     """Rule 14.33."""
     before = snapshot()
     with pytest.raises(ValueError, match=message):

@@ -102,8 +102,8 @@ def kernel_of(version: int) -> Callable[..., int]:
     return lambda *_: version
 
 
-@pytest.mark.parametrize("road", ["operator", "call", "packet", "redispatch"])
-def test_a_completed_registration_is_seen_by_the_next_call_of_every_thread(lib, value, road):
+@pytest.mark.parametrize("entry", ["operator", "call", "packet", "redispatch"])
+def test_completed_registration_applies_to_the_next_call_of_every_thread(lib, value, entry):
     lib.define("f(Tensor x) -> int")
     f = lib.operator("f")
     x = value("cpu")
@@ -113,7 +113,7 @@ def test_a_completed_registration_is_seen_by_the_next_call_of_every_thread(lib, 
         "call": lambda: f.call(x),
         "packet": lambda: f.overloadpacket(x),
         "redispatch": lambda: f.redispatch(keyset, x),
-    }[road]
+    }[entry]
     versions = Versions()
     handles = [lib.impl("f", kernel_of(0), "CPU")]
 
@@ -128,7 +128,7 @@ def test_a_completed_registration_is_seen_by_the_next_call_of_every_thread(lib, 
     assert call() == ROUNDS - 1
 
 
-def test_a_completed_fallback_is_seen_by_the_next_call_of_every_thread(lib, value):
+def test_completed_fallback_applies_to_the_next_call_of_every_thread(lib, value):
     """Rule 14.19."""
     lib.define("f(Tensor x) -> int")
     f = lib.operator("f")
@@ -148,13 +148,13 @@ def test_a_completed_fallback_is_seen_by_the_next_call_of_every_thread(lib, valu
         assert f(x) == ROUNDS - 1
 
 
-@pytest.mark.parametrize("road", ["operator", "redispatch"])
+@pytest.mark.parametrize("entry", ["operator", "redispatch"])
 @pytest.mark.parametrize("change", ["kernel", "fallback"])
-def test_a_registration_during_a_link_leaves_no_stale_link(lib, value, monkeypatch, road, change):
+def test_a_registration_during_a_link_leaves_no_stale_link(lib, value, monkeypatch, entry, change):
     lib.define("f(Tensor x) -> int")
     f = lib.operator("f")
     x = value("XLA")
-    call = {"operator": lambda: f(x), "redispatch": lambda: f.redispatch(x._flags, x)}[road]
+    call = {"operator": lambda: f(x), "redispatch": lambda: f.redispatch(x._flags, x)}[entry]
     linking, changed = threading.Event(), threading.Event()
     link = Kernel.link
 
@@ -295,9 +295,9 @@ def test_names_can_be_listed_while_operators_are_defined(lib):
 def call_in_threads_at_once(library: Library, x: object) -> list[int]:
     f = library.operator("f")
     packet = f.overloadpacket
-    roads = [f, packet, lambda x: f.call(x), lambda x: packet(x, n=2)] * 2
+    calls = [f, packet, lambda x: f.call(x), lambda x: packet(x, n=2)] * 2
     results: list[int] = []
-    run_together(*(lambda road=road: results.append(road(x)) for road in roads))
+    run_together(*(lambda entry=entry: results.append(entry(x)) for entry in calls))
     return results
 
 

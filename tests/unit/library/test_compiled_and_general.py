@@ -1,4 +1,4 @@
-"""Calls of compiled operators end as those of the general road do: same results, same errors."""
+"""Calls of compiled operators end as those of the general path do: same results, same errors."""
 
 from __future__ import annotations
 
@@ -192,10 +192,10 @@ def rows():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("kernel", "setup", "backward"), sorted(set(rows())))
-def test_both_roads_end_alike(ns, monkeypatch, kernel, setup, backward):
-    def called(road, call, values):
+def test_compiled_and_general_path_agree(ns, monkeypatch, kernel, setup, backward):
+    def called(path, call, values):
         op = custom_op(
-            f"{ns}::{road}_{call.replace(' ', '_')}",
+            f"{ns}::{path}_{call.replace(' ', '_')}",
             KERNELS[kernel],
             mutates_args=(),
             schema="(Tensor x, Tensor y, int n=2) -> Tensor",
@@ -203,7 +203,7 @@ def test_both_roads_end_alike(ns, monkeypatch, kernel, setup, backward):
         op.register_autograd(BACKWARDS[backward], setup_context=SETUPS[setup])
         x, y = (pb.tensor(value, requires_grad=True) for value in values)
         told = outcome(lambda: CALLS[call](op, x, y))
-        return f"{told}, {outcome(lambda: (x, y, x.grad, y.grad))}".replace(f"{road}_", "")
+        return f"{told}, {outcome(lambda: (x, y, x.grad, y.grad))}".replace(f"{path}_", "")
 
     real = [(call, float) for call in CALLS]
     for call, dtype in [*real, ("plainly", complex), ("doubly", complex), ("hooked", complex)]:

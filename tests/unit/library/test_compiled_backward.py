@@ -8,10 +8,10 @@ import pullback as pb
 from pullback.autograd import grad as grad_of
 from pullback.library import custom_op, kernel_call, record
 
-ROADS = ["compiled", "general"]
+PATHS = ["compiled", "general"]
 
 
-@pytest.fixture(params=ROADS)
+@pytest.fixture(params=PATHS)
 def make(request, ns, monkeypatch):
     """Makes an operator of x and c that multiplies them and saves c; `choose` is its backward."""
     if request.param == "general":
@@ -35,7 +35,7 @@ def make(request, ns, monkeypatch):
     return with_backward
 
 
-def test_the_two_roads_differ(make, leaf):
+def test_compiled_and_general_path_are_different_functions(make, leaf):
     op = make(lambda c, grad: (grad * c, None))
     node = op(leaf(1), pb.tensor([2.0])).grad_fn
     assert ("run" in type(node).__dict__) is make.is_compiled

@@ -319,7 +319,7 @@ def test_a_call_costs_little_more_than_an_operator(cube, leaf):
 X, V = np.array([1.0, -2.0, 0.5]), np.array([1.0, 10.0, 100.0])
 
 
-def test_a_product_with_a_hessian_sees_an_operator_that_is_not_recorded(ns):
+def test_hessian_product_through_an_operator_that_is_not_recorded(ns):
     @pb.library.custom_op(f"{ns}::square", mutates_args=())
     def square(x: pb.Tensor) -> pb.Tensor:
         return pb.tensor(x.numpy() ** 2)
@@ -338,7 +338,7 @@ def test_a_product_with_a_hessian_sees_an_operator_that_is_not_recorded(ns):
     np.testing.assert_allclose(pb.hessian(f)(X), np.diag(2 * X))
 
 
-def test_a_product_with_a_hessian_sees_the_writes_of_an_operator(ns):
+def test_hessian_product_through_writes_of_an_operator(ns):
     @pb.library.custom_op(f"{ns}::triple_", mutates_args=("x",))
     def triple_(x: pb.Tensor) -> None:
         x.numpy()[...] *= 3.0

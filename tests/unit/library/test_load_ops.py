@@ -124,6 +124,6 @@ def test_the_example_package_works(monkeypatch):
             del sys.modules[name]
 
 
-def test_the_example_package_is_what_its_table_says():
+def test_example_package_is_up_to_date_with_its_table():
     table, folder = EXAMPLES / "cubes" / "cubes.yaml", EXAMPLES / "cubes" / "_ops"
     assert cli.main([str(table), "-o", str(folder), "--check"]) == 0

@@ -123,7 +123,7 @@ def test_what_is_saved_may_be_any_structure(ns, leaf):
         z.sum().backward()
 
 
-def test_saved_values_are_freed_and_seen_by_hooks(ns, leaf):
+def test_saved_values_are_freed_and_pass_through_hooks(ns, leaf):
     """Rule 15.13."""
     x, y = leaf(3), leaf(5)
     op = product(ns)

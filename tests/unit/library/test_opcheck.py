@@ -228,7 +228,7 @@ def test_kinks_and_edges_are_no_fault():
             assert opcheck(op, (x,), tests=["test_gradients"])["test_gradients"] == "SUCCESS"
 
 
-def test_an_error_is_told_once_and_with_its_place(ns, leaf):
+def test_error_is_reported_once_with_its_place(ns, leaf):
     op = pb.library.custom_op(
         f"{ns}::fails",
         lambda x: x / 0 if x.size == 3 else 1 // 0,

@@ -182,7 +182,7 @@ def test_check_refuses_an_unknown_name(binder: Binder) -> None:
 # What each type accepts
 
 
-def test_is_tensor_looks_at_the_object_and_refuses_classes() -> None:
+def test_is_tensor_refuses_classes() -> None:
     by_instance = type("Plain", (), {})()
     assert not is_tensor(by_instance)
     by_instance._flags = 0

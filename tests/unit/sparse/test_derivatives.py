@@ -340,7 +340,7 @@ def test_what_is_not_sparse_is_refused_before_memory_is_gone(monkeypatch):
         sparse_jacobian(FUNCTIONS["norm"], np.ones(100))
 
 
-def test_without_scipy_the_error_says_what_to_install(monkeypatch):
+def test_without_scipy_the_error_names_what_to_install(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError(name)
 

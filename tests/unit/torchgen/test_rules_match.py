@@ -198,7 +198,7 @@ def test_an_explicit_entry_comes_first(match_two):
     assert (fn.step, fn.exact) == (1, True)
 
 
-def test_only_zero_looks_among_the_mutating_functions(match_two):
+def test_only_foreach_zero_uses_mutating_references(match_two):
     """Rule 17.23."""
     zero, foreach = (
         "zero_(Tensor(a!) self) -> Tensor(a!)",

@@ -64,7 +64,7 @@ def test_gradients_are_those_of_the_plain_loop_to_the_bit(n, slots):
 
 
 @pytest.mark.parametrize(("n", "slots"), [(1, 1), (7, 2), (40, 3), (56, 5), (30, 30)])
-def test_as_few_steps_are_run_again_as_the_formula_says(n, slots):
+def test_number_of_repeated_steps_is_that_of_the_formula(n, slots):
     problem = Problem()
     problem.gradients(checkpoint_loop, n, slots * STATE)
     assert problem.calls == 2 * n + recomputations(n, slots)

@@ -1,4 +1,4 @@
-"""Second derivatives from notes: what is noted, and what the notes cannot say."""
+"""Hessian products from a tangent tape: what is recorded, and which programs fall back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check(f, *, calls):
     assert get_state() is DEFAULT_STATE
 
 
-def test_a_constant_is_written_to_after_it_was_used():
+def test_hvp_with_write_to_constant_after_its_use():
     def f(x):
         buffer = pb.ones(3)
         y = pb.sin(x ** (buffer + 1.0) + buffer)
@@ -68,7 +68,7 @@ def test_a_constant_is_written_to_after_it_was_used():
         pb.hvp(saves_it)(X, V)  # as in any backward pass
 
 
-def test_a_write_to_what_depends_on_the_argument():
+def test_hvp_with_write_to_value_that_depends_on_the_argument():
     def f(x):
         y = x * x
         z = pb.exp(y)
@@ -80,7 +80,7 @@ def test_a_write_to_what_depends_on_the_argument():
     check(f, calls=1)
 
 
-def test_what_was_saved_has_lost_its_history():
+def test_hvp_with_saved_value_without_history():
     def f(x):
         y = x * x
         y[1:]  # a view, so that the tensor itself is saved
@@ -114,7 +114,7 @@ class Square(Function):
         return 2 * x * tangent
 
 
-def test_a_function_of_the_users_needs_no_second_run():
+def test_hvp_runs_custom_function_once():
     def f(x):
         return (Square.apply(x) * pb.exp(x)).sum()
 
@@ -122,7 +122,7 @@ def test_a_function_of_the_users_needs_no_second_run():
     check(f, calls=1)
 
 
-def test_recording_turned_off_for_a_while():
+def test_hvp_with_no_grad_inside():
     def f(x):
         with pb.no_grad():
             y = x * x
@@ -134,7 +134,7 @@ def test_recording_turned_off_for_a_while():
     np.testing.assert_array_equal(found.numpy(), np.zeros(3))  # but two backward passes do
 
 
-def test_views_made_while_recording_is_off():
+def test_hvp_with_views_made_under_no_grad():
     def f(x):
         with pb.no_grad():
             part = x[1:]
@@ -143,7 +143,7 @@ def test_views_made_while_recording_is_off():
     check(f, calls=2)
 
 
-def test_operations_of_another_thread():
+def test_hvp_with_operations_of_another_thread():
     def f(x):
         found = []
         thread = threading.Thread(target=lambda: found.append(pb.exp(x) * x))
@@ -154,7 +154,7 @@ def test_operations_of_another_thread():
     np.testing.assert_allclose(pb.hvp(f)(X, V), (2 + X) * np.exp(X) * V)
 
 
-def test_an_error_of_the_function_comes_at_once_and_leaves_nothing():
+def test_error_of_the_function_leaves_no_level():
     levels = []
 
     def fails(x):
@@ -171,14 +171,14 @@ def test_an_error_of_the_function_comes_at_once_and_leaves_nothing():
     assert counted.calls == 2
 
 
-def test_notes_are_gone_afterwards():
+def test_tangent_tape_is_freed_afterwards():
     levels = []
     pb.hvp(lambda x: levels.append(current_level()) or pb.exp(x).sum())(X, V)
     assert not levels[0].notes
     assert not levels[0].tangents
 
 
-def test_several_results_and_lists():
+def test_hvp_of_operators_with_several_results_and_lists():
     def f(x):
         low, high = pb.split(pb.concatenate([x, x * x]), 2)
         values, vectors = pb.linalg.eigh(pb.diag(low) + pb.ones((3, 3)))
@@ -187,7 +187,7 @@ def test_several_results_and_lists():
     check(f, calls=1)
 
 
-def test_a_transform_inside_is_noted_as_well():
+def test_hvp_records_transforms_inside():
     def f(x):
         return (func.grad(lambda y: (pb.sin(y) * y).sum())(x) * x).sum()
 
@@ -224,7 +224,7 @@ def pulled_without_recording(x):
         lambda x: (pb.autograd.grad((x * x * x).sum(), x)[0] * x).sum(),
     ],
 )
-def test_what_is_not_recorded_has_tangents_all_the_same(f):
+def test_unrecorded_operations_have_tangents(f):
     assert tangent_of_gradient(f).all()
     check(f, calls=2)
 
@@ -279,7 +279,7 @@ class Tripled(Function):
         return tangent.mul_(3)
 
 
-def test_writes_by_code_of_the_users():
+def test_hvp_with_writes_in_user_code():
     def increment(x):
         x.numpy()[...] *= 3.0
         pb.autograd.graph.increment_version(x)
@@ -296,7 +296,7 @@ def test_writes_by_code_of_the_users():
         np.testing.assert_allclose(pb.hessian(f)(X, write) @ V, wanted, rtol=1e-12)
 
 
-def test_a_write_of_another_thread():
+def test_hvp_with_write_of_another_thread():
     def f(x, factor):
         y = x / (x * x + 1.0)
         z = y + 1.0
@@ -324,12 +324,12 @@ def beside_a_buffer(x, count):
     return x.sum()
 
 
-def test_writes_to_parts():
+def test_hvp_with_writes_to_parts():
     check(filled_one_by_one, calls=1)
 
 
 @pytest.mark.parametrize("f", [filled_one_by_one, beside_a_buffer])
-def test_a_write_looks_at_what_is_new_only(f):
+def test_cost_of_writes_is_linear(f):
     def steps(count):
         taken = 0
 
@@ -379,7 +379,7 @@ CAPTURED = pb.zeros(3)
         lambda x: (functional.vhp(lambda y: (y**3).sum(), x, x, create_graph=True)[1] * x).sum(),
     ],
 )
-def test_functional_products_take_what_transforms_refuse(f):
+def test_functional_products_accept_what_transforms_refuse(f):
     x, v = pb.tensor(X), pb.tensor(V)
     wanted = functional.hvp(f, x, v, create_graph=True)[1].detach().numpy()
     assert wanted.all()

@@ -1,4 +1,4 @@
-"""Passes that set up nothing until somebody could ask: what user code sees all the same."""
+"""Passes on the fast path, which create no graph task: what user code observes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes that are recorded themselves: in the order of numbers, as those on arrays."""
+"""Passes with ``create_graph``: the order by sequence number equals that by counting."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_backward_adds_to_leaves_and_keeps_their_history(counted):
     assert not counted
 
 
-def test_inner_results_may_be_asked_for(counted):
+def test_inner_results_may_be_inputs(counted):
     x = pb.tensor(X, requires_grad=True)
     y = x * x
     z = pb.sin(y)

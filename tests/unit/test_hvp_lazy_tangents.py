@@ -1,4 +1,4 @@
-"""Tangents that a closed level computes when a pass asks for them: which, how often, from what."""
+"""Tangents computed on demand from the tangent tape: which, how often, from what."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def computed(monkeypatch):
     return edges
 
 
-def test_each_is_computed_once_however_often_it_is_needed(computed):
+def test_each_tangent_is_computed_once(computed):
     def f(x):
         y = pb.sin(x)
         z = pb.exp(y)
@@ -43,14 +43,14 @@ def test_each_is_computed_once_however_often_it_is_needed(computed):
     assert len(computed) == len(set(computed)) == 4  # sin, exp, the product and the stack
 
 
-def test_those_that_nobody_needs_are_not_computed(computed):
+def test_unneeded_tangents_are_not_computed(computed):
     assert pb.hvp(lambda x: (x * 2 + pb.sin(x)).sum() * 3)(X, V) == pytest.approx(
         -3 * np.sin(X) * V
     )
     assert not computed
 
 
-def test_a_chain_longer_than_the_stack_of_calls():
+def test_chain_longer_than_the_call_stack():
     def f(x):
         for _ in range(2000):
             x = x + 1e-3 * pb.sin(x)
@@ -59,7 +59,7 @@ def test_a_chain_longer_than_the_stack_of_calls():
     np.testing.assert_allclose(pb.hvp(f)(X, V), expected(f))
 
 
-def test_arguments_on_both_sides_of_an_operator():
+def test_argument_on_both_sides_of_an_operator():
     def f(x):
         y, z = pb.sin(x), pb.cos(x)
         return (pb.exp(pb.exp(y) * pb.exp(z)) / (y + 3)).sum()
@@ -70,14 +70,14 @@ def test_arguments_on_both_sides_of_an_operator():
 @pytest.mark.parametrize(
     "v", [V[::-1], np.repeat(V, 2)[::2], np.broadcast_to(2.0, 3)], ids=["back", "steps", "one"]
 )
-def test_vectors_that_lie_in_memory_in_their_own_way(v):
+def test_vectors_of_any_memory_layout(v):
     for f in (lambda x: (x * x).sum() / 2, lambda x: (pb.exp(x) * x.sum()).sum()):
         found = pb.hvp(f)(X, v)
         np.testing.assert_allclose(found, expected(f, v))
         assert not np.shares_memory(found, v)
 
 
-def test_hooks_of_what_the_result_does_not_depend_on():
+def test_hooks_of_values_off_the_path():
     runs, seen = [], []
 
     def f(x):

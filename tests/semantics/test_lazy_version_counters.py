@@ -1,7 +1,7 @@
-"""Values that nodes save get a version counter when somebody first needs one.
+"""Saved values get a version counter when the first view or write needs one.
 
-However a write reaches such a value, the pass that reads it must notice: in the node whose result
-it is, and in all nodes that have saved it as their input.
+A write to such a value through any alias must raise in the pass that reads it: in the node whose
+result it is, and in all nodes that have saved it as their input.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ WRITES: list[Callable[[pb.Tensor], None]] = [
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__.strip("_"))
-def test_a_write_to_a_saved_result_is_noticed(write: Callable[[pb.Tensor], None]) -> None:
+def test_write_to_saved_result_raises(write: Callable[[pb.Tensor], None]) -> None:
     _, y = _result()
     total = y.sum()
     write(y)
@@ -89,7 +89,7 @@ USES = [_as_first, _as_both, _beside_a_leaf, _in_a_product]
 
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__.strip("_"))
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__.strip("_"))
-def test_a_write_to_a_saved_input_is_noticed(
+def test_write_to_saved_input_raises(
     write: Callable[[pb.Tensor], None], use: Callable[[pb.Tensor], pb.Tensor]
 ) -> None:
     x = pb.tensor([0.5, 1.0], requires_grad=True)
@@ -105,7 +105,7 @@ def test_a_write_to_a_saved_input_is_noticed(
         grad.sum().backward()
 
 
-def test_an_input_may_be_looked_at() -> None:
+def test_reading_a_saved_input_is_no_write() -> None:
     x = pb.tensor([0.5, 1.0], requires_grad=True)
     y = x + 1.0
     total = (y * y).sum()
@@ -201,7 +201,7 @@ def test_data_of_another_shape_is_fitted_to_the_history(pb_or_torch: Any) -> Non
     assert x.grad.tolist() == [9.0 + 3.0 * 12.0]
 
 
-def test_the_tensor_that_was_saved_is_shown_while_it_lives() -> None:
+def test_saved_attribute_is_the_original_tensor_while_it_lives() -> None:
     x = pb.tensor([0.5, 1.0], requires_grad=True)
     y = x + 1.0
     z = pb.sin(y)
@@ -218,7 +218,7 @@ def test_the_tensor_that_was_saved_is_shown_while_it_lives() -> None:
         z.sum().backward()
 
 
-def test_a_write_after_data_was_replaced_is_noticed() -> None:
+def test_write_after_data_was_replaced_raises() -> None:
     """As in PyTorch, the version belongs to the tensor, whatever memory it has."""
     _, y = _result()
     total = y.sum()
@@ -230,7 +230,7 @@ def test_a_write_after_data_was_replaced_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("retain", [True, False])
-def test_a_formula_that_has_read_the_result_notices_later_writes(retain: bool) -> None:
+def test_write_after_a_formula_read_the_result_raises(retain: bool) -> None:
     x, y = _result()
     w = pb.tensor([1.0, 3.0], requires_grad=True)
     (grad,) = pb.autograd.grad(y, x, w, create_graph=True, retain_graph=retain)
@@ -249,7 +249,7 @@ def test_a_formula_that_has_read_the_result_may_be_differentiated() -> None:
     assert x.grad.tolist() == y.tolist()
 
 
-def test_two_threads_begin_the_same_counter() -> None:
+def test_two_threads_create_the_same_counter() -> None:
     for _ in range(50):
         _, y = _result()
         total = y.sum()
@@ -272,7 +272,7 @@ def test_two_threads_begin_the_same_counter() -> None:
             total.backward()
 
 
-def test_a_counter_that_begins_while_a_formula_loads_the_result(
+def test_counter_created_while_a_formula_loads_the_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x, y = _result()
@@ -291,7 +291,7 @@ def test_a_counter_that_begins_while_a_formula_loads_the_result(
         y.sum().backward()
 
 
-def test_a_write_to_what_a_node_shows_is_noticed_by_other_nodes() -> None:
+def test_write_to_exposed_saved_value_raises_in_other_nodes() -> None:
     _, y = _result()
     w = pb.tensor([1.0, 1.0], requires_grad=True)
     z = y * w
@@ -302,7 +302,7 @@ def test_a_write_to_what_a_node_shows_is_noticed_by_other_nodes() -> None:
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__.strip("_"))
-def test_a_write_to_what_a_function_returns_is_noticed_by_what_it_recorded(
+def test_write_to_result_of_function_raises_in_nodes_that_saved_it(
     write: Callable[[pb.Tensor], None],
 ) -> None:
     class Square(pb.autograd.Function):
@@ -326,7 +326,7 @@ def test_a_write_to_what_a_function_returns_is_noticed_by_what_it_recorded(
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__.strip("_"))
-def test_a_write_to_what_an_operator_returns_is_noticed_by_what_it_recorded(
+def test_write_to_result_of_operator_raises_in_nodes_that_saved_it(
     write: Callable[[pb.Tensor], None],
 ) -> None:
     inner: list[pb.Tensor] = []

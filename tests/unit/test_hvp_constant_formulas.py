@@ -1,4 +1,4 @@
-"""The backward pass for second derivatives: which nodes have nothing that changes."""
+"""The backward pass of a Hessian product: which formulas have constant coefficients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pullback.autograd.linearize import backward
 
 
 @pytest.mark.parametrize("constant", [2.0, 3, pb.ones((2, 3))[0], pb.ones(3), pb.tensor(2.0)])
-def test_numbers_and_views_are_constants_like_others(constant, monkeypatch):
+def test_products_with_numbers_and_views_have_constant_formulas(constant, monkeypatch):
     kinds = {}
     find = backward._kinds
 

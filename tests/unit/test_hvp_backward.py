@@ -1,4 +1,4 @@
-"""What the backward pass of a product with a Hessian leaves out, and what it must not."""
+"""The backward pass of a Hessian product: which tangents it omits, and which it must not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_products_and_hessians_are_those_of_two_passes(f):
     np.testing.assert_allclose(pb.hessian(f)(X) @ V, product, rtol=1e-10, atol=1e-12)
 
 
-def test_hooks_see_a_gradient_that_has_no_tangent():
+def test_hooks_get_gradient_without_tangent():
     seen = []
 
     def f(x):

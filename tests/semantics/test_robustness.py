@@ -201,7 +201,7 @@ def test_hogwild_accumulation_is_exact():
     assert w.grad.tolist() == [8000.0, 8000.0]
 
 
-def test_hogwild_training_crashes_nobody_and_corrupts_nothing():
+def test_hogwild_training_neither_crashes_nor_corrupts():
     w = pb.tensor([3.0, -2.0], requires_grad=True)
     steps = []
 

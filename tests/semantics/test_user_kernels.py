@@ -26,7 +26,7 @@ def lib():
         yield library
 
 
-def test_a_users_kernel_for_an_inplace_operator_gets_its_bookkeeping(lib):
+def test_user_kernel_of_in_place_operator_counts_the_write(lib):
     def mul_(self, other):
         self.copy_(pb.multiply(self, other) * 10.0)
         return self
@@ -49,7 +49,7 @@ def test_a_users_kernel_for_an_inplace_operator_gets_its_bookkeeping(lib):
     assert part.tolist() == [20.0, 2.0]
 
 
-def test_a_users_kernel_for_a_view_operator_gets_its_bookkeeping(lib):
+def test_user_kernel_of_view_operator_tracks_the_view(lib):
     def reshape(self, shape, order, **_):
         return wrap(self._array.reshape(shape, order=order))
 
@@ -65,7 +65,7 @@ def test_a_users_kernel_for_a_view_operator_gets_its_bookkeeping(lib):
     assert y.T.reshape(6)._base is None
 
 
-def test_a_users_kernel_for_a_list_of_views_gets_its_bookkeeping(lib):
+def test_user_kernel_of_list_of_views_tracks_them(lib):
     lib.impl(
         "unbind", lambda self, axis=0: list(map(wrap, np.moveaxis(self._array, axis, 0))), "CPU"
     )

@@ -1,4 +1,4 @@
-"""Gradients are checked, owned and added where short cuts would be tempting."""
+"""Gradients have the shape and dtype of their value, own their memory, and are summed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_mapped_pull_that_reaches_nothing_gives_zeros():
     assert found.tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
-def test_a_write_to_a_gradient_that_is_a_view_of_the_seed_is_seen():
+def test_write_to_gradient_that_is_a_view_of_the_seed_is_counted():
     w, x = leaf(1.0, 1.0), leaf(1.0, 1.0)
     seed = pb.ones((1, 2))
     z = (w.reshape((1, 2)) * seed).sum()

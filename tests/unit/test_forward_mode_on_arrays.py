@@ -1,4 +1,4 @@
-"""Forward mode on raw arrays: which calls take that way, and what they must not forget on it."""
+"""Forward mode on raw arrays: which calls use this fast path, and what they return."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def tangent(x):
 
 
 @pytest.mark.parametrize("seen", ["before", "after", "never"])
-def test_a_lazy_tangent_of_a_view_follows_what_is_written_to_that_of_its_base(seen):
+def test_lazy_tangent_of_view_follows_writes_to_that_of_its_base(seen):
     scale = pb.tensor(2.0, requires_grad=True)
 
     def write(y):
@@ -172,7 +172,7 @@ def test_a_lazy_tangent_of_a_view_follows_what_is_written_to_that_of_its_base(se
     assert scale.grad.item() == 4.0
 
 
-def test_a_lazy_tangent_of_a_view_is_in_the_memory_of_that_of_its_base():
+def test_lazy_tangent_of_view_shares_memory_with_that_of_its_base():
     def write(y):
         first = y[1:]
         second = first[1:]
@@ -186,7 +186,7 @@ def test_a_lazy_tangent_of_a_view_is_in_the_memory_of_that_of_its_base():
     np.testing.assert_array_equal(second, whole[:, 2:])
 
 
-def test_a_lazy_tangent_becomes_one_tensor():
+def test_lazy_tangent_becomes_one_tensor():
     def read(y):
         assert y._meta.lazy_array is not None
         assert y._meta.tangents is y._meta.tangents
@@ -199,7 +199,7 @@ def test_a_lazy_tangent_becomes_one_tensor():
     np.testing.assert_array_equal(pushed_in_a_map(read).numpy(), 2.0 * np.eye(3)[:, :2])
 
 
-def test_a_tangent_that_ended_with_its_level_is_not_carried_on():
+def test_tangent_of_ended_level_does_not_propagate():
     kept = []
     with fw.dual_level():
         kept.append(fw.make_dual(pb.tensor([1.0, 2.0]), pb.tensor([1.0, 0.0])) * 3.0)
