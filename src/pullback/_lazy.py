@@ -1,14 +1,13 @@
-"""What is loaded when it is first used: the names of a package, and modules behind their users.
+"""Lazy imports: names of a package, and whole modules, that are imported at their first use.
 
-``import pullback`` shall take little longer than importing NumPy, so what the first gradient does
-not need is left for later. There are two ways, both declared at the top of a module beside an
-ordinary import for type checkers, which a test compares with them:
+``import pullback`` takes little longer than importing NumPy, so everything that the first gradient
+does not need is imported later. There are two ways, both declared at the top of a module beside an
+ordinary import for type checkers (a test compares the two):
 
-- a package lists names that it offers and does not load (`lazy_names`);
-- a module names another one whose attributes its functions will want (`lazy_module`).
+- a package lists exported names and the modules that define them (`lazy_names`);
+- a module refers to another one by its name (`lazy_module`).
 
-Whatever they load is imported once, by Python's own machinery, whose locks make the first use from
-several threads safe.
+Python's import system does the import, so the first use is safe in several threads.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ __all__ = ["lazy_module", "lazy_names"]
 def lazy_names(
     package: str, places: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions ``__getattr__`` and ``__dir__`` of a package that loads names on demand.
+    """Returns ``__getattr__`` and ``__dir__`` for a package that loads names on demand.
 
-    `places` tells the names of each module, as import statements would; those of the package
-    itself are its modules.
+    `places` maps each module to the names to import from it; names listed for the package itself
+    are its modules.
 
     >>> get, list_all = lazy_names("pullback._lazy", {"math": ["tau"]})
     >>> get("tau"), "tau" in list_all()
@@ -40,9 +39,9 @@ def lazy_names(
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if module == package:
-            return import_module(f"{package}.{name}")  # which makes it an attribute, too
+            return import_module(f"{package}.{name}")  # the import sets the attribute
         value = getattr(import_module(module), name)
-        setattr(sys.modules[package], name, value)  # the next use does not come here
+        setattr(sys.modules[package], name, value)  # later uses skip __getattr__
         return value
 
     def list_all() -> list[str]:
@@ -52,7 +51,7 @@ def lazy_names(
 
 
 class _LazyModule:
-    """Stands for a module; asking it for anything imports that."""
+    """Placeholder for a module; reading an attribute imports it."""
 
     def __init__(self, name: str):
         self._name = name
@@ -68,7 +67,7 @@ class _LazyModule:
 
 
 def lazy_module(name: str) -> Any:
-    """A module that is imported when one of its attributes is first read.
+    """Returns a placeholder for a module, imported when one of its attributes is first read.
 
     >>> lazy_module("math").tau
     6.283185307179586

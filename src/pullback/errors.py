@@ -90,7 +90,7 @@ class PullbackError(Exception):
 
 
 class SchemaError(PullbackError, RuntimeError, AssertionError):
-    """A text is no valid operator schema; the message shows it with a caret at the fault.
+    """A text is no valid operator schema; the message quotes it with a caret at the fault.
 
     Two built-in bases, because PyTorch's two parsers differ: the code generator's raises
     ``AssertionError`` and the runtime's raises ``RuntimeError`` for the same text.
@@ -166,7 +166,7 @@ class CheckpointError(AutogradError):
 
 
 class DerivativeMissingError(AutogradError, NotImplementedError):
-    """An operator has no derivative of the kind that is asked for."""
+    """An operator has no derivative of the requested kind."""
 
 
 class OpCheckError(PullbackError, AssertionError):
@@ -188,7 +188,7 @@ class ViewError(PullbackError, RuntimeError, ValueError):
 
 
 class NoDataError(PullbackError, NotImplementedError):
-    """A value was asked of a tensor that has none to give: a shape without data, one of a batch."""
+    """A tensor has no value to return: it has no data (meta), or is one of a batch."""
 
 
 class DataDependentError(NoDataError):

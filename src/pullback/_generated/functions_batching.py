@@ -25,7 +25,7 @@ __sum_level_calls = operators._sum_level.calls
 
 
 def _add_level(self, /, axis, level):
-    """Makes an axis a level of a mapped function."""
+    """Makes an axis the batch dimension of a vmap level."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -40,7 +40,7 @@ def _add_level(self, /, axis, level):
 
 
 def _expand_level(self, /, level, size):
-    """Repeats a value for the samples of a level."""
+    """Broadcasts a value along the batch dimension of a vmap level."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -55,7 +55,7 @@ def _expand_level(self, /, level, size):
 
 
 def _remove_level(self, /, axis, level):
-    """Makes a level of a mapped function an axis."""
+    """Makes the batch dimension of a vmap level an axis."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -70,7 +70,7 @@ def _remove_level(self, /, axis, level):
 
 
 def _sum_level(self, /, level, size):
-    """Sums over the samples of a level."""
+    """Sums over the batch dimension of a vmap level."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

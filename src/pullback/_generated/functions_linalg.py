@@ -291,7 +291,7 @@ def linalg_lstsq(self, other, /, rcond=None):
 
 
 def linalg_matrix_norm(self, /, *, keepdims=False, ord=None):
-    """The norm of matrices, 'fro' if not told, 'nuc', or a number (1, 2, inf, or minus that)."""
+    """The norm of matrices, 'fro' by default, 'nuc', or a number (1, 2, inf, or minus that)."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

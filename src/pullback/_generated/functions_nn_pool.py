@@ -63,7 +63,7 @@ _max_pool2d_with_indices_calls = operators.max_pool2d_with_indices.calls
 
 
 def _adaptive_avg(self, /, axis, size):
-    """The means of as many cells as asked for, along one axis."""
+    """The means of `output_size` cells along one axis."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -93,7 +93,7 @@ def _adaptive_avg_backward(grad_output, axis, length):
 
 
 def _adaptive_max_pool(self, /, size):
-    """The largest element of each of as many cells as asked for, and its place."""
+    """The largest element of each of `output_size` cells, and its index."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -258,7 +258,7 @@ def _resize_backward(grad_output, axis, length, mode, align_corners, scale):
 
 
 def adaptive_avg_pool1d(self, /, output_size):
-    """The means of signals cut into as many cells as asked for."""
+    """The means of signals divided into `output_size` cells."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -275,7 +275,7 @@ def adaptive_avg_pool1d(self, /, output_size):
 
 
 def adaptive_avg_pool2d(self, /, output_size):
-    """The means of images cut into as many cells as asked for."""
+    """The means of images divided into `output_size` cells."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -292,7 +292,7 @@ def adaptive_avg_pool2d(self, /, output_size):
 
 
 def adaptive_max_pool1d(self, /, output_size):
-    """The largest elements of signals cut into as many cells as asked for."""
+    """The largest elements of signals divided into `output_size` cells."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -326,7 +326,7 @@ def adaptive_max_pool1d_with_indices(self, /, output_size):
 
 
 def adaptive_max_pool2d(self, /, output_size):
-    """The largest elements of images cut into as many cells as asked for."""
+    """The largest elements of images divided into `output_size` cells."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -237,7 +237,7 @@ def polyval(self, /, x):
 
 
 def tensordot(self, other, /, axes=None):
-    """The sum of products over so many last and first axes, 2 if not told, or over pairs of axes."""
+    """The sum of products over so many last and first axes, 2 by default, or over pairs of axes."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

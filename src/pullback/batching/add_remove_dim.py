@@ -1,7 +1,7 @@
-"""The doors of a mapped function: an axis becomes a level, and a level an axis.
+"""Entering and leaving a vmap level: an axis becomes a batch dimension, and back.
 
 Called by the generated kernels of ``operators/batching/table.yaml`` for plain arrays, and by
-``pullback.batching`` for arrays that vary with other levels already.
+``pullback.batching`` for arrays that are batched at other levels already.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def _parts(x: Held) -> tuple[NDArray[Any], Levels]:
 
 
 def _with_first(array: NDArray[Any], levels: Levels, level: int) -> BatchedArray:
-    """Samples whose first axis is a new level, put in its place among the others."""
+    """Makes the first axis the batch dimension of a new level; levels are kept in order."""
     together = tuple(sorted((*levels, level)))
     return BatchedArray(np.moveaxis(array, 0, together.index(level)), together)
 
 
 def add_level(x: Held, axis: int, level: int) -> BatchedArray:
-    """One axis as a level: the door in."""
+    """Makes an axis the batch dimension of a level."""
     array, levels = _parts(x)
     axis = normalize_axis_index(axis, array.ndim - len(levels)) + len(levels)
     return _with_first(np.moveaxis(array, axis, 0), levels, level)
 
 
 def remove_level(x: Held, axis: int, level: int) -> Held:
-    """A level as an axis: the door out."""
+    """Makes the batch dimension of a level an axis."""
     array, levels = _parts(x)
     place = levels.index(level)
     rest = levels[:place] + levels[place + 1 :]
@@ -47,8 +47,8 @@ def remove_level(x: Held, axis: int, level: int) -> Held:
     return BatchedArray(array, rest) if rest else array
 
 
-def sum_level(x: Held, level: int, size: int) -> Held:  # noqa: ARG001 - the way back needs it
-    """The sum over all samples of a level."""
+def sum_level(x: Held, level: int, size: int) -> Held:  # noqa: ARG001 - read by the backward formula
+    """Sums over the batch dimension of a level."""
     array, levels = _parts(x)
     place = levels.index(level)
     rest = levels[:place] + levels[place + 1 :]
@@ -57,13 +57,13 @@ def sum_level(x: Held, level: int, size: int) -> Held:  # noqa: ARG001 - the way
 
 
 def expand_level(x: Held, level: int, size: int) -> BatchedArray:
-    """The same value for all samples of a level."""
+    """Broadcasts a value along a new batch dimension of a level."""
     array, levels = _parts(x)
     return _with_first(np.broadcast_to(array, (size, *array.shape)), levels, level)
 
 
 def refuse_meta(x: Any, *_: int) -> NoReturn:
-    """Samples are computed, and shapes without data cannot be."""
+    """Raises for meta tensors, which have no data to compute with."""
     raise NoDataError(
         f"vmap: a meta tensor of shape {x.shape} has no data to map a function over; call the "
         f"function with the shape of one sample"

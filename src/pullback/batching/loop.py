@@ -76,7 +76,7 @@ def _warn(name: str) -> None:
 
 
 def _blank(values: list[Any]) -> list[Any]:
-    """Arguments of a call that shows what a sample's result looks like, where there is none."""
+    """Arguments of ones, to find the result's shape and dtype if the batch is empty."""
 
     def blank(value: Any) -> Any:
         if isinstance(value, Tensor):

@@ -1,10 +1,11 @@
-"""Rules that users write on tensors: ``rule(info, in_dims, *args) -> (output, out_dims)``.
+"""User-defined batching rules on tensors: ``rule(info, in_dims, *args) -> (output, out_dims)``.
 
-Such a rule sees one level at a time, the innermost first: tensors that vary with it have one axis
-more, and `in_dims` says which. Serves custom operators and ``autograd.Function.vmap``.
+A rule runs for one level at a time, the innermost first: tensors batched at that level have their
+batch dimension as an ordinary axis, and `in_dims` gives its number. Used by custom operators and
+``autograd.Function.vmap``.
 
-Levels become axes, and axes levels, through *doors*: those of ``crossing.py`` where nothing is
-recorded, or the operators of the same names, which autograd sees.
+Batch dimensions are removed and added by a ``LevelOps``: the functions of ``add_remove_dim.py``
+below autograd, or the operators of the same names above it, which are recorded.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from pullback.tensor.batched import levels_of
 from pullback.tensor.levels import Outside, active_levels
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["Doors", "VmapInfo", "apply_rule", "rule_kernel"]
+__all__ = ["LevelOps", "VmapInfo", "apply_rule", "rule_kernel"]
 
 
-class Doors(Protocol):
-    """What leads a tensor out of a level and into it."""
+class LevelOps(Protocol):
+    """Functions that remove and add the batch dimension of a level."""
 
     def _remove_level(self, tensor: Tensor, axis: int, level: int) -> Tensor: ...
     def _add_level(self, tensor: Tensor, axis: int, level: int) -> Tensor: ...
 
 
-class _PlainDoors:
-    """Doors below autograd."""
+class _ArrayLevelOps:
+    """``LevelOps`` below autograd, on arrays."""
 
     def _remove_level(self, tensor: Tensor, axis: int, level: int) -> Tensor:
         return wrap(remove_level(tensor._array, axis, level))
@@ -39,15 +40,15 @@ class _PlainDoors:
         return wrap(add_level(tensor._array, axis, level))
 
 
-_PLAIN = _PlainDoors()
+_ON_ARRAYS = _ArrayLevelOps()
 
 
 class VmapInfo(NamedTuple):
-    """What a rule is told of the mapped function.
+    """What a batching rule receives about the vmap call.
 
     Attributes:
-        batch_size: the number of samples.
-        randomness: what random operators are to do.
+        batch_size: the length of the batch dimension.
+        randomness: the option of ``vmap``: "error", "different" or "same".
     """
 
     batch_size: int
@@ -69,7 +70,7 @@ def apply_rule(
     plain: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Any,
-    doors: Doors = _PLAIN,
+    level_ops: LevelOps = _ON_ARRAYS,
 ) -> Any:
     """Runs a rule for the innermost level of its arguments; `plain` is called if there is none."""
     levels, sizes = union((*args, *kwargs.values()))
@@ -78,17 +79,17 @@ def apply_rule(
     number = levels[-1]
     randomness = next((v.randomness for v in active_levels() if v.number == number), "error")
     in_dims = tuple(_dims(value, number) for value in args)
-    opened = [_opened(value, number, doors) for value in args]
-    named = {name: _opened(value, number, doors) for name, value in kwargs.items()}
+    unbatched = [_remove_dims(value, number, level_ops) for value in args]
+    named = {name: _remove_dims(value, number, level_ops) for name, value in kwargs.items()}
     with Outside(number):
-        returned = rule(VmapInfo(sizes[-1], randomness), in_dims, *opened, **named)
+        returned = rule(VmapInfo(sizes[-1], randomness), in_dims, *unbatched, **named)
     if not isinstance(returned, tuple) or len(returned) != 2:
-        shown = len(returned) if isinstance(returned, tuple) else type(returned).__name__
+        got = len(returned) if isinstance(returned, tuple) else type(returned).__name__
         raise AutogradError(
             f"Expected the vmap staticmethod to have two returns, the output and its out_dims, but "
-            f"got {shown}"
+            f"got {got}"
         )
-    return _closed(*returned, number, doors)
+    return _add_dims(*returned, number, level_ops)
 
 
 def _dims(value: Any, level: int) -> Any:
@@ -97,17 +98,17 @@ def _dims(value: Any, level: int) -> Any:
     return 0 if isinstance(value, Tensor) and level in levels_of(value) else None
 
 
-def _opened(value: Any, level: int, doors: Doors) -> Any:
-    """A value with the level as its first axis."""
+def _remove_dims(value: Any, level: int, level_ops: LevelOps) -> Any:
+    """Makes the batch dimension of a level the first axis of a value."""
     if isinstance(value, list | tuple):
-        return type(value)(_opened(item, level, doors) for item in value)
+        return type(value)(_remove_dims(item, level, level_ops) for item in value)
     if isinstance(value, Tensor) and level in levels_of(value):
-        return doors._remove_level(value, 0, level)
+        return level_ops._remove_level(value, 0, level)
     return value
 
 
-def _closed(output: Any, out_dims: Any, level: int, doors: Doors) -> Any:
-    """A rule's result with the named axes as the level."""
+def _add_dims(output: Any, out_dims: Any, level: int, level_ops: LevelOps) -> Any:
+    """Makes axes of a rule's result the batch dimension of a level."""
     if isinstance(output, list | tuple):
         if isinstance(out_dims, int) or out_dims is None:
             out_dims = (out_dims,) * len(output)
@@ -117,7 +118,7 @@ def _closed(output: Any, out_dims: Any, level: int, doors: Doors) -> Any:
                 f"out_dims is {out_dims!r}, and there are {len(output)} outputs"
             )
         pairs = zip(output, out_dims, strict=True)
-        return type(output)(_closed(part, dim, level, doors) for part, dim in pairs)
+        return type(output)(_add_dims(part, dim, level, level_ops) for part, dim in pairs)
     if isinstance(out_dims, list | tuple):
         raise AutogradError(
             f"The vmap staticmethod returned an incompatible (output, out_dims) tuple: out_dims is "
@@ -125,4 +126,4 @@ def _closed(output: Any, out_dims: Any, level: int, doors: Doors) -> Any:
         )
     if out_dims is None or not isinstance(output, Tensor):
         return output
-    return doors._add_level(output, out_dims, level)
+    return level_ops._add_level(output, out_dims, level)

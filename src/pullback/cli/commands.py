@@ -1,7 +1,7 @@
 """The command line: ``python -m pullback <command>``.
 
-Every command returns its exit code: 0 when it did what was asked, 1 when nobody reads the answer to
-its end, 2 when the question was wrong.
+Every command returns its exit code: 0 for success, 1 if the output pipe was closed early, 2 for
+wrong arguments.
 """
 
 from __future__ import annotations

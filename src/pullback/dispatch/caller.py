@@ -1,8 +1,8 @@
-"""Where in the user's code something happened: for registrations and warnings.
+"""Locations in user code, for registrations and warnings.
 
 For registrations the innermost frame counts that is neither of the dispatcher, nor of the package
-for custom operators, nor a compiled call function; for warnings the innermost one outside of
-Pullback, because calls come a long way.
+for custom operators, nor a compiled call function; for warnings the innermost frame outside of
+Pullback counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import FrameType
 
 from pullback._cpython import get_frame
 
-__all__ = ["caller_location", "log_warning", "note_replaced", "same_place", "warn_caller"]
+__all__ = ["caller_location", "log_replaced", "log_warning", "same_place", "warn_caller"]
 
 # Cells of notebooks and lines of a console have names that change from run to run.
 _INTERACTIVE = re.compile(r"<ipython-input-|<stdin>|<console>|.*[/\\]ipykernel_\d+[/\\]")
@@ -50,7 +50,7 @@ def warn_caller(message: str) -> None:
         frame.f_code.co_filename,
         frame.f_lineno,
         module=frame.f_globals.get("__name__"),
-        # The module's own memory of warnings: each line is told as often as the filters say.
+        # The module's own registry: warning filters such as "once per line" apply to user code.
         registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )
 
@@ -60,13 +60,13 @@ def same_place(first: str, second: str) -> bool:
     return first == second or bool(_INTERACTIVE.match(first) and _INTERACTIVE.match(second))
 
 
-def note_replaced(what: str, location: str) -> None:
-    """Notes that code which has been run before was run again, and replaces what it registered."""
+def log_replaced(what: str, location: str) -> None:
+    """Logs that a definition was replaced because its code was run again."""
     log_warning("%s is defined again at %s, which replaces the older definition", what, location)
 
 
 def log_warning(message: str, *args: object) -> None:
-    """Writes to the log of registrations, for those who look at it."""
-    import logging  # few programs come here, and it is among the slowest imports of all
+    """Writes to the log ``pullback.library``."""
+    import logging  # imported here: rarely needed, and slow to import
 
     logging.getLogger("pullback.library").warning(message, *args)

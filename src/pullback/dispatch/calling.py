@@ -265,7 +265,7 @@ def _collect_flags(argument: Argument) -> list[str]:
 
 
 def _check(argument: Argument) -> list[str]:
-    """Lines that let exact values pass and hand all others to the binder."""
+    """Lines that accept values of the exact type and pass all others to the binder."""
     name = _python_name(argument)
     convert = f"{name} = _pb_check({argument.name!r}, {name})"
     kind = argument.type

@@ -16,7 +16,7 @@ __all__ = ["DispatchTable", "dump_registrations", "missing_kernel"]
 
 
 class DispatchTable(Mapping[DispatchKey, Entry]):
-    """The computed table of one operator, as it was when asked for: key to entry, printable.
+    """The computed table of one operator, a snapshot: key to entry, printable.
 
     Keys without a kernel are left out.
     """

@@ -1,4 +1,4 @@
-"""Why a call runs the kernel that it runs: the same computation as a call, told step by step.
+"""Why a call runs the kernel that it runs: the same computation as a call, step by step.
 
 Nothing here is reached by a call; it costs nothing when unused.
 """
@@ -119,7 +119,7 @@ def explain_call(
     entry: OperatorEntry, schema: FunctionSchema, args: list[Any], kwargs: dict[str, Any]
 ) -> Explanation:
     """The explanation of a call whose arguments are bound already."""
-    with LOCK:  # what is told is of one moment
+    with LOCK:  # a consistent state for the whole explanation
         return _explain(entry, schema, args, kwargs)
 
 

@@ -1,6 +1,6 @@
 """The flags of a call's arguments: what they add to the key set that the call dispatches with.
 
-For the roads that have time. The compiled call functions of ``calling.py`` do the same inline.
+For callers off the hot path. The compiled call functions of ``calling.py`` do the same inline.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One registered kernel: a function, and how it wants to be called.
+"""Kernel: a registered function and its calling convention.
 
-``table.py`` orders kernels by precedence; whoever registers one makes it here.
+``table.py`` orders kernels by precedence.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ __all__ = ["Kernel", "fallthrough_kernel"]
 
 
 class Kernel:
-    """One registered function: what it is, where it came from, how it wants to be called.
+    """Registered function with its location and calling convention.
 
     Args:
         fn: the function.
         key: where it is registered.
         location: ``file:line`` of the registration; the function's own where it is empty.
-        debug: shown in tables instead of the location.
-        with_keyset: whether it wants the call's key set as its first argument.
-        with_operator: whether it wants the operator next, as a fallback for all operators does.
+        debug: printed in tables instead of the location.
+        with_keyset: whether its first argument is the call's key set.
+        with_operator: whether its next argument is the operator, as of fallbacks for all operators.
         fallthrough: whether it occupies the key only, and the call goes on below it.
         linker: makes the callable for an operator and a call's flags, when that depends on them.
         goes_on_with: the keys with which such a kernel then goes on to the one below it.

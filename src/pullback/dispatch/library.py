@@ -1,7 +1,7 @@
 """Libraries: the public way to define operators and to register kernels.
 
-A library owns what was registered through it; when it is destroyed, or nobody holds it any more,
-all of that disappears and what it had covered comes back.
+A library owns its registrations; when it is destroyed or garbage-collected, they are removed, and
+kernels that they had overridden are active again.
 """
 
 from __future__ import annotations
@@ -351,7 +351,7 @@ def _check_signature(kernel: Kernel, schema: language.FunctionSchema, name: str)
     """Refuses a kernel that could never be called with the schema's arguments."""
     try:
         signature = inspect.signature(kernel.fn)
-    except (TypeError, ValueError):  # some built-in functions do not tell their parameters
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return
     positional = [argument.name for argument in schema.arguments.flat_positional]
     keyword_only = [a.name for a in schema.arguments.flat_all][len(positional) :]

@@ -1,9 +1,8 @@
 """Operators as users hold them: ``OpOverload`` (one schema) and ``OpOverloadPacket`` (one name).
 
-Both are thin: the registrations and tables are the entry's, the call functions are compiled from
-the schema on first use. Python looks ``__call__`` up on the class, so an operator that has been
-compiled moves to a class of its own whose ``__call__`` is its compiled function; nothing stands
-between the caller and the lookup.
+Registrations and tables belong to the operator's entry; call functions are compiled from the schema
+on first use. Python looks ``__call__`` up on the class, so a compiled operator changes to a class
+of its own whose ``__call__`` is the compiled function: a call has no intermediate frame.
 """
 
 from __future__ import annotations
@@ -144,11 +143,11 @@ class OpOverload:
         return self._bound().bind(args, kwargs)
 
     def has_kernel_for_dispatch_key(self, key: KeyLike) -> bool:
-        """Whether a kernel is registered to this very key; alias keys may be asked for."""
+        """Whether a kernel is registered at exactly this key, which may be an alias key."""
         return parse_key(key) in self._alive().kernels
 
     def has_computed_kernel_for_dispatch_key(self, key: KeyLike) -> bool:
-        """Whether the computed table has an entry at a runtime key, by whatever road."""
+        """Whether the computed table has an entry at a runtime key, from any registration."""
         return self._alive().entry(parse_key(key)).kernel is not None
 
     def dispatch_table(self) -> dump.DispatchTable:
@@ -200,7 +199,7 @@ class OpOverloadPacket:
         with LOCK:
             operators = self._operators()
             if len(operators) == 1 and type(self) is OpOverloadPacket:
-                # A name with one overload is called like that overload: see the module's note.
+                # A name with one overload is called like that overload: see the module's docstring.
                 call = type(operators[0].compiled()).__call__
                 namespace = {"__slots__": (), "__call__": call, "__module__": __name__}
                 self.__class__ = type("OpOverloadPacket", (OpOverloadPacket,), namespace)

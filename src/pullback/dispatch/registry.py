@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pullback._lazy import lazy_module
-from pullback.dispatch.caller import note_replaced, same_place
+from pullback.dispatch.caller import log_replaced, same_place
 from pullback.dispatch.keys import DispatchKey
 from pullback.dispatch.operator import OpOverload, OpOverloadPacket
 from pullback.dispatch.table import ENTRIES, LOCK, Kernel, OperatorEntry
@@ -118,7 +118,7 @@ def claim_namespace(
     with LOCK:
         present, registered = _definers.get(namespace, ("", {}))
         if present and same_place(present, location):
-            note_replaced(f"the library of {namespace!r}", location)
+            log_replaced(f"the library of {namespace!r}", location)
             destroy_all(registered)
         elif present:
             raise RegistrationError(
@@ -150,7 +150,7 @@ def replace_same_place(name: str, location: str) -> None:
     entry = ENTRIES.get(name)
     if entry is None or not entry.is_defined or not same_place(entry.location, location):
         return
-    note_replaced(name, location)
+    log_replaced(name, location)
     assert entry.definition is not None, "a defined operator has the handle of its definition"
     entry.definition.destroy()
     left = ENTRIES.get(name)

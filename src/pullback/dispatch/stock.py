@@ -1,7 +1,7 @@
 """Operators that come from generated source: defined from text, at little cost.
 
-Importing the package defines hundreds of operators. Their schemas are parsed only when somebody
-asks for them; calls go through generated functions that do not need them. Their kernels are
+Importing the package defines hundreds of operators. Their schemas are parsed when they
+are first read; calls go through generated functions that do not need them. Their kernels are
 imported with the first call, table by table.
 """
 

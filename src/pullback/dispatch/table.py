@@ -189,7 +189,7 @@ class OperatorEntry:
 
     @property
     def schema(self) -> language.FunctionSchema | None:
-        """The schema; the text of a built-in operator is parsed when it is first asked for."""
+        """The schema; the text of a built-in operator is parsed at the first read."""
         with LOCK:
             if isinstance(self.declaration, str):
                 self.declaration = language.parse_schema(self.declaration)
@@ -197,7 +197,7 @@ class OperatorEntry:
 
     @property
     def kernels(self) -> dict[DispatchKey, list[Kernel]]:
-        """The stack of kernels at each key; asking for them loads those of a built-in operator."""
+        """The stack of kernels at each key; the first read loads those of a built-in operator."""
         if self.source:
             self.load()
         return self._kernels
@@ -205,8 +205,8 @@ class OperatorEntry:
     def load(self) -> None:
         """Imports the generated module that registers the kernels of this operator and others.
 
-        Under the lock, which always comes before the lock of an import: a module that such a one
-        imports must not ask for it, or two threads could wait for each other.
+        Lock order: ``LOCK`` first, then Python's import locks. A module imported here must not
+        acquire ``LOCK`` while it is being imported, or two threads could deadlock.
         """
         with LOCK:
             if self.source:
@@ -214,7 +214,7 @@ class OperatorEntry:
                 assert not self.source, f"{self.source} has no kernels for {self.name}"
 
     def fill(self, kernels: dict[DispatchKey, list[Kernel]]) -> None:
-        """Puts in place the first kernels of an operator, which takes one step for all readers."""
+        """Sets the first kernels of an operator, atomically for readers without the lock."""
         with LOCK:
             self._kernels = {**self._kernels, **kernels}
             self.source = ""
@@ -315,8 +315,11 @@ class OperatorEntry:
             return linked
 
     def _link_by_arguments(self, keyset: int) -> Callable[..., Any]:
-        """A redispatch to an autograd key: a key set cannot say what requires grad, so each call
-        asks its arguments, and takes the link for their answer and the thread's state."""
+        """Links a redispatch to an autograd key.
+
+        A key set does not contain which arguments require grad, so each call collects their flags
+        and looks the kernel up by them and by the thread's state.
+        """
         schema = self.schema
         assert schema is not None, "only a defined operator is linked"
         collect = flag_collector(schema)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback._generated import functions_batching as doors
+from pullback._generated import functions_batching
 from pullback._generated import functions_shape as shapes
 from pullback._generated.functions_pointwise import clone
 from pullback.autograd.graph.escapes import end_inputs, pending
@@ -157,7 +157,9 @@ class _Inputs:
     def entered(self, level: MapLevel) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as the function gets them."""
         leaves = [
-            leaf if dim is None else doors._add_level(_as_tensor(leaf), dim, level.number)
+            leaf
+            if dim is None
+            else functions_batching._add_level(_as_tensor(leaf), dim, level.number)
             for dim, leaf in zip(self.dims, self.leaves, strict=True)
         ]
         made: tuple[tuple[Any, ...], dict[str, Any]] = pytree.unflatten(self.spec, leaves)

@@ -1,4 +1,4 @@
-"""The NumPy door: unmodified NumPy code on tensors.
+"""NumPy interoperability: unmodified NumPy code on tensors.
 
 Importing it gives ``Tensor`` NumPy's protocols; see ``docs/numpy.md``.
 """

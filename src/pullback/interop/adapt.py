@@ -1,8 +1,9 @@
-"""From NumPy's signatures to ours.
+"""Adapters from NumPy's signatures to Pullback's.
 
-A function of ours often has NumPy's meaning and lacks some of its arguments, or calls them by other
-names. `adapted` matches the two signatures once, and gives a function that takes a call as NumPy
-hands it over. What neither knows is refused, so no argument is ever dropped that has a meaning.
+Many functions of Pullback have the meaning of a NumPy function but lack some of its arguments, or
+name them differently. `adapted` matches the two signatures once and returns a function that takes
+NumPy's arguments. An argument without counterpart raises unless it has its default value, so no
+meaningful argument is ever dropped.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _entered(arrays: Any) -> list[Any]:
 def adapted(
     theirs: Callable[..., Any], ours: Callable[..., Any], rename: Mapping[str, str]
 ) -> Callable[..., Any]:
-    """Our function, taking NumPy's arguments.
+    """Returns our function with a signature that takes NumPy's arguments.
 
     Leading positional-only arguments of ours are matched by place, others by name; `rename` has
     our names for NumPy's where they differ.

@@ -37,7 +37,7 @@ NUMERIC = "biufc"  # the kinds of dtype that a tensor has
 
 
 def words(text: str) -> list[str]:
-    """The words of a text: the short way to write a list of names."""
+    """Splits a text into a list of names."""
     return text.split()
 
 

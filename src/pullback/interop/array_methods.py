@@ -1,7 +1,7 @@
 """Methods with the signatures of ndarray's: ``x.sum(axis, dtype, out, where=…)`` and its kin.
 
-Most calls give an axis at most, and go straight to the operator; what has to be masked or written
-elsewhere takes the road of the NumPy function.
+Most calls give at most an axis and go directly to the operator; calls with ``where=`` or ``out=``
+go to the function with NumPy's signature.
 """
 
 from __future__ import annotations

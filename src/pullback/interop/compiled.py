@@ -24,9 +24,9 @@ _modules_seen = 0
 
 
 def compiled_users() -> list[tuple[Any, str, Any]]:
-    """Every compiled module that uses NumPy, the name by which it does, and the copy of NumPy.
+    """Returns each compiled module that uses NumPy, its name for NumPy, and a copy of NumPy.
 
-    To be asked before anything is replaced.
+    Must be called before NumPy's functions are replaced.
     """
     copy = _copied(np)
     copy.__dict__.update(linalg=_copied(np.linalg), fft=_copied(np.fft))
@@ -41,7 +41,7 @@ def _copied(module: ModuleType) -> ModuleType:
 
 def _users() -> list[tuple[ModuleType, str]]:
     global _modules_seen
-    import_module("numpy.random")  # NumPy itself does so at first use, which may be in the mode
+    import_module("numpy.random")  # else its first use, perhaps in the mode, imports it
     if len(sys.modules) != _modules_seen:
         _modules_seen = len(sys.modules)
         _known[:] = [

@@ -79,7 +79,7 @@ def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
 
 
 def require(a: Any, dtype: Any = None, requirements: Any = None) -> Tensor:
-    """``numpy.require``; a tensor has its own memory, so only the order of it can be asked for."""
+    """``numpy.require``; only the memory order can be required, a tensor always owns memory."""
     wanted = {str(item).upper()[:1] for item in requirements or ()}
     made = asarray(a, dtype)
     if "F" in wanted:

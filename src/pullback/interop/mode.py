@@ -155,11 +155,11 @@ def _numpys_replacements() -> list[tuple[Any, str, Any]]:
     return found
 
 
-# --- putting them in place -----------------------------------------------------------------------
+# --- installing them ----------------------------------------------------------------------------
 
 
 class _Patch:
-    """Attributes that are changed while anybody needs it."""
+    """Attributes that are replaced while at least one block uses them (reference-counted)."""
 
     def __init__(self, places: Callable[[], list[tuple[Any, str, Any]]]):
         self._places = places

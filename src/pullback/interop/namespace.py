@@ -1,4 +1,4 @@
-"""The Array API's inspection API, and the way from a tensor to its namespace."""
+"""The Array API's inspection API, and ``Tensor.__array_namespace__``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ArrayNamespaceInfo:
         return ["cpu"]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
-        """The types of results where none is asked for."""
+        """The types of results when no dtype is given."""
         _check_cpu(device)
         return {
             "real floating": np.dtype(np.float64),

@@ -1,9 +1,8 @@
-"""``__array_ufunc__`` and ``__array_function__``: NumPy hands calls with a tensor over to us.
+"""``__array_ufunc__`` and ``__array_function__``: NumPy functions called with tensors.
 
-A call of a universal function without options takes the short road: one lookup, one call. All other
-functions are looked up by the NumPy function, which is linked to ours when it is first met. No road
-leads to a result without history where an argument carries a gradient: what has no derivative here
-raises and names the function.
+A ufunc without options is one lookup and one call (the fast path). All other functions are looked
+up by the NumPy function, which is linked to ours at its first call. A result never loses history: a
+function without a derivative raises, with its name, if an argument carries a gradient.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def __array_ufunc__(  # noqa: N807 - NumPy's name
 ) -> Any:
     if not options and method == "__call__":
         try:
-            kernel = UNARY[ufunc][get_state()][self._flags]  # the only input is the tensor asked
+            kernel = UNARY[ufunc][get_state()][self._flags]  # self is the only input
         except KeyError:
             if ufunc in UFUNCS:
                 return UFUNCS[ufunc](*inputs)
@@ -79,7 +78,7 @@ def __array_ufunc__(  # noqa: N807 - NumPy's name
 
 
 def _is_foreign(value: Any) -> bool:
-    """Whether another library's array should be asked first."""
+    """Returns whether a value implements ``__array_ufunc__`` itself and takes precedence."""
     if isinstance(value, _OURS) or not hasattr(type(value), "__array_ufunc__"):
         return False
     return type(value).__array_ufunc__ is not None
@@ -105,7 +104,7 @@ def __array_function__(  # noqa: N807 - NumPy's name
 
 
 def handler(func: Callable[..., Any]) -> Callable[..., Any]:
-    """What takes the calls of a NumPy function."""
+    """Returns the function that implements a NumPy function on tensors."""
     found = _HANDLERS.get(func)
     if found is None:
         found = _HANDLERS[func] = _link(func)
@@ -120,7 +119,7 @@ def name_of(func: Callable[..., Any]) -> str:
 
 
 def _link(func: Callable[..., Any]) -> Callable[..., Any]:
-    """What takes the calls of a NumPy function from now on."""
+    """Finds the function that implements a NumPy function on tensors."""
     name = name_of(func)
     ours = table.differentiable(name, func)
     if name not in table.VALUES:
@@ -142,7 +141,7 @@ def _either(ours: Callable[..., Any], values: Callable[..., Any]) -> Callable[..
 
 
 def _on_values(func: Callable[..., Any], name: str, *, loses_nothing: bool) -> Callable[..., Any]:
-    """NumPy's function on the values of tensors, where that is all there is to it."""
+    """Returns NumPy's function on the values of tensors; it raises if a gradient would be lost."""
     names = _positional(func)
     place = names.index("out") if "out" in names else None
 
@@ -160,7 +159,7 @@ def _on_values(func: Callable[..., Any], name: str, *, loses_nothing: bool) -> C
 
 
 def _positional(func: Callable[..., Any]) -> list[str]:
-    """The names of the arguments that may be given by place; none where NumPy does not tell."""
+    """The names of the arguments that may be positional; none if NumPy has no signature."""
     try:
         return [p.name for p in parameters_of(func) if p.kind is not p.KEYWORD_ONLY]
     except (TypeError, ValueError):

@@ -27,7 +27,7 @@ _SPACES: dict[str, Any] = {"": np, "linalg.": np.linalg, "fft.": np.fft}
 
 
 class Status(NamedTuple):
-    """What happens: a key of `KINDS`, and what else to know."""
+    """Behaviour of a NumPy function on tensors: a key of `KINDS`, and a remark."""
 
     kind: str
     remark: str = ""

@@ -5,8 +5,8 @@ Four kinds, by the name of the function:
 - *differentiable*: a function of ours with NumPy's signature takes the call;
 - *values*: the result is made of integers, booleans, shapes, types or text, which have no
   derivative, so NumPy's own function runs on the values;
-- *in numpy_mode*: NumPy gives nobody a chance to take the call, so a tensor that carries a gradient
-  cannot be converted and raises; inside `numpy_mode` the function is differentiable;
+- *in numpy_mode*: NumPy has no protocol for the call and converts its arguments to arrays, which
+  raises for a tensor that carries a gradient; inside `numpy_mode` the function is differentiable;
 - *refused*: raises for a tensor that carries a gradient, and says what to do instead.
 
 `docs/numpy_functions.md` is printed from these tables, and a test compares them with the NumPy that
@@ -41,7 +41,7 @@ from pullback.operators.creation import functions_ranges as ranges
 __all__ = ["BY_OTHERS", "IN_MODE", "IN_MODE_OBJECTS", "REFUSED", "VALUES", "WITHOUT_ARRAYS"]
 __all__ += ["differentiable", "names"]
 
-# Modules whose functions have NumPy's own signatures, in the order in which they are asked.
+# Modules whose functions have NumPy's own signatures, in the order of lookup.
 _WITH_NUMPYS_SIGNATURE = (
     reductions,
     assembly,
@@ -107,7 +107,7 @@ VALUES = frozenset(
     """)
 )
 
-# Functions that NumPy does not let us take over, except with `like=`. Inside `numpy_mode` they are
+# Functions that NumPy dispatches by `like=` only. Inside `numpy_mode` they are
 # replaced, and give tensors; see `pullback.interop.mode`.
 IN_MODE: dict[str, Callable[..., Any]] = {
     name: getattr(creation, name)
@@ -125,8 +125,8 @@ IN_MODE |= {
 # Objects that are replaced too, and that are no functions.
 IN_MODE_OBJECTS = frozenset({"c_", "mgrid", "ndenumerate", "ogrid", "r_", "vectorize"})
 
-# What to do instead of a call that raises. NumPy gives us no chance to name the function where it
-# converts its arguments by itself; the error of the conversion then says how to go on.
+# What to do instead of a call that raises. Where NumPy converts its arguments without a protocol
+# the function cannot be named; the error of the conversion then has the advice.
 REFUSED: dict[str, str] = {
     "asmatrix": "A matrix is no tensor: use 2-D tensors and @.",
     "bartlett": "The length of a window is no quantity to differentiate by.",
@@ -158,12 +158,12 @@ WITHOUT_ARRAYS = frozenset(
 )
 
 
-# Not handed over, but made of functions that are.
+# Without a protocol of their own, but made of functions that have one.
 BY_OTHERS = frozenset({"isfortran", "poly1d", "row_stack"})
 
 
 def names() -> list[str]:
-    """The names of all differentiable functions that NumPy hands over, except universal ones."""
+    """Returns the names of all differentiable functions of ``__array_function__``."""
     return list(_DIFFERENTIABLE)
 
 

@@ -1,7 +1,7 @@
-"""NumPy's universal functions on tensors: which function of ours each is, and their options.
+"""NumPy's ufuncs on tensors: the operator for each, and their options.
 
 ``np.sin(x)`` without options is one lookup in `UNARY` or `UFUNCS` and one call. With ``out=``,
-``where=``, ``dtype=`` and the like, `call_with_options` takes the longer road.
+``where=``, ``dtype=`` and the like, `call_with_options` is called.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ _GENERALIZED = {"axes", "axis", "keepdims"}
 
 
 def ufunc_name(ufunc: np.ufunc) -> str:
-    """The name by which a user knows the function."""
+    """Returns the public name of the function."""
     own = getattr(ufunc, "__module__", None)
     for module in ("numpy", "scipy.special", "scipy.special._ufuncs"):
         if own is None and getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
@@ -134,7 +134,7 @@ def ufunc_name(ufunc: np.ufunc) -> str:
 
 
 def without_derivative(ufunc: np.ufunc, method: str, inputs: Any, options: dict[str, Any]) -> Any:
-    """Runs a function that we do not know on the values, if no gradient is lost by that."""
+    """Runs a ufunc without an operator on the values; raises if that would lose a gradient."""
     name = ufunc_name(ufunc) + ("" if method == "__call__" else f".{method}")
     if holds_gradient(inputs) and not is_discrete(ufunc):
         raise refusal(

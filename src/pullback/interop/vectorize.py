@@ -1,4 +1,4 @@
-"""What `numpy_mode` makes of classes of NumPy that loop over, or join, single elements."""
+"""``np.vectorize``, ``np.r_``, ``np.c_`` and ``np.ndenumerate`` on tensors, for `numpy_mode`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _stacked(values: Any, lengths: tuple[int, ...], otypes: Any, number: int) ->
 def joined(original: Callable[[Any, Any], Any], joiner: Any, key: Any) -> Tensor:
     """``np.r_[...]`` and ``np.c_[...]`` with tensors among the parts.
 
-    NumPy joins the numbers of the elements instead of the elements, which shows where each goes.
+    NumPy joins arrays of element numbers; the result is the permutation for the real elements.
     """
     pool: list[Tensor] = []
     parts: list[Any] = []

@@ -133,7 +133,7 @@ def along(function: Callable[..., Any], *, place: int = 1) -> Rule:
         return function(x, *values, **kwargs)
 
     def of_numbers(k: int, x: Array, values: list[Any], kwargs: dict[str, Any]) -> Any:
-        # A few functions take axis 0 of a number, and make a vector of it: a trial tells.
+        # Some functions accept axis 0 of a 0-d array and return a vector: call one to find out.
         single = function(np.ones((), x.dtype), *values, **kwargs)
         values[place - 1] = k
         found = function(x[..., np.newaxis], *values, **kwargs)

@@ -76,11 +76,11 @@ def _arrays(values: Any) -> Iterator[Any]:
 
 
 def _given(text: str, values: Any, with_dtypes: bool) -> str:
-    """The shapes of an operator's arguments in words, unless the message tells them already."""
+    """The shapes of an operator's arguments in words, unless the message has them."""
     found = list(_arrays(values))
     shapes = [str(tuple(value.shape)) for value in found]
-    told = text.replace("[", "(").replace("]", ")").replace(" ", "")
-    if not found or (not with_dtypes and all(s.replace(" ", "") in told for s in shapes)):
+    compact = text.replace("[", "(").replace("]", ")").replace(" ", "")
+    if not found or (not with_dtypes and all(s.replace(" ", "") in compact for s in shapes)):
         return ""
     if with_dtypes:
         kinds = [f"{v.dtype} of shape {s}" for v, s in zip(found, shapes, strict=True)]

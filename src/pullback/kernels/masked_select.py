@@ -14,7 +14,7 @@ from pullback.errors import UnsupportedDtypeError
 
 __all__ = ["Array", "add_at", "choose", "keep", "keep_above", "refuse_complex"]
 
-Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
+Array = Any  # an ndarray; NumPy's stubs type most arithmetic and indexing as Any
 
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 _ROUNDS = 8  # equal places up to so often are added in rounds, longer runs one by one

@@ -1,8 +1,8 @@
-"""Where random operators get their numbers, and who is told of it.
+"""Sources of random numbers for operators, and a record of the generators that are used.
 
 Without a generator the numbers come from NumPy's global state, so ``numpy.random.seed`` repeats a
-program. Whoever has to repeat a computation later, such as checkpointing, watches which generators
-it draws from, and in which state they were before the first draw.
+program. Code that repeats a computation later, such as checkpointing, records which generators it
+draws from, and their state before the first draw.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _watchers: ContextVar[tuple[Generators, ...]] = ContextVar("pullback_random_watc
 
 
 def source_of_numbers(generator: Any) -> Any:
-    """What to draw from: has ``random(size)`` and ``uniform(low, high, size)``.
+    """Returns an object with ``random(size)`` and ``uniform(low, high, size)``.
 
-    A seed stands for a new generator, so it gives the same numbers at every call.
+    A seed makes a new generator, so it gives the same numbers at every call.
     """
     if generator is None:
         return np.random
@@ -37,5 +37,5 @@ def source_of_numbers(generator: Any) -> Any:
 
 
 def watch_generators(seen: Generators) -> VariableGuard[tuple[Generators, ...]]:
-    """A block that notes each generator that is drawn from, and its state before that."""
+    """Returns a block that records in `seen` each generator used, and its state before."""
     return VariableGuard(_watchers, (*_watchers.get(), seen))

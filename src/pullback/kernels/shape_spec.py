@@ -64,7 +64,7 @@ class Spec(NamedTuple):
 
     Attributes:
         shape: the length of each axis.
-        dtype: the type of the elements; None has the array function asked, with small arrays.
+        dtype: the type of the elements; None: that of the kernel's result for small arrays.
         strides: of a view; None is memory of its own.
     """
 

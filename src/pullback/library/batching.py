@@ -1,9 +1,9 @@
 """Batching rules of custom operators: ``register_vmap``.
 
 Inside ``vmap`` a call reaches the key Python. A custom operator has a kernel of its own there,
-because its kernel is a function on the tensors of one sample: the registered rule, or else a loop
-over the samples, which warns. A rule is taken above autograd already where it can be recorded:
-``autograd/function/vmap.py`` tells when.
+because its kernel takes tensors without the batch dimension: the registered rule, or else a loop
+over the batch dimension, which warns. Where the rule can be recorded it runs above autograd:
+``autograd/function/vmap.py`` has the condition.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The functions of the common case, compiled once for each operator.
+"""Fast path of custom operators: call, recording and backward compiled once for each operator.
 
-One tensor comes out, all tensors come in by position, and the kernel is a plain function. Then the
-whole road of a call can stand in one function with the schema's own arguments: nothing is packed,
-unpacked or asked twice. So can the road back through its node. Whatever is unusual about a result
-goes to the general functions of ``running.py``, ``record.py`` and ``gradients.py``.
+Condition (``is_simple``): the schema has one new tensor as its result and only positional tensor
+arguments, and the kernel is a plain function. Then one function with the schema's own arguments
+makes the whole call, without packing arguments or checking them twice, and another one runs the
+node's backward. Results that are not plainly new tensors go to the general path of
+``kernel_call.py``, ``record.py`` and ``gradients.py``.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def run({arguments}):
         kept = node._kept = []
         for tensor in saved:
             if tensor is result and result._counter is None and result._edge is not None:
-                # Whoever has saved it too counts by this: a backward may write to what it is shown.
+                # Shared with other nodes that save it: a backward may write to a saved tensor.
                 result._counter = counter = [0]
                 kept.append((array, counter))
             elif (
@@ -124,7 +125,7 @@ def run(self, xp, grad, keep):
         or get().modes
         or ((task.exposed is not None or task.given_seeds) and current_exposed().knows(grad))
     ):
-        return generally(self, xp, grad, keep)
+        return run_generally(self, xp, grad, keep)
     tensor = new(Tensor)
     tensor._array = grad if type(grad) is ndarray else asarray(grad)
     tensor._flags = CPU_FLAGS
@@ -136,17 +137,17 @@ def run(self, xp, grad, keep):
         ):
             results = ({arrays})
         elif {fit}:
-            results = noted(tensor, ({tensors}))
+            results = unwrap_exposed(tensor, ({tensors}))
         else:
-            results = noted(tensor, flat_gradients(rules, self, ({packed})))
+            results = unwrap_exposed(tensor, flat_gradients(rules, self, ({packed})))
     else:
-        results = noted(tensor, flat_gradients(rules, self, returned))
+        results = unwrap_exposed(tensor, flat_gradients(rules, self, returned))
     if not keep and self._kept:
         self._kept = FREED
     return results
 """
 
-# What is returned for the only argument may be no tuple.
+# For a single argument, user code may return the gradient itself instead of a tuple.
 _CALL_FOR_ONE = """\
     {names} = returned = backward(self, tensor)
     is_one = type(returned) is not tuple
@@ -178,12 +179,12 @@ _IS_NEW = """
                 and {is_owner}
                 or (r_{name} := {name}) is None{or_else}
             )"""
-_OR_SHOWN = """
+_OR_EXPOSED = """
                 or {name} is tensor and (r_{name} := tensor._array) is not None"""
 
 
 def is_simple(schema: FunctionSchema) -> bool:
-    """Whether one new tensor comes out, and plain tensors come in, all by position."""
+    """Returns whether a schema has one new tensor as its result and only positional tensors."""
     arguments = schema.arguments
     return (
         [str(ret.type) for ret in schema.returns] == ["Tensor"]
@@ -200,14 +201,14 @@ def is_simple(schema: FunctionSchema) -> bool:
 def compile_plain(
     schema: FunctionSchema, name: str, kernel: _Function, check: _Function
 ) -> _Function:
-    """The kernel run quietly; `check` sees every result that is not plainly a new tensor."""
+    """Compiles the kernel call below autograd; `check` gets results that may be no new tensor."""
     return _compile(_PLAIN, schema, f"<kernel of {name}>", kernel=kernel, check=check)
 
 
 def compile_recording(
     rules: Rules, cls: type, finish: _Function, kernel: _Function, check: _Function
 ) -> _Function:
-    """As ``compile_plain``, with a node of `cls` for each call; `finish` attaches unusual ones."""
+    """Compiles a call that records a node of `cls`; `finish` is the general path for its end."""
     return _compile(
         _RECORDING,
         rules.schema,
@@ -221,16 +222,16 @@ def compile_recording(
 
 
 def compile_backward(rules: Rules) -> _Function:
-    """The method ``run`` of the operator's nodes: raw arrays outside, tensors for the user."""
+    """Compiles ``run`` of the operator's nodes: arrays outside, tensors for user code."""
     return _compile(_BACKWARD, rules.schema, f"<backward of {rules.name}>", rules=rules)
 
 
-def _noted(shown: Tensor, grads: Sequence[Tensor | None]) -> tuple[Any, ...]:
-    """The gradients as arrays; the pass remembers all tensors that somebody may hold."""
+def _unwrap_exposed(passed: Tensor, grads: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    """Returns the gradients as arrays; registers all tensors that user code may hold."""
     exposed = current_exposed()
-    exposed.note(shown)
+    exposed.note(passed)
     for grad in grads:
-        if grad is not None and grad is not shown:
+        if grad is not None and grad is not passed:
             exposed.note(grad)
     return tuple([None if grad is None else grad._array for grad in grads])
 
@@ -240,7 +241,7 @@ def _is_owner(array: str) -> str:
 
 
 def _conditions(names: list[str], tensors: list[str], or_else: str) -> str:
-    """That gradients are new, or what else they may be; None for what is no tensor."""
+    """Returns the condition that every gradient is new, or `or_else`; None for non-tensors."""
     return "".join(
         _IS_NEW.format(name=n, or_else=or_else.format(name=n), is_owner=_is_owner(f"r_{n}"))
         if n in tensors
@@ -266,7 +267,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         call=call.format(names=", ".join(names), count=len(names)),
         returned="".join(f" + ({n} is tensor)" for n in tensors),
         are_new=_conditions(names, tensors, ""),
-        are_ours=_conditions(names, tensors, _OR_SHOWN),
+        are_ours=_conditions(names, tensors, _OR_EXPOSED),
         arrays="".join(f"r_{n}, " for n in tensors),
         tensors="".join(f"{n}, " for n in tensors),
         fit=" and ".join(
@@ -276,7 +277,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
     )
     namespace: dict[str, Any] = {
         "ALONE": ONE_HOLDER,
-        "HELD": ONE_HOLDER + 1,  # by one tensor, too: then no other can lie in its memory
+        "HELD": ONE_HOLDER + 1,  # by one tensor, too: then no other tensor can share its memory
         "CPU_FLAGS": CPU_FLAGS,
         "FREED": FREED,
         "RECORDED": CPU_FLAGS | REQUIRES_GRAD,
@@ -293,13 +294,13 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         "float64": np.dtype(np.float64),
         "flat_gradients": flat_gradients,
         "following": sequence_counter,
-        "generally": Node.run,
+        "run_generally": Node.run,
         "get": get_state,
         "known": QUIET,
         "ndarray": np.ndarray,
         "new": object.__new__,
-        "noted": _noted,
         "put": set_state,
+        "unwrap_exposed": _unwrap_exposed,
         **given,
     }
     exec(compile(source, filename, "exec"), namespace)

@@ -87,7 +87,7 @@ class CustomOp:
 
     @property
     def op(self) -> OpOverload:
-        """The operator as the dispatcher knows it: its schema, table and explanations."""
+        """The dispatcher's operator, with its schema, table and explanations."""
         return self._op
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, overload
 
-from pullback.dispatch.caller import caller_location, note_replaced, same_place
+from pullback.dispatch.caller import caller_location, log_replaced, same_place
 from pullback.dispatch.registry import check_undefined
 from pullback.dispatch.tags import check_tags
 from pullback.errors import OperatorDefinitionError
@@ -157,5 +157,5 @@ def _replace(name: str, location: str) -> None:
     if before is None:
         return
     if same_place(before._location, location):
-        note_replaced(name, location)
+        log_replaced(name, location)
     before._destroy()

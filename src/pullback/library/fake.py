@@ -1,7 +1,7 @@
 """Fake kernels: the shape and dtype of a result, from tensors without data.
 
 A fake kernel is the kernel at the key Meta. Its tensors have no elements, so a size that depends on
-values cannot be known; the context says so where it is asked for one.
+values is unknown: ``new_dynamic_size`` raises an error that says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _current: ContextVar[FakeContext | None] = ContextVar("pullback_fake_context", d
 
 
 class FakeContext:
-    """What a fake kernel may ask for."""
+    """Context of a running fake kernel."""
 
     def __init__(self, name: str):
         self._name = name
@@ -48,7 +48,7 @@ def get_ctx() -> FakeContext | None:
 
 
 def fake_kernel(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`fn` as the kernel at Meta, with a context to ask."""
+    """Wraps `fn` as the kernel at Meta, with a ``FakeContext`` while it runs."""
     context = FakeContext(name)
 
     def run(*args: Any, **kwargs: Any) -> Any:

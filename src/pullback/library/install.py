@@ -65,7 +65,7 @@ def install_versions(operator: OpOverload, location: str, owner: _Owner) -> None
 
 
 def check_no_other_autograd(operator: OpOverload, what: str) -> None:
-    """Refuses gradients by name where somebody else registered a kernel at an autograd key."""
+    """Raises if another kernel is registered at an autograd key already."""
     for key, stack in operator.entry.kernels.items():
         start = f"{what}({operator.name()}): the operator already has"
         if key is DispatchKey.CompositeImplicitAutograd:

@@ -1,7 +1,7 @@
-"""Operators from a table of one's own, at run time.
+"""Operators from a user's table, at run time.
 
-The table takes the same road as the built-in ones: the generator writes the source, which is
-compiled here instead of being saved, and kept visible to debuggers.
+The generator writes the same source as for built-in tables. It is compiled here instead of being
+saved, and registered with ``linecache``, so that debuggers show it.
 """
 
 from __future__ import annotations

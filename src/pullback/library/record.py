@@ -1,7 +1,7 @@
 """The autograd kernel of custom operators: records a node whose formula is user code.
 
-One node class for both styles of gradients. Arguments and results may be lists, so what the user
-sees is grouped as in the schema, and what the engine sees is flat: one edge for every tensor.
+One node class for both styles of gradients. Arguments and results may be lists: user code gets them
+grouped as in the schema, the engine gets them flat, with one edge for every tensor.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CustomOpNode(FunctionCtx):
 
     @property
     def needs_input_grad(self) -> tuple[Any, ...]:  # type: ignore[override]
-        """For each positional argument, whether its gradient may be asked for; a list for lists."""
+        """For each positional argument, whether it needs a gradient; a list for lists."""
         edges = iter(self._edges)
 
         def needed(given: Any) -> Any:
@@ -238,7 +238,7 @@ def _node_maker(rules: Rules) -> Callable[[tuple[Any, ...]], CustomOpNode]:
         node._output_metadata = UNDESCRIBED
         edges: list[Edge] = []
         node._given = tuple(
-            [_taken(value, edges, list_) for value, list_ in zip(args, lists, strict=True)]
+            [_collect_edges(value, edges, list_) for value, list_ in zip(args, lists, strict=True)]
         )
         node._edges = tuple(edges)
         return node
@@ -246,10 +246,10 @@ def _node_maker(rules: Rules) -> Callable[[tuple[Any, ...]], CustomOpNode]:
     return make
 
 
-def _taken(value: Any, edges: list[Edge], is_list: bool) -> Any:
-    """Whether a value is a tensor, whose edge is noted; for a list of tensors, of each element."""
+def _collect_edges(value: Any, edges: list[Edge], is_list: bool) -> Any:
+    """Appends the edges of tensors in a value; returns whether it is one, for each list element."""
     if is_list and isinstance(value, list | tuple):
-        return tuple([_taken(item, edges, False) for item in value])
+        return tuple([_collect_edges(item, edges, False) for item in value])
     if isinstance(value, Tensor):
         edges.append(edge_of(value))
         return True

@@ -1,4 +1,4 @@
-"""``register_*`` and ``impl_*`` as functions: for operators by name, whoever defined them.
+"""``register_*`` and ``impl_*`` as functions: for operators by name, of any library.
 
 For an operator of ``custom_op`` each is the method of the same name. For one of a ``Library`` the
 registration belongs to `lib`, and ends with it; without `lib` it lasts as long as the process.

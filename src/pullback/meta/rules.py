@@ -110,7 +110,7 @@ def _one_element(tensor: Tensor) -> Tensor:
 
 
 def _whole_if_empty(tensor: Tensor) -> Tensor:
-    """The same, but what is empty as it is: errors about it show the shape."""
+    """As ``_one_element``, but keeps the shape of empty tensors, for error messages."""
     array = tensor._array
     empty = isinstance(array, np.ndarray | Payload) and 0 in array.shape
     return wrap(np.ones(array.shape, array.dtype)) if empty else _one_element(tensor)

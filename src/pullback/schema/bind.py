@@ -1,8 +1,8 @@
-"""Fit the arguments of a Python call to a schema: order, defaults, types.
+"""Binding of the arguments of a Python call to a schema: order, defaults, types.
 
 A ``Binder`` is made once per schema and then used for every call, so all that does not depend on
-the values is done in its constructor. It knows no tensor class: a tensor is whatever ``is_tensor``
-says. Called by the dispatcher for each operator call, and once per candidate for a packet of
+the values is done in its constructor. It depends on no tensor class: ``is_tensor`` decides what
+a tensor is. Called by the dispatcher for each operator call, and once per candidate for a packet of
 overloads, which is why a failure prints no values.
 """
 
@@ -161,7 +161,7 @@ class _Slot:
 class MismatchError(Exception):
     """A value is not of the type; the text, if any, says which part of it is not.
 
-    A signal between a converter and its caller, who knows the argument and words the real error.
+    Raised by a converter; its caller catches it and raises an error that names the argument.
     """
 
 

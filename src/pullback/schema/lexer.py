@@ -13,7 +13,7 @@ from pullback.errors import SchemaError
 
 __all__ = ["Lexer", "shorten"]
 
-# A word may contain dots, because overloads and class names do; whoever takes a word looks.
+# A word may contain dots, as overloads and class names do; the parser checks where they may stand.
 _TOKEN = re.compile(
     r"""
     [ \t\r\n]*

@@ -1,7 +1,7 @@
 """Default values: the text of a literal and the Python value it stands for.
 
-Assumes text that the parser has accepted. ``arguments.py`` turns defaults into values with it, and
-``parse.py`` asks it whether a default fits its argument's type.
+Assumes text that the parser has accepted. ``arguments.py`` converts defaults to values with it, and
+``parse.py`` checks that a default fits its argument's type.
 """
 
 from __future__ import annotations

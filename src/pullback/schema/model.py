@@ -21,7 +21,7 @@ SCRATCH_PREFIX = "_scratch_"
 
 
 class SchemaKind(enum.Enum):
-    """How an operator hands over its result.
+    """How an operator returns its result.
 
     >>> SchemaKind("out") is SchemaKind.out
     True
@@ -89,11 +89,11 @@ class FunctionSchema:
         )
 
     def is_out_fn(self) -> bool:
-        """Whether the caller hands in tensors for the results."""
+        """Whether the caller passes tensors for the results."""
         return bool(self.arguments.out)
 
     def is_functional_fn(self) -> bool:
-        """Whether the overload name says that this is a functional twin."""
+        """Whether the overload name marks the functional variant of a mutating operator."""
         return "functional" in self.name.overload_name
 
     @property

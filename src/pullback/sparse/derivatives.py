@@ -183,13 +183,13 @@ class _Recorded:
         return self.f(self.x)
 
     def pattern(self, given: Any) -> Matrix:
-        """The pattern of the derivative, or what the user knows of it."""
+        """Returns the pattern given by the user, or else the detected one."""
         if given is None:
             return dependencies(self.y, self.x)
         return as_pattern(given, (self.y.size, self.x.size), self.name)
 
     def check_coloring(self, coloring: Coloring, places: Matrix, modes: tuple[str, ...]) -> None:
-        """Refuses a coloring of something else."""
+        """Raises for a coloring whose mode or length does not fit the pattern."""
         length = places.shape[0] if coloring.mode == "reverse" else places.shape[1]
         if coloring.mode not in modes or len(coloring.colors) != length:
             raise AutogradValueError(
@@ -224,7 +224,7 @@ class _Recorded:
         return found._array.reshape(-1)
 
     def finished(self, matrix: Matrix, verify: bool) -> Matrix:
-        """The matrix, after a comparison with a product that knows nothing of patterns."""
+        """Returns the matrix; `verify` compares it with a product computed without the pattern."""
         if verify:
             rng = np.random.default_rng(0)
             weights = rng.uniform(0.5, 1.0, matrix.shape[0]) * rng.choice(

@@ -5,9 +5,9 @@ known. A dense link claims that everything depends on everything, so it is never
 
 1. A rule of ``rules.py``, by the class of the node: element-wise operators, reductions, products.
 2. A node that saves no real numbers has a fixed linear map, which can be tried out. If each input
-   element goes to one output element at most (a transposition, a sum), the gradient for numbered
-   output elements tells which. If each output element comes from one input element at most (a
-   gather), the gradient of that gradient does. A random vector proves that nothing else is there.
+   element goes to at most one output element (a transposition, a sum), the gradient for numbered
+   output elements gives its number. If each output element comes from at most one input element (a
+   gather), the gradient of that gradient does. A product with a random vector verifies the result.
 3. Else the link is dense.
 """
 
@@ -89,14 +89,14 @@ class _Trial:
 
     def pull(self, values: Any) -> Any:
         """The gradient of the input for a gradient of the output."""
-        return self._fitted(arrays, self._backward(arrays, values))
+        return self._fit_gradient(arrays, self._backward(arrays, values))
 
     def push(self, values: Any) -> Any:
         """The output for an input: the gradient of the gradient."""
         seed = wrap(np.zeros(self.out_shape, self.out_dtype))
         seed._flags |= REQUIRES_GRAD
         with enable_grad():
-            pulled = self._fitted(tensors, self._backward(tensors, seed))
+            pulled = self._fit_gradient(tensors, self._backward(tensors, seed))
         (found,) = grad(pulled, seed, wrap(values.astype(pulled.dtype)))
         return found._array
 
@@ -105,8 +105,8 @@ class _Trial:
         seeds[self.number] = seed
         return self.node.backward(xp, *seeds)[self.edge]
 
-    def _fitted(self, xp: Any, found: Any) -> Any:
-        """A gradient as the engine would hand it on."""
+    def _fit_gradient(self, xp: Any, found: Any) -> Any:
+        """Unbroadcasts and casts a gradient, as the engine does."""
         if found is None:
             return xp.zeros(list(self.in_shape), self.in_dtype)
         if found.shape != self.in_shape:

@@ -1,8 +1,8 @@
 """HIPS autograd's names: ``import pullback.compat.autograd as autograd`` and go on as before.
 
 The same functions at the same places, with the same conventions: arrays and floats in and out,
-gradients of complex arguments conjugated with respect to PyTorch's. ``docs/migration.md`` tells
-what differs.
+gradients of complex arguments conjugated with respect to PyTorch's. ``docs/migration.md`` lists
+the differences.
 
 >>> import pullback.compat.autograd.numpy as np
 >>> from pullback.compat.autograd import grad

@@ -1,7 +1,7 @@
-"""HIPS autograd's way to new operations: ``primitive``, ``defvjp``, ``defjvp`` and their kin.
+"""User-defined operations of HIPS autograd: ``primitive``, ``defvjp``, ``defjvp`` and their kin.
 
-A primitive computes with plain arrays. Where nobody differentiates further, its rules get plain
-arrays too; else they get tensors, and are recorded.
+A primitive computes with plain arrays. Its rules get plain arrays too, unless an outer
+transform differentiates them: then they get tensors, and are recorded.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _conj(value: Any) -> Any:
 
 
 def _known(ctx: Any, vectors: Any, *, of_results: bool = True) -> tuple[Any, Any, list[Any]]:
-    """The arguments, the answer, and the vectors given: plain where nobody differentiates."""
+    """Returns arguments, result and vectors: arrays, unless an outer transform traces them."""
     saved = list(ctx.saved_tensors)
     outputs = saved[len(ctx.places) :]
     vectors = list(vectors)

@@ -33,7 +33,7 @@ def conjugate(tensor: Tensor) -> Tensor:
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Whether somebody further out differentiates, so that the tensor has to stay one."""
+    """Returns whether an outer transform differentiates or maps the tensor."""
     if requires_grad(tensor) or tangents_of(tensor):
         return True
     return not isinstance(tensor._array, np.ndarray)
@@ -51,7 +51,7 @@ def plain(tree: Any) -> Any:
 
 
 class Argument:
-    """An argument as tensors, and the way back."""
+    """An argument as tensors; converts gradients back to the argument's type."""
 
     def __init__(self, given: Any):
         leaves, self.spec = pytree.flatten(given)
@@ -118,7 +118,7 @@ def _returning_tensors(fun: _Function) -> _Function:
 
 
 class Pulled:
-    """A function at a point, and the way back from its result: call it with a cotangent.
+    """VJP of a function at a point: call it with a cotangent.
 
     Attributes:
         value: what the function returned, as tensors.

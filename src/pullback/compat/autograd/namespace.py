@@ -1,7 +1,7 @@
 """A NumPy module's functions, for arrays and for tensors wherever they stand among the arguments.
 
-NumPy hands a call over only where a tensor is itself an argument it looks at. The functions here
-look also inside of lists, so that ``np.array([x, y])`` of tensors stacks them.
+NumPy dispatches a call only on tensors that are arguments themselves. The functions here also look
+inside lists, so that ``np.array([x, y])`` of tensors stacks them.
 """
 
 from __future__ import annotations

@@ -84,10 +84,10 @@ def _require_real(name: str, pulled: Pulled, *, scalar: bool) -> Tensor:
     """The value of a function that has to be real, and perhaps a scalar."""
     value = pulled.single
     if value is None or value.dtype.kind == "c" or (scalar and value.size != 1):
-        shown = "a tree" if value is None else f"{value.dtype} of shape {value.shape}"
+        kind = "a tree" if value is None else f"{value.dtype} of shape {value.shape}"
         wanted = "real scalar-output" if scalar else "real-output"
         raise AutogradTypeError(
-            f"{name} only applies to {wanted} functions, and this one returns {shown}. Try "
+            f"{name} only applies to {wanted} functions, and this one returns {kind}. Try "
             f"jacobian, elementwise_grad or holomorphic_grad."
         )
     return value

@@ -1,4 +1,4 @@
-"""Formulas of the doors of mapped functions, where a value may be the same for all samples."""
+"""Formulas of operators that add and remove batch dimensions; values may be unbatched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _varies(x: Any, level: int) -> bool:
 
 
 def out_of_level(xp: Any, x: Any, axis: int, level: int, size: int) -> Any:
-    """A level as an axis; a value that does not vary is repeated along it."""
+    """Makes the batch dimension of a level an axis; an unbatched value is repeated along it."""
     if _varies(x, level):
         return xp._remove_level(x, axis, level)
     repeated = xp.expand(xp.expand_dims(x, 0), (size, *x.shape))
@@ -23,5 +23,5 @@ def out_of_level(xp: Any, x: Any, axis: int, level: int, size: int) -> Any:
 
 
 def sum_over_level(xp: Any, x: Any, level: int, size: int) -> Any:
-    """The sum over the samples of a level; of a value that does not vary, so many times it."""
+    """Sums over the batch dimension of a level; an unbatched value is multiplied by its size."""
     return xp._sum_level(x, level, size) if _varies(x, level) else x * size

@@ -15,12 +15,12 @@ __all__ = ["arange", "empty", "eye", "full", "ones", "ones_like", "tri", "zeros"
 
 
 def zeros(shape: int | Sequence[int], dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Zeros, float64 unless told otherwise."""
+    """Zeros, float64 by default."""
     return of_numbers(np.zeros(shape, dtype))
 
 
 def ones(shape: int | Sequence[int], dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Ones, float64 unless told otherwise."""
+    """Ones, float64 by default."""
     return of_numbers(np.ones(shape, dtype))
 
 

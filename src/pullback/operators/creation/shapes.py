@@ -22,7 +22,7 @@ def _lengths(shape: Any) -> Shape:
 
 
 def empty(shape: Any, dtype: DTypeLike | None = None) -> Spec:
-    """A shape, float64 unless told otherwise."""
+    """A shape, float64 by default."""
     return Spec(_lengths(shape), of_numbers(np.empty(0, dtype)).dtype)
 
 
@@ -30,7 +30,7 @@ zeros = ones = empty
 
 
 def full(shape: Any, fill_value: Any, dtype: DTypeLike | None = None) -> Spec:
-    """A shape, in the dtype of the number unless told otherwise."""
+    """A shape, by default in the dtype of the number."""
     return Spec(_lengths(shape), of_numbers(np.full((), fill_value, dtype)).dtype)
 
 

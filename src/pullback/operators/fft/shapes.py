@@ -25,22 +25,22 @@ def _length(x: Shaped, n: int | None, axis: int) -> int:
 
 
 def fft(x: Shaped, n: int | None = None, axis: int = -1, norm: Any = None) -> Spec:
-    """One number for each of `n`."""
+    """A complex result of length `n`, by default that of the input."""
     return _transformed("fft", x, n, _length(x, n, axis), axis, norm)
 
 
 def ifft(x: Shaped, n: int | None = None, axis: int = -1, norm: Any = None) -> Spec:
-    """One number for each of `n`."""
+    """A complex result of length `n`, by default that of the input."""
     return _transformed("ifft", x, n, _length(x, n, axis), axis, norm)
 
 
 def rfft(x: Shaped, n: int | None = None, axis: int = -1, norm: Any = None) -> Spec:
-    """Half as many numbers, and the one in the middle."""
+    """A complex result of length ``n // 2 + 1``."""
     length = _length(x, n, axis)
     return _transformed("rfft", x, n, length // 2 + 1 if length else 0, axis, norm)
 
 
 def irfft(x: Shaped, n: int | None = None, axis: int = -1, norm: Any = None) -> Spec:
-    """As many numbers as asked for; by default an even number."""
+    """A real result of length `n`, by default ``2 * (m - 1)`` for an input of length m."""
     length = 2 * (_length(x, None, axis) - 1) if n is None else n
     return _transformed("irfft", x, n, length, axis, norm)

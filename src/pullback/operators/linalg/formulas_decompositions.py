@@ -1,8 +1,8 @@
 """Formulas of matrix decompositions.
 
 Factors that are determined only up to a sign, a phase or a rotation have derivatives only together:
-the formulas are right for functions that do not depend on that choice. Gradients of results that
-nobody used are None. Repeated eigenvalues or singular values give NaN where vectors are used, and
+the formulas are right for functions that do not depend on that choice. Gradients of unused
+results are None. Repeated eigenvalues or singular values give NaN where vectors are used, and
 do no harm where only values are.
 """
 

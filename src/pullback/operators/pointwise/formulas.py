@@ -184,7 +184,7 @@ def slope_of_base(xp: Any, self: Any, other: Any) -> Any:
 
 
 def conj_slope_of_base(xp: Any, self: Any, other: Any) -> Any:
-    """The same, conjugated where it is complex; of numbers, asking beats conjugating."""
+    """The conjugate of ``slope_of_base``; ``conj`` skips real numbers, which is faster."""
     return conj(xp, slope_of_base(xp, self, other))
 
 

@@ -46,7 +46,7 @@ def astype(x: Any, dtype: DTypeLike) -> NDArray[Any]:
 
 
 def pow(x: Any, y: Any) -> Any:
-    """A power; Python's operator knows short cuts for exponents such as 2 and 0.5."""
+    """A power; Python's operator has fast paths for exponents such as 2 and 0.5."""
     return x**y if isinstance(x, np.ndarray) and x.dtype.kind in "fc" else np.power(x, y)
 
 

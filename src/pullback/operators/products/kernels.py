@@ -34,7 +34,7 @@ __all__ = [
 Array = NDArray[Any]
 
 _FLOAT64 = np.dtype(np.float64)
-_BLAS = "fdFD"  # what the BLAS library knows
+_BLAS = "fdFD"  # dtypes (as characters) of the BLAS routines
 _FEW = 64  # elements of a stack, from which one product and two reshapes beat a loop of NumPy's
 _LARGE = 2048  # elements, from which it is worth looking at the shapes of a stack
 _SHARED_ALREADY = 1 << 18  # multiplications in a product, from which OpenBLAS has threads share it

@@ -124,7 +124,7 @@ def trace(
     offset: int = 0,  # noqa: ARG001 - which diagonal
     axis1: int = 0,
     axis2: int = 1,
-    dtype: DTypeLike | None = None,  # noqa: ARG001 - the array function is asked
+    dtype: DTypeLike | None = None,  # noqa: ARG001 - the kernel decides
 ) -> Spec:
     """The axes that have no diagonal."""
     if x.ndim < 2:

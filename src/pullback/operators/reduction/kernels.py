@@ -42,7 +42,7 @@ __all__ = [
     "var",
 ]
 
-_ndarray = np.ndarray  # NumPy's module is slow to be asked for a name
+_ndarray = np.ndarray  # a local name is faster than an attribute of the module
 _add: np.ufunc = np.add
 _sum: Any = np.add.reduce
 _multiply: np.ufunc = np.multiply

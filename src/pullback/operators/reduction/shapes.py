@@ -21,7 +21,7 @@ def var(
     ddof: float = 0,
     correction: float | None = None,
 ) -> Spec:
-    """The common rule; NumPy warns where few numbers are left, so it is not asked with few."""
+    """Shape rule of ``var``; does not call NumPy on few elements, because NumPy warns there."""
     degrees_lost(ddof, correction)
     dtype = np.var(np.ones(1, promoted(x))).dtype
     return Spec(reduced(np.shape(x), axis, keepdims), dtype)

@@ -48,7 +48,7 @@ _ROOT_PI = math.sqrt(math.pi)
 
 
 def of_real(xp: Any, x: Any, name: str) -> Any:
-    """The argument of a function whose derivative we know for real numbers only."""
+    """The argument of a function whose derivative is implemented for real numbers only."""
     if getattr(x, "dtype", None) is not None and x.dtype.kind == "c":
         not_implemented(xp, f"{name} of complex numbers")
     return x
@@ -331,7 +331,7 @@ def slope_of_elliprd(xp: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def _without_slope(xp: Any, here: Any, gap: Any) -> Any:
-    """Zeros whose derivative is NaN `here`, where we know none: better than a wrong one."""
+    """Zeros whose derivative is NaN where `here` holds: no derivative is implemented there."""
     return xp.sqrt(0 * xp.where(here, gap, 0))
 
 

@@ -1,7 +1,7 @@
 """``pullback.special``: the functions of ``scipy.special``, for tensors and what can become one.
 
-SciPy computes them; ``docs/scipy_special.md`` lists their derivatives. Functions are found by name
-when they are first asked for, so SciPy stays optional. With ``SCIPY_ARRAY_API=1`` SciPy itself
+SciPy computes them; ``docs/scipy_special.md`` lists their derivatives. Functions are looked up
+at their first use, so SciPy stays optional. With ``SCIPY_ARRAY_API=1`` SciPy itself
 looks here for the functions of tensors.
 
 >>> import pullback as pb

@@ -40,7 +40,8 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)
 _ONE = np.ones((), _FLOAT64)
-# NumPy's module is slow to be asked for a name, and networks call these on short vectors.
+# Local names: attribute lookups on the NumPy module are slow, and networks call these on short
+# vectors.
 _ndarray = np.ndarray
 _add, _exp, _negative, _reciprocal = np.add, np.exp, np.negative, np.reciprocal
 _BLOCK = 8192  # elements whose intermediate results stay in the processor's cache

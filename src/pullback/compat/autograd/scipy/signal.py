@@ -25,7 +25,7 @@ def convolve(
     Args:
         A: the first array.
         B: the second array.
-        axes: the pairs of axes to convolve, as two lists; all of them if not told.
+        axes: the pairs of axes to convolve, as two lists; all of them by default.
         dot_axes: pairs of axes to multiply and sum over, as two lists.
         mode: "full", "same" (as long as `A`) or "valid".
 

@@ -10,7 +10,7 @@ from pullback.kernels.masked_select import choose
 
 __all__ = ["Array", "normal_cdf", "normal_pdf"]
 
-Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
+Array = Any  # an ndarray; NumPy's stubs type most arithmetic and indexing as Any
 
 _SQRT_HALF = 0.70710678118654752440
 _SQRT_TWO_PI = 2.50662827463100050242

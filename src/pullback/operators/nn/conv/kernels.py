@@ -34,7 +34,7 @@ __all__ = [
     "windows",
 ]
 
-Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
+Array = Any  # an ndarray; NumPy's stubs type most arithmetic and indexing as Any
 Ints = Sequence[int]
 
 _COLUMNS = 1 << 20  # elements of columns at a time

@@ -10,7 +10,7 @@ from pullback.kernels.masked_select import refuse_complex
 
 __all__ = ["Array", "euclidean", "length"]
 
-Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
+Array = Any  # an ndarray; NumPy's stubs type most arithmetic and indexing as Any
 
 _EXACT = 32  # up to so many coordinates, differences cost no more than products
 

@@ -23,7 +23,7 @@ __all__ = [
     "uniform_like",
 ]
 
-Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
+Array = Any  # an ndarray; NumPy's stubs type most arithmetic and indexing as Any
 
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:

@@ -26,7 +26,7 @@ __all__ = [
     "smooth_l1_loss",
 ]
 
-Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
+Array = Any  # an ndarray; NumPy's stubs type most arithmetic and indexing as Any
 
 
 def reduced(name: str, loss: Any, reduction: str) -> Any:

@@ -11,7 +11,7 @@ from pullback.kernels.masked_select import refuse_complex
 
 __all__ = ["Array", "norm", "rms_norm"]
 
-Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
+Array = Any  # an ndarray; NumPy's stubs type most arithmetic and indexing as Any
 
 
 def norm(

@@ -29,7 +29,7 @@ __all__ = [
     "pool_windows",
 ]
 
-Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
+Array = Any  # an ndarray; NumPy's stubs type most arithmetic and indexing as Any
 Ints = Sequence[int]
 
 
@@ -197,7 +197,7 @@ def _cells(length: int, size: int) -> list[slice]:
 
 
 def adaptive_avg(x: Array, axis: int, size: int) -> Array:
-    """The means of as many cells as asked for, along one axis."""
+    """The means of `output_size` cells along one axis."""
     moved = np.moveaxis(x, axis, -1)
     dtype = x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64)
     result = np.empty((*moved.shape[:-1], size), dtype)
@@ -216,7 +216,7 @@ def adaptive_avg_backward(grad: Array, axis: int, length: int) -> Array:
 
 
 def adaptive_max_pool(x: Array, size: Ints) -> tuple[Array, Array]:
-    """The largest element of each of as many cells as asked for, and its place."""
+    """The largest element of each of `output_size` cells, and its index."""
     space = x.shape[2:]
     if not prod(space):
         raise ValueError(f"adaptive_max_pool: no elements to choose from in shape {list(x.shape)}")

@@ -11,7 +11,7 @@ from pullback.kernels.masked_select import add_at
 
 __all__ = ["Array", "resize", "resize_backward"]
 
-Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
+Array = Any  # an ndarray; NumPy's stubs type most arithmetic and indexing as Any
 
 
 @lru_cache(maxsize=128)
