@@ -10,7 +10,7 @@ import pytest
 
 import pullback as pb
 from pullback.autograd import why_no_grad
-from pullback.autograd.debug.forward_trace import _notes
+from pullback.autograd.debug.forward_trace import _records
 
 
 @pytest.fixture
@@ -160,12 +160,12 @@ def test_wrong_arguments(x):
 
 
 def test_records_of_cuts_end_with_their_tensors(x, w):
-    before = len(_notes)
+    before = len(_records)
     with pb.autograd.set_detect_anomaly(True):
         for _ in range(10):
             no_grad(x, w)
             x.detach()
-    assert len(_notes) == before
+    assert len(_records) == before
 
 
 # --- numbers that are not finite -----------------------------------------------------------------

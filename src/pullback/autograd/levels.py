@@ -1,14 +1,13 @@
 """Levels: the transforms that a thread is inside of, innermost last.
 
 ``func.grad`` of a function that calls ``func.jvp`` of another has two levels while the inner
-function runs. A level belongs to the context that entered it, so threads do not meet; only
-``forward_ad.dual_level`` is seen by the whole process, as in PyTorch. Levels are numbered in the
+function runs. A level belongs to the context that entered it, so threads are independent; only
+``forward_ad.dual_level`` holds for the whole process, as in PyTorch. Levels are numbered in the
 order in which they begin, hence an inner one has a higher number than an outer one.
 
-A level knows what it needs to tell a tensor that was made inside from one that the function has
-captured: tensors without history carry the number of their level beside their version
-(``tensor.tag_level``), and the node of a tensor with history has a sequence number. Writing to a
-captured tensor is refused.
+A level distinguishes tensors made inside it from tensors that the function captured: a tensor
+without history has the number of its level beside its version counter (``tensor.tag_level``), and
+the node of a tensor with history has a sequence number. Writing to a captured tensor raises.
 """
 
 from __future__ import annotations
@@ -181,17 +180,17 @@ class TransformLevel(Level):
 
     @property
     def notes(self) -> Any:
-        """Where what happens inside is noted: those of a closed level around this one."""
+        """The tangent tape of the innermost enclosing level that has one, or None."""
         return None if self._outer is None else self._outer.notes
 
     def settle(self) -> None:
-        """Called before a write to memory that tangents may still have to be computed from."""
+        """Called before an in-place write to memory that the tangent tape still reads."""
 
     def leave(self) -> None:
-        """Called where tangents go another way than recorded history."""
+        """Called where tangents take a path that recorded history does not contain."""
 
     def take_input(self, tensor: Tensor) -> list[int]:
-        """Notes the memory of an input, which must not be written to; its version counter."""
+        """Registers an input, which must not be written to; returns its version counter."""
         counter = version_of(tensor)
         self.inputs.append(counter)
         return counter
@@ -217,7 +216,7 @@ def has_transform_since(serial: int) -> bool:
 
 
 def in_forward_mode() -> bool:
-    """Whether there may be tensors with tangents, and tangents propagate."""
+    """Returns whether tensors may have tangents, and tangents propagate."""
     level = _current.get()
     may_be = bool(process_levels) or (level is not None and level.has_tangents)
     return may_be and bool(get_state().keep & DUAL)
@@ -247,7 +246,7 @@ def tangents_are_recorded() -> bool:
 
 
 def leave_notes() -> None:
-    """Says that what happens now is seen by tangents, but not by those who look at history only."""
+    """Stops the tangent tapes of all levels: tangents flow here, and recorded history does not."""
     if get_state().modes & NOTES:
         level = _current.get()
         while level is not None:

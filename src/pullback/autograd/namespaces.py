@@ -1,9 +1,9 @@
-"""The two worlds in which a derivative formula can run: raw arrays, and tensors that record.
+"""The namespaces in which a derivative formula can run: arrays, and tensors that are recorded.
 
-A generated formula reads ``xp.conj(other)``; `xp` is one of the two namespaces below. Both offer
-every operator under its name and what the engine itself needs. Operators stand in a namespace when
-their table is loaded, which the first formula that asks for one brings about. Raw arrays are the
-fast road; tensors are taken when the gradient is to be differentiated again.
+A generated formula reads ``xp.conj(other)``; `xp` is one of the two namespaces below. Both have
+every operator under its name, and functions that the engine needs. Operators are added to a
+namespace when their table is loaded, at the first lookup of one. Arrays are the fast path; tensors
+are used when the gradient is to be differentiated again.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
-from pullback.autograd.debug.forward_trace import tell_cut
+from pullback.autograd.debug.forward_trace import record_cut
 from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.graph.accumulate_grad import outdate_metadata
 from pullback.autograd.graph.conversion import CONVERSIONS, check_nothing_lost
@@ -58,7 +58,7 @@ def detach(self: Tensor) -> Tensor:
         return as_inference(tensor)
     share_counter(tensor, self)
     if is_anomaly_enabled():
-        tell_cut(self, tensor, "detach")
+        record_cut(self, tensor, "detach")
     return tensor
 
 
@@ -87,7 +87,7 @@ def _get_data(self: Tensor) -> Tensor:
     """The same memory with neither history nor version: no version check finds writes to it."""
     tensor = wrap(self._array)
     if is_anomaly_enabled():
-        tell_cut(self, tensor, "data")
+        record_cut(self, tensor, "data")
     if not self._flags & TRACKED:
         return as_inference(tensor)
     counter = self._counter
@@ -114,7 +114,7 @@ def _set_data(self: Tensor, new: Tensor) -> None:
     leave_notes()
     version_of(self)  # as long as it has the memory that its node may have saved
     if new.shape != self.shape or new.dtype != self.dtype:
-        _tell_changed(self, new._array)
+        _outdate_node_metadata(self, new._array)
     if self._edge is not None:
         node, number = unpack_edge(self._edge)
         node.make_hooks().replaced[number] = new._array
@@ -125,8 +125,8 @@ def _del_data(_: Tensor) -> None:
     raise AutogradError("Deleting tensor data is not allowed. Delete tensor instead!")
 
 
-def _tell_changed(tensor: Tensor, array: Any) -> None:
-    """Makes known that a tensor will no longer have the shape and dtype that its node has noted."""
+def _outdate_node_metadata(tensor: Tensor, array: Any) -> None:
+    """Marks the output metadata of a tensor as outdated before its array is replaced."""
     view = view_of(tensor)
     edge = tensor._edge if view is None else view.edge
     node, number = unpack_edge(edge)
@@ -175,7 +175,7 @@ def __dlpack__(  # noqa: N807 - DLPack's name
     """The memory, for another array library; only of a tensor that does not require grad."""
     check_nothing_lost(self)
     array: Any = numpy(self)
-    if NUMPY < (2, 1):  # which knows no other options, and gives the oldest version of the protocol
+    if NUMPY < (2, 1):  # accepts no other options, and exports version 0 of the protocol
         if dl_device is not None and dl_device != array.__dlpack_device__():
             raise BufferError(f"a tensor on the CPU cannot be exported to device {dl_device}")
         return (array.copy() if copy else array).__dlpack__(stream=stream)
@@ -193,22 +193,22 @@ def __format__(self: Tensor, spec: str) -> str:  # noqa: N807 - Python's name
 
 
 def __repr__(self: Tensor) -> str:  # noqa: N807 - Python's name
-    notes = []
+    suffixes = []
     try:
         node = self.grad_fn
     except InplaceError:
-        notes.append("grad_fn=<Invalid>")
+        suffixes.append("grad_fn=<Invalid>")
     else:
         if node is not None:
-            notes.append(f"grad_fn=<{node.name()}>")
+            suffixes.append(f"grad_fn=<{node.name()}>")
         elif requires_grad(self):
-            notes.append("requires_grad=True")
+            suffixes.append("requires_grad=True")
     array = self._array
     if self._flags & DUAL or get_state().modes & (TRANSFORM | MAPPING) or process_levels:
-        return level_repr.render_with_levels(self, notes)
+        return level_repr.render_with_levels(self, suffixes)
     if isinstance(array, Payload):
-        return f"tensor({', '.join([repr(array), *notes])})"
-    return render(np.asarray(array), notes)
+        return f"tensor({', '.join([repr(array), *suffixes])})"
+    return render(np.asarray(array), suffixes)
 
 
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - Python's name

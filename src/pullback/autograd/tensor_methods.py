@@ -1,7 +1,7 @@
-"""What autograd adds to ``Tensor``: flags, gradients, history, hooks.
+"""Methods of ``Tensor`` from autograd: flags, gradients, history, hooks.
 
-Attached to the class when ``pullback.autograd`` is imported, because the data type itself must not
-know the graph.
+Attached to the class when ``pullback.autograd`` is imported, because ``pullback.tensor`` must not
+import the graph.
 """
 
 from __future__ import annotations

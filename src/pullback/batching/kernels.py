@@ -174,7 +174,7 @@ def _of_pair(function: Function, rule: Rule) -> Function:
             return batched(found, levels)
         return finished(found, levels, one.array.shape[:k])
 
-    general = _of_many(rule, call)  # an element-wise rule never declines
+    general = _of_many(rule, call)  # an element-wise rule supports every call
     return call
 
 

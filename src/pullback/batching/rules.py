@@ -28,9 +28,9 @@ _STOCK = "pullback::"
 
 
 def declare(name: str, kind: str, function: Callable[..., Any] | None) -> None:
-    """Notes the class of an operator, ``"elementwise"``, ``"reduction"`` or ``"random"``.
+    """Registers the class of an operator, ``"elementwise"``, ``"reduction"`` or ``"random"``.
 
-    `function` is what it computes with, on arrays.
+    `function` is its kernel on arrays.
     """
     if kind == "random":
         _random.add(name)

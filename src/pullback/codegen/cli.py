@@ -76,7 +76,7 @@ def _write(
     known = kernel_names(_PACKAGE)
     files = generate(tables, functions=functions, kernels=known, namespace=namespace)
     if on_demand:
-        files.pop(METHOD_STUBS)  # those of the tensors that everybody imports
+        files.pop(METHOD_STUBS)  # methods of Tensor belong to the built-in tables
     files = format_files(files)
     drifted = changed_files(files, output)
     if options.check:

@@ -1,4 +1,4 @@
-"""The data model of derivatives, in PyTorch's words, and the questions asked of it.
+"""Data model of derivatives, with the names of PyTorch's code generator, and queries on it.
 
 All records are frozen: ``derive`` fills them from one table entry, ``match`` and ``foreach`` make
 new ones from old ones, and the emitters only read.
@@ -140,8 +140,8 @@ Infos = dict[FunctionSchema, dict[str, DifferentiabilityInfo]]
 class NativeFunctionWithDifferentiabilityInfo:
     """A function with the derivatives found for it, by autograd key.
 
-    ``step`` tells which of the four steps of ``match`` found them, and ``exact`` whether they were
-    written (or generated) for this very schema, rather than for another function of its family.
+    ``step`` is the step of ``match`` that found them (1 to 4); ``exact`` is whether they were
+    written (or generated) for exactly this schema, not for another function of its family.
     """
 
     func: NativeFunction
@@ -163,7 +163,7 @@ def uses_ident(info: DifferentiabilityInfo | None, ident: str) -> bool:
 
 
 def uses_retain_variables(info: DifferentiabilityInfo | None) -> bool:
-    """Whether some backward formula asks if saved values must survive."""
+    """Whether some backward formula reads `retain_variables`."""
     return uses_ident(info, "retain_variables")
 
 

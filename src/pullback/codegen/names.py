@@ -1,9 +1,9 @@
-"""Names in our own tables: which an argument may not have, and which kernels there are.
+"""Names in operator tables: those that an argument may not have, and those of kernels.
 
 Generated functions have the arguments of a schema as parameters, beside variables and imports of
-their own, and nodes keep arguments under their names. A name that both use would be a wrong number
-or an error far away, so the reader of the tables refuses it; a test compares the lists below with
-the generated source. Called by ``load_ops`` and ``emit.files``.
+their own, and nodes keep arguments under their names. A name that both use would give a wrong
+result or an unrelated error, so the reader of the tables refuses it; a test compares the lists
+below with the generated source. Called by ``load_ops`` and ``emit.files``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def derived_names(name: str) -> set[str]:
 
 
 def check_arguments(function: NativeFunction) -> None:
-    """Refuse an argument that generated code could not tell from its own names."""
+    """Refuses an argument whose name generated code uses itself."""
     func = function.func
     has_arrays = "CPU" in function.dispatch
     taken = IN_KERNELS | _OF_NODES if has_arrays else IN_FUNCTIONS

@@ -212,7 +212,7 @@ class _Substitution(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        # unparse notes precedence by node, so a node may not stand in two places.
+        # ast.unparse stores precedence by node, so a node may not stand in two places.
         return deepcopy(self.trees[node.id]) if node.id in self.trees else node
 
 

@@ -1,7 +1,6 @@
 """Entries of operator tables that come from Python values, and not from a file.
 
-They take the form of parsed YAML, so the readers of tables know no difference, and no YAML reader
-is needed.
+They have the form of parsed YAML, so the readers of tables take both, and no YAML parser is needed.
 """
 
 from __future__ import annotations

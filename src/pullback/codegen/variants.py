@@ -26,7 +26,7 @@ from pullback.schema import (
 __all__ = ["VARIANTS", "foreach_schema", "inplace_schema", "out_schema", "with_variants"]
 
 VARIANTS = ("function", "method", "inplace", "out", "foreach")
-"""What an entry may ask for: how it is called, and the further functions made from it."""
+"""Values of `variants` in an entry: how it is called, and the functions derived from it."""
 
 _TENSOR = BaseType(BaseTy.Tensor)
 # Functions that call the entry's own function, and so need neither kernels nor formulas.

@@ -39,9 +39,9 @@ def map_basis(
 ) -> list[Tensor]:
     """Calls a function with the vectors of a basis; its results, with one more axis for these.
 
-    That axis is the first, or with an `out_dim` of -1 the last. The basis comes from
-    `unit_vectors`, and nobody else has it. All vectors go together, or `chunk_size` of them at a
-    time; with a chunk size of 1 the function is called with plain tensors, once for each.
+    That axis is the first, or with an `out_dim` of -1 the last. The basis must come from
+    `unit_vectors` and be held by the caller alone. All vectors go together, or `chunk_size` of them
+    at a time; with a chunk size of 1 the function is called with plain tensors, once for each.
     """
     count = basis[0].shape[0]
     if count == 0:

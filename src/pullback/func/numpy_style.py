@@ -1,4 +1,4 @@
-"""Derivatives for people who come from NumPy: ``grad``, ``value_and_grad``, ``jacobian`` and more.
+"""NumPy-style derivatives: ``grad``, ``value_and_grad``, ``jacobian`` and more.
 
 The transforms of ``pullback.func`` with arguments of any kind: what is differentiated by may be a
 tensor, an array or a float, or a tree of them, and derivatives come back as what went in. Gradients
@@ -34,7 +34,7 @@ _SINGLE = (Tensor, np.ndarray, float)  # the types of arguments that are no tree
 
 
 class _Call:
-    """The arguments of one call as tensors, and the way back to what they were."""
+    """Arguments of one call as tensors; converts results back to the arguments' types."""
 
     def __init__(self, name: str, argnums: Argnums, args: tuple[Any, ...]):
         self.args = list(args)
@@ -56,7 +56,7 @@ class _Call:
         )
 
     def like_arguments(self, gradients: Any, argnums: Argnums) -> Any:
-        """Each gradient as what its argument was."""
+        """Converts each gradient to the type of its argument."""
         if type(gradients) is Tensor:
             ((kind,),) = self._kinds.values()
             return _back(gradients, kind, is_new=True)
@@ -72,7 +72,7 @@ class _Call:
         return tuple(found) if several else found[0]
 
     def result(self, tree: Any) -> Any:
-        """Values, Jacobians and the like: arrays and floats if no tensor was asked for."""
+        """Converts results to arrays and floats if no argument was a tensor."""
         if not self.is_native:
             return tree
         if type(tree) is Tensor:

@@ -42,13 +42,13 @@ def _end_all(aliases: list[Alias]) -> None:
 
 
 class Pulled:
-    """A function's results, and the way back to those of its arguments that were asked for.
+    """Results of a function, and the recorded graph from them to the differentiated arguments.
 
     Attributes:
-        results: the leaves of what the function returned, as the world outside sees them.
+        results: the leaves of what the function returned, outside of the transform.
         spec: the structure of the results.
         aux: the auxiliary data.
-        arguments: the structure of each argument that was asked for.
+        arguments: the structure of each differentiated argument.
         pull: the graph between them.
     """
 

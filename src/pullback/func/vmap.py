@@ -1,8 +1,8 @@
-"""``vmap``: a function of one sample becomes a function of many.
+"""``vmap``: vectorizes a function over a batch dimension of its arguments.
 
-The mapped function is called once. Its arguments are tensors of the shape of one sample that hold
-all of them; every operator inside computes all samples at once (``pullback.batching``). So a loop
-over samples costs as many Python calls as one round of it.
+The function is called once, with batched tensors, which have no visible batch dimension; every
+operator computes on the whole batch (``pullback.batching``). So a batch costs as many Python calls
+as one example of it.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def vmap(
     """Maps a function over an axis of its arguments; the results are stacked along an axis.
 
     Args:
-        func: takes and returns tensors, or nested containers of them, of one sample.
-        in_dims: which axis of each argument counts the samples, None for an argument that all
-            samples share: one value for all, or one for each argument, which may be nested as the
-            argument is. Keyword arguments are always mapped over axis 0.
-        out_dims: where the samples go in the results; one value, or nested as the result. None
-            hands on a result that is the same for all samples as it is.
+        func: takes and returns tensors, or nested containers of them, without batch dimension.
+        in_dims: the batch dimension of each argument, None for an argument that is not batched:
+            one value for all, or one for each argument, which may be nested as the argument is.
+            Keyword arguments are always mapped over axis 0.
+        out_dims: the batch dimension of the results; one value, or nested as the result. None
+            returns an unbatched result as it is.
         randomness: what random operators do inside: ``"error"`` refuses them, ``"same"`` makes one
-            draw for all samples, ``"different"`` one for each.
-        chunk_size: so many samples at a time, to save memory; None takes all at once.
+            draw for the whole batch, ``"different"`` one for each element of it.
+        chunk_size: elements of the batch computed at a time, to save memory; None: all.
 
     >>> import pullback as pb
     >>> rows = pb.tensor([[1.0, 2.0], [3.0, 4.0]])

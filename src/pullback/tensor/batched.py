@@ -1,14 +1,14 @@
-"""``BatchedArray``: what a tensor holds inside a mapped function; many samples that look like one.
+"""``BatchedArray``: the payload of a batched tensor inside ``vmap``.
 
-A physical array has one axis in front for each level that it varies with, in the order of their
-numbers, and the tensor shows only the axes behind them::
+The array has one batch dimension in front for each vmap level, in the order of the levels' numbers;
+the tensor has only the axes behind them::
 
     vmap(f)(x)      x of shape (32, 3)      inside f: BatchedArray(array (32, 3), levels (7,)),
                                             a tensor of shape (3,)
 
-Mapped functions inside of mapped functions make more axes, not arrays inside of arrays. Operators
-find their kernels at the key ``Python``, in ``pullback.batching``; autograd lies above and sees
-tensors of the shape of one sample.
+Nested ``vmap`` calls add batch dimensions, they do not nest arrays. Kernels are registered at the
+key ``Python``, in ``pullback.batching``; autograd lies above and sees tensors without batch
+dimensions.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ _ndarray = np.ndarray
 
 
 class BatchShape(tuple[int, ...]):
-    """The shape of one sample, which remembers the levels: a node that notes it notes both.
+    """Shape without batch dimensions, with the levels and sizes of these as attributes.
+
+    The output metadata of a node thereby contains both.
 
     Attributes:
         levels: the numbers of the levels.
-        sizes: the number of samples of each.
+        sizes: the length of each batch dimension.
     """
 
     levels: Levels
@@ -48,7 +50,7 @@ class BatchShape(tuple[int, ...]):
 
 
 class BatchedArray(Payload):
-    """Samples of one shape, along one axis for each level."""
+    """Array with one batch dimension for each vmap level."""
 
     __slots__ = ("array", "levels")
 
@@ -62,7 +64,7 @@ class BatchedArray(Payload):
 
     @property
     def shape(self) -> BatchShape:  # type: ignore[override]
-        """The shape of one sample."""
+        """The shape without batch dimensions."""
         k = len(self.levels)
         whole = self.array.shape
         shape = BatchShape(whole[k:])
@@ -77,22 +79,22 @@ class BatchedArray(Payload):
 
     @property
     def ndim(self) -> int:
-        """The number of axes of one sample."""
+        """The number of axes without batch dimensions."""
         return self.array.ndim - len(self.levels)
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from one element of a sample to the next, for each axis."""
+        """The strides without those of batch dimensions."""
         return self.array.strides[len(self.levels) :]
 
     @property
     def layout(self) -> tuple[int, ...]:
-        """The axes of a sample from the widest stride to the narrowest."""
+        """The axes without batch dimensions, from the widest stride to the narrowest."""
         k = len(self.levels)
         return tuple(axis - k for axis in layout_of(self.array) if axis >= k)
 
     def copy(self, order: str = "K") -> Self:
-        """The same samples in memory of their own."""
+        """Copies the array."""
         return type(self)(self.array.copy(order), self.levels)  # type: ignore[arg-type]
 
     def shares_memory(self, other: Any) -> bool:
@@ -101,14 +103,14 @@ class BatchedArray(Payload):
         return isinstance(held, _ndarray) and np.may_share_memory(self.array, held)
 
     def maker(self, layout: tuple[int, ...] | None = None) -> Callable[[], Payload]:
-        """Makes uninitialized samples of this shape, whose memory runs as `layout` says."""
+        """Returns a function that makes an uninitialized array of this shape and `layout`."""
         k, levels = len(self.levels), self.levels
         order = (*range(k), *(k + axis for axis in layout or self.layout))
         shape, dtype = self.array.shape, self.array.dtype
         return lambda: BatchedArray(empty_in_layout(shape, dtype, order), levels)
 
     def has_nan(self) -> bool:
-        """Whether a sample has a NaN."""
+        """Whether any element is NaN."""
         return self.array.dtype.kind in "fc" and bool(np.isnan(self.array).any())
 
     def refusal(self, what: str) -> Exception:

@@ -1,13 +1,12 @@
-"""Python numbers as operands beside float64 tensors.
+"""Cache of Python numbers as float64 operands.
 
-NumPy takes half as long again for ``array * 2.0`` as for a product of arrays: each time it makes an
-array of the number and works out a dtype. Beside float64 a number can become nothing else, so it is
-made an array once, and its operand is kept for the next time that the program comes by. Python's
-operators (``tensor/methods/operators.py``) do so; elsewhere a number is not converted, see
-``as_operand``.
+``array * 2.0`` takes NumPy 1.5 times as long as a product of arrays, because it converts the number
+and promotes dtypes at each call. Beside a float64 tensor a number always becomes float64, so it is
+converted once and cached. Python's operators (``tensor/methods/operators.py``) use the cache;
+elsewhere a number is not converted, see ``as_operand``.
 
-An operand that is kept must stay as it is: its array cannot be written to, whoever shows saved
-values shows a copy, and the modes in which operands are handed around get new ones.
+A cached operand must not change: its array is read-only, saved values are exposed as copies, and
+modes that pass operands to user code get new ones.
 """
 
 from __future__ import annotations

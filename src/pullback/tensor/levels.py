@@ -146,7 +146,7 @@ class Outside:
 
 
 def leave_levels() -> None:
-    """Makes no level active in the context of the caller, who restores the levels that were."""
+    """Deactivates all levels in this context; the caller must restore them."""
     _active.set(())
     _numbers.set(())
     current_level_id.set(0)

@@ -1,6 +1,6 @@
-"""Questions about memory: may it be written to, do two tensors lie in the same place.
+"""Checks of memory: whether it is writable, and whether tensors or elements overlap.
 
-Asked before every in-place write, so each answer comes from shapes and strides alone.
+They run before every in-place write, so they read shapes and strides only.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def _overlaps_itself(array: Array) -> bool:
         return False
     if axes[0][0] == 0 or not array.size:
         return bool(array.size)
-    places = np.zeros(1, np.intp)  # steps that interleave: only counting can tell
+    places = np.zeros(1, np.intp)  # interleaved strides: compare all offsets
     for stride, n in axes:
         places = np.add.outer(places, stride * np.arange(n)).ravel()
     return bool(np.diff(np.sort(places)).min() < array.itemsize)
 
 
 def overwrite(target: Array, result: Array, name: str, lead: int = 0) -> None:
-    """Puts the result of an in-place operator into an array; the first `lead` axes are not told."""
+    """Copies the result of an in-place operator; errors leave out the first `lead` axes."""
     if result.shape != target.shape:
         check_fits(result.shape, target.shape, name, lead)
     if result.dtype is not target.dtype:
@@ -79,7 +79,7 @@ def overwrite(target: Array, result: Array, name: str, lead: int = 0) -> None:
 
 
 def check_fits(result: tuple[int, ...], target: tuple[int, ...], name: str, lead: int = 0) -> None:
-    """Refuses to write a shape where it has no place; the first `lead` axes are not told."""
+    """Raises if a result does not broadcast to the target; leaves out the first `lead` axes."""
     found = np.broadcast_shapes(result, target)
     if found != target:
         raise InplaceError(

@@ -1,10 +1,9 @@
-"""Payloads: what a tensor may hold in the place of an array.
+"""Payloads: objects that a tensor holds instead of an array.
 
-A tensor's ``_array`` is an ndarray, or a subclass of ``Payload``: a shape without data,
-an array of which the program sees only a part. Whatever computes with it is registered as kernels
-below autograd, at the key that its `flags` name; recording, versions, views, tangents and hooks
-work above it as they do for arrays. The tensor asks it for its shape and dtype; what would need the
-values of single elements ends in an error that the payload words itself.
+A tensor's ``_array`` is an ndarray, or an instance of a ``Payload``: a shape without data (meta),
+or a batched array (vmap). Its kernels are registered below autograd, at the key in its `flags`;
+recording, versions, views, tangents and hooks work above it as they do for arrays. The tensor reads
+shape and dtype from it; an access to single elements raises the payload's own error.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ _UNSAID = frozenset(map(np.dtype, ("float64", "int64", "bool", "complex128")))
 _PREFIX = "tensor("
 
 
-def render(array: NDArray[Any], notes: Sequence[str]) -> str:
-    """The elements, the dtype where it is not the usual one, and notes about the graph.
+def render(array: NDArray[Any], suffixes: Sequence[str]) -> str:
+    """The elements, the dtype where it is not the usual one, and suffixes that describe the graph.
 
     >>> render(np.array([1.0, 2.0], np.float32), ["requires_grad=True"])
     'tensor([1., 2.], dtype=float32, requires_grad=True)'
@@ -25,7 +25,7 @@ def render(array: NDArray[Any], notes: Sequence[str]) -> str:
         parts.append(f"shape={array.shape}")
     if array.dtype not in _UNSAID or (not array.size and array.dtype != np.float64):
         parts.append(f"dtype={array.dtype.name}")
-    parts += notes
+    parts += suffixes
     line = _PREFIX + ", ".join(parts) + ")"
     last = line.rpartition("\n")[2]
     if "\n" in line and len(last) > np.get_printoptions()["linewidth"]:

@@ -142,7 +142,7 @@ class Tensor(TensorMethods):
     _counter: list[Any] | None
     _meta: Meta | None
 
-    # NumPy must hand binary operations with a tensor on the right over to us.
+    # Makes NumPy return NotImplemented from binary operators with a tensor on the right.
     __array_priority__ = 1000.0
 
     def __new__(cls, *_: Any, **__: Any) -> Tensor:
@@ -424,7 +424,7 @@ def share_counter(tensor: Tensor, other: Tensor) -> None:
 
 
 def note_tensor(counter: list[Any], tensor: Tensor) -> None:
-    """Adds a tensor to those that a counter knows to lie in its memory; forgets dead ones."""
+    """Adds a tensor to the version counter's list of aliases; removes dead ones."""
     if not len(counter) & 1023:
         counter[2:] = [known for known in counter[2:] if known() is not None]
     counter.append(ref(tensor))

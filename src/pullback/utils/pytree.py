@@ -2,7 +2,7 @@
 
 A tree is a leaf, or a container of trees: a tuple, named tuple, list, dict (also ordered and
 default dicts) or dataclass instance; ``None`` is a container of nothing. Everything else is a leaf,
-tensors included, about which this module knows nothing. A field of a dataclass whose metadata says
+tensors included, which are not imported here. A field of a dataclass whose metadata says
 ``{"static": True}`` belongs to the structure and is no leaf.
 
 Used by everything that takes or returns arguments of any shape: transforms, batching,
@@ -227,10 +227,10 @@ def _flatten_like(spec: Spec, tree: Any, found: list[Any], what: str, path: str)
 
 def _mismatch(spec: Spec, tree: Any, what: str, path: str) -> AutogradValueError:
     given = flatten(tree)[1]
-    shown = f"a {type(tree).__name__}" if given.kind is None else repr(given)
+    got = f"a {type(tree).__name__}" if given.kind is None else repr(given)
     place = f" at {path}" if path else ""
     return AutogradValueError(
-        f"{what} does not have the expected structure{place}: expected {spec!r}, got {shown}"
+        f"{what} does not have the expected structure{place}: expected {spec!r}, got {got}"
     )
 
 

@@ -153,7 +153,7 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
         self._inside = _Switches(True, check_nan, check_finite)
         self._entered: tuple[Any, ...] = ()  # the switches before each entry, and the last tuple
         warnings.warn(
-            "Anomaly Detection has been enabled: every operation notes where it was called and "
+            "Anomaly Detection has been enabled: every operation records where it was called and "
             "every gradient is checked, which is slow. Use it to find an error, then turn it off.",
             stacklevel=2,
         )

@@ -1,11 +1,11 @@
-"""Anomaly mode in the forward pass: what every call made of what, and the first bad number.
+"""Anomaly mode in the forward pass: traces results that leave the graph, checks for inf and NaN.
 
-While the mode is on, every linked call is wrapped by ``observe``, so that other programs pay
-nothing. It notes two things that the graph itself does not know:
+While the mode is on, every linked call is wrapped by ``observe``; otherwise tracing costs nothing.
+It records two facts that the graph does not contain, for ``why_no_grad``:
 
 - a result that left the graph although an input was in it (``no_grad``, an integer result, an
-  operator without a derivative) gets a ``Note``, and so does what is computed from it;
-- a node remembers the notes of its constant inputs, so that ``why_no_grad`` can find the cut.
+  operator without a derivative) gets a ``CutRecord``, and so do tensors computed from it;
+- a node gets the records of its constant inputs in its metadata.
 
 With ``check_finite``, a call that makes inf or NaN out of finite numbers raises.
 """
@@ -34,44 +34,44 @@ from pullback.errors import NotFiniteError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["CUTS", "Note", "note_of", "notes_of_node", "observe", "tell_cut"]
+__all__ = ["CUTS", "CutRecord", "observe", "record_cut", "record_of", "records_of_node"]
 
-CUTS = "cuts_"  # in Node.metadata: notes of inputs that the node knows only as constants
+CUTS = "cuts_"  # key in Node.metadata: the records of constant inputs
 
 
-class Note(NamedTuple):
-    """How a tensor outside the graph came from one inside it.
+class CutRecord(NamedTuple):
+    """Record of how a tensor outside the graph was computed from one inside it.
 
-    `reason` says why it left the graph; None for what was computed from something outside already.
+    `reason` says why it left the graph; None if all inputs were outside already.
     """
 
     operator: str
     place: str
     reason: str | None
-    sources: tuple[Note | UnpackedEdge, ...]
+    sources: tuple[CutRecord | UnpackedEdge, ...]
 
 
-_notes: dict[int, tuple[ref[Tensor], Note]] = {}  # by the identity of a tensor that is alive
+_records: dict[int, tuple[ref[Tensor], CutRecord]] = {}  # by the id of a living tensor
 
 
-def note_of(tensor: Tensor) -> Note | None:
-    """What is known of a tensor that has no place in the graph."""
-    held, note = _notes.get(id(tensor), (None, None))
-    return note if held is not None and held() is tensor else None
+def record_of(tensor: Tensor) -> CutRecord | None:
+    """Returns the record of a tensor outside the graph, or None."""
+    held, record = _records.get(id(tensor), (None, None))
+    return record if held is not None and held() is tensor else None
 
 
-def notes_of_node(node: Any) -> list[Note]:
-    """What is known of the constant inputs of a node."""
+def records_of_node(node: Any) -> list[CutRecord]:
+    """Returns the records of the constant inputs of a node."""
     return [] if node._hooks is None else node._hooks.metadata.get(CUTS, [])
 
 
-def _remember(tensor: Tensor, note: Note) -> None:
+def _store(tensor: Tensor, record: CutRecord) -> None:
     key = id(tensor)
-    _notes[key] = (ref(tensor, partial(_notes.pop, key)), note)  # as in ``accumulate.note_ended``
+    _records[key] = (ref(tensor, partial(_records.pop, key)), record)
 
 
 def observe(operator: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A linked call that is looked at."""
+    """Wraps a linked call: traces its results and checks them."""
     name = operator.name().removeprefix("pullback::").removesuffix(".default")
     writes = operator.schema.kind().name == "inplace"
 
@@ -121,7 +121,7 @@ def _is_finite(array: Any) -> bool:
 
 def _check_finite(name: str, values: list[Any], made: list[Tensor]) -> None:
     given = list(_tensors(values))
-    if not given:  # who asks for inf gets it
+    if not given:  # a creation function: inf may be intended
         return
     for number, tensor in enumerate(made):
         if _is_finite(tensor._array):
@@ -136,7 +136,7 @@ def _check_finite(name: str, values: list[Any], made: list[Tensor]) -> None:
         )
 
 
-# --- the way out of the graph --------------------------------------------------------------------
+# --- results outside the graph -------------------------------------------------------------------
 
 
 def _place() -> str:
@@ -144,9 +144,9 @@ def _place() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _source(tensor: Tensor) -> Note | UnpackedEdge | None:
-    """Where a tensor came from: its place in the graph, or its note."""
-    return unpack_edge(edge_of(tensor)) if tensor._flags & REQUIRES_GRAD else note_of(tensor)
+def _source(tensor: Tensor) -> CutRecord | UnpackedEdge | None:
+    """Returns the edge of a tensor in the graph, or else its record."""
+    return unpack_edge(edge_of(tensor)) if tensor._flags & REQUIRES_GRAD else record_of(tensor)
 
 
 def _trace(name: str, given: list[Tensor], made: list[Tensor], writes: bool) -> None:
@@ -155,28 +155,28 @@ def _trace(name: str, given: list[Tensor], made: list[Tensor], writes: bool) -> 
             continue
         others = [value for value in given if value is not tensor]
         in_graph = bool(tensor._flags & REQUIRES_GRAD)
-        lost = in_graph and writes and not is_grad_enabled()  # the history does not know the write
+        lost = in_graph and writes and not is_grad_enabled()  # the write is not recorded
         if in_graph and not lost:
-            _tell_node(tensor, [n for t in others if (n := note_of(t)) is not None])
+            _attach_to_node(tensor, [n for t in others if (n := record_of(t)) is not None])
             continue
         sources = tuple(s for t in others if (s := _source(t)) is not None)
-        if not sources or (note_of(tensor) is not None and not writes):
+        if not sources or (record_of(tensor) is not None and not writes):
             continue
-        note = Note(name, _place(), _reason(tensor, sources), sources)
+        record = CutRecord(name, _place(), _reason(tensor, sources), sources)
         if lost:
-            _tell_node(tensor, [note])
+            _attach_to_node(tensor, [record])
         else:
-            _remember(tensor, note)
+            _store(tensor, record)
 
 
-def _tell_node(tensor: Tensor, notes: list[Note]) -> None:
+def _attach_to_node(tensor: Tensor, records: list[CutRecord]) -> None:
     node = node_of(edge_of(tensor))
-    if notes and node is not None:
-        node.metadata.setdefault(CUTS, []).extend(notes)
+    if records and node is not None:
+        node.metadata.setdefault(CUTS, []).extend(records)
 
 
-def _reason(tensor: Tensor, sources: tuple[Note | UnpackedEdge, ...]) -> str | None:
-    if all(isinstance(source, Note) for source in sources):
+def _reason(tensor: Tensor, sources: tuple[CutRecord | UnpackedEdge, ...]) -> str | None:
+    if all(isinstance(source, CutRecord) for source in sources):
         return None
     if tensor.dtype.kind not in "fc":
         return f"its result is {tensor.dtype}, and only floating point and complex numbers flow"
@@ -185,8 +185,8 @@ def _reason(tensor: Tensor, sources: tuple[Note | UnpackedEdge, ...]) -> str | N
     return "it has no derivative" if is_grad_enabled() else "it ran in no_grad mode"
 
 
-def tell_cut(tensor: Tensor, result: Tensor, name: str) -> None:
-    """Notes that a method has taken a result out of the graph on purpose."""
+def record_cut(tensor: Tensor, result: Tensor, name: str) -> None:
+    """Records that a method such as ``detach`` took a result out of the graph on purpose."""
     source = _source(tensor)
     if source is not None:
-        _remember(result, Note(name, _place(), "that is what it is for", (source,)))
+        _store(result, CutRecord(name, _place(), "that is what it is for", (source,)))

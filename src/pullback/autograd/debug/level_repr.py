@@ -33,11 +33,11 @@ from pullback.tensor.tensor import Tensor
 __all__ = ["render_with_levels"]
 
 
-def render_with_levels(tensor: Tensor, notes: list[str]) -> str:
-    """A tensor as text, with the levels of the transforms that it depends on, or its tangent.
+def render_with_levels(tensor: Tensor, suffixes: list[str]) -> str:
+    """Renders a tensor, with the levels of the transforms that it depends on, or its tangent.
 
-    `notes` are the remarks about the graph of ``backward`` (``requires_grad=True``); they are left
-    out of a tensor that depends on an input of a reverse-mode transform.
+    `suffixes` describe the graph of ``backward`` (``requires_grad=True``); they are left out of a
+    tensor that depends on an input of a reverse-mode transform.
     """
     transforms = list(_transforms())
     serials = sorted([level.serial for level in transforms] + list(active_numbers()))
@@ -53,13 +53,13 @@ def render_with_levels(tensor: Tensor, notes: list[str]) -> str:
             wrappers[number] = f"BatchedTensor({at}, bdim=0, value="
         array = array.array
     if any(not level.forward for level in followed):
-        notes = []
+        suffixes = []
     if process_levels:
         follow_base(tensor)
         tangent = tangent_at(tensor, process_levels[0])
         if tangent is not None:
-            notes = [*notes, f"tangent={tangent!r}"]
-    text = repr(array) if isinstance(array, Payload) else render(np.asarray(array), notes)
+            suffixes = [*suffixes, f"tangent={tangent!r}"]
+    text = repr(array) if isinstance(array, Payload) else render(np.asarray(array), suffixes)
     for serial in sorted(wrappers):
         text = f"{wrappers[serial]}\n    " + text.replace("\n", "\n    ") + "\n)"
     return text

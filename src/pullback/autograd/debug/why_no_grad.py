@@ -1,8 +1,8 @@
-"""``why_no_grad``: where the path from a result to an input was cut, in words.
+"""``why_no_grad``: explains where the path from a result to an input was cut.
 
-The graph alone knows only what was recorded. What left it is known exactly where the forward pass
-ran in anomaly mode (``trace.py``); elsewhere the answer says what can be seen afterwards (dtypes,
-memory that two tensors share, the leaves that the history does end at), and how to learn more.
+The graph contains only recorded operations. If the forward pass ran in anomaly mode
+(``forward_trace.py``), the cut is known exactly; otherwise the explanation uses what is visible
+afterwards (dtypes, shared memory, the leaves at the end of the history) and says how to learn more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pullback.autograd.debug.anomaly import line_of
-from pullback.autograd.debug.forward_trace import Note, note_of, notes_of_node
+from pullback.autograd.debug.forward_trace import CutRecord, record_of, records_of_node
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.node import FREED, Node, UnpackedEdge, node_of, unpack_edge
 from pullback.autograd.graph.views import edge_of, requires_grad, view_of
@@ -25,12 +25,12 @@ from pullback.tensor.tensor import TRACKED, Tensor
 
 __all__ = ["why_no_grad"]
 
-_Step: TypeAlias = "Note | UnpackedEdge"
+_Step: TypeAlias = "CutRecord | UnpackedEdge"
 _RUN_AGAIN = (
     "To learn exactly where, compute y inside `with pullback.autograd.set_detect_anomaly(True):` "
-    "and ask again."
+    "and call why_no_grad again."
 )
-_SHOWN = 6  # nodes of a path, and leaves of a history, that are written out
+_MAX_NAMES = 6  # nodes of a path, and leaves of a history, that are printed
 
 
 def why_no_grad(y: Tensor, x: Tensor) -> str:
@@ -55,40 +55,40 @@ def why_no_grad(y: Tensor, x: Tensor) -> str:
             )
     if not requires_grad(x):
         advice = "Call x.requires_grad_() before y is computed." if x.dtype.kind in "fc" else ""
-        return f"x does not require grad: {_without_history(x)} {advice}".rstrip()
+        return f"x does not require grad: {_explain_no_history(x)} {advice}".rstrip()
     target = unpack_edge(edge_of(x))
-    start: _Step | None = unpack_edge(edge_of(y)) if requires_grad(y) else note_of(y)
+    start: _Step | None = unpack_edge(edge_of(y)) if requires_grad(y) else record_of(y)
     if y is x:
         return "There is a path: y is x."
     path = None if start is None else _path(start, target)
     if path is not None:
-        return _told(path)
+        return _describe_path(path)
     if start is None:
-        shared = _shared(y, x)
-        return f"y has no history: {shared or _without_history(y)} {_RUN_AGAIN}"
-    return _unreachable(start, y, x)
+        shared = _describe_shared_memory(y, x)
+        return f"y has no history: {shared or _explain_no_history(y)} {_RUN_AGAIN}"
+    return _explain_unreachable(start, y, x)
 
 
-# --- the way -------------------------------------------------------------------------------------
+# --- paths ---------------------------------------------------------------------------------------
 
 
 def _next(step: _Step) -> Iterator[_Step]:
-    """Where a gradient goes next, and what it would have gone to."""
-    if isinstance(step, Note):
+    """Yields the next steps of a gradient, including those behind cuts."""
+    if isinstance(step, CutRecord):
         yield from step.sources
         return
     node, _ = step
     if node is not None:
         yield from map(unpack_edge, node._edges)
-        yield from notes_of_node(node)
+        yield from records_of_node(node)
 
 
 def _key(step: _Step) -> int:
-    return id(step) if isinstance(step, Note) else id(step[0])
+    return id(step) if isinstance(step, CutRecord) else id(step[0])
 
 
 def _path(start: _Step, target: UnpackedEdge) -> list[_Step] | None:
-    """The way from a result to an input with the fewest cuts, and of those the shortest."""
+    """Finds the path from a result to an input with the fewest cuts, and of those the shortest."""
     before: dict[int, _Step | None] = {_key(start): None}
     if start == target:
         return [start]
@@ -99,16 +99,16 @@ def _path(start: _Step, target: UnpackedEdge) -> list[_Step] | None:
         step = waiting.popleft()
         for following in _next(step):
             if following == target:
-                return _back(before, step, following)
+                return _unwind(before, step, following)
             if _key(following) in before or following == (None, 0):
                 continue
             before[_key(following)] = step
-            cut = isinstance(following, Note) and following.reason is not None
+            cut = isinstance(following, CutRecord) and following.reason is not None
             (beyond if cut else waiting).append(following)
     return None
 
 
-def _back(before: dict[int, _Step | None], last: _Step, target: UnpackedEdge) -> list[_Step]:
+def _unwind(before: dict[int, _Step | None], last: _Step, target: UnpackedEdge) -> list[_Step]:
     path: list[_Step] = [target]
     step: _Step | None = last
     while step is not None:
@@ -117,8 +117,8 @@ def _back(before: dict[int, _Step | None], last: _Step, target: UnpackedEdge) ->
     return path[::-1]
 
 
-def _told(path: list[_Step]) -> str:
-    cuts = [step for step in path if isinstance(step, Note) and step.reason is not None]
+def _describe_path(path: list[_Step]) -> str:
+    cuts = [step for step in path if isinstance(step, CutRecord) and step.reason is not None]
     if cuts:
         cut, more = cuts[0], len(cuts) - 1
         first = next(number for number, step in enumerate(path) if step is cut)
@@ -130,7 +130,7 @@ def _told(path: list[_Step]) -> str:
         if more:
             words.append(f"There are {more} more cuts on that path.")
         return " ".join(words)
-    nodes = [step[0] for step in path if not isinstance(step, Note)]
+    nodes = [step[0] for step in path if not isinstance(step, CutRecord)]
     ends = next((n for n in nodes if isinstance(n, WarnNotImplemented)), None)
     if ends is not None:
         return f"There is a path, but gradients end on it: {ends.complaint}."
@@ -143,24 +143,25 @@ def _told(path: list[_Step]) -> str:
 def _names(steps: list[_Step]) -> str:
     names = []
     for step in steps:
-        if isinstance(step, Note):
+        if isinstance(step, CutRecord):
             names.append(f"{step.operator} (at {step.place})")
         elif step[0] is not None:
             line = line_of(step[0])
             names.append(step[0].name() + ("" if line is None else f" (at {line})"))
-    if len(names) > _SHOWN:
-        names[_SHOWN // 2 : -_SHOWN // 2] = [f"… {len(names) - _SHOWN} more …"]
+    if len(names) > _MAX_NAMES:
+        names[_MAX_NAMES // 2 : -_MAX_NAMES // 2] = [f"… {len(names) - _MAX_NAMES} more …"]
     return " <- ".join(names)
 
 
-# --- what can be seen without notes --------------------------------------------------------------
+# --- evidence without trace records
+# ----------------------------------------------------------------
 
 
-def _without_history(tensor: Tensor) -> str:
-    """Why a tensor has no place in the graph, as far as it shows."""
-    meta, note = tensor._meta, note_of(tensor)
-    if note is not None and note.reason is not None:
-        return f"it was made by {note.operator} at {note.place}, and {note.reason}."
+def _explain_no_history(tensor: Tensor) -> str:
+    """Explains why a tensor is not in the graph, from its record and flags."""
+    meta, record = tensor._meta, record_of(tensor)
+    if record is not None and record.reason is not None:
+        return f"it was made by {record.operator} at {record.place}, and {record.reason}."
     if tensor.dtype.kind not in "fc":
         return f"it is {tensor.dtype}, and only floating point and complex tensors have gradients."
     if not tensor._flags & TRACKED:
@@ -175,8 +176,8 @@ def _without_history(tensor: Tensor) -> str:
     )
 
 
-def _shared(tensor: Tensor, x: Tensor) -> str | None:
-    """Whether a tensor without history is x's memory in disguise."""
+def _describe_shared_memory(tensor: Tensor, x: Tensor) -> str | None:
+    """Explains how a tensor without history shares the memory of x; None if it does not."""
     if tensor._counter is not None and tensor._counter is x._counter:
         return "it shares x's memory and version, as x.detach() does."
     arrays = (tensor._array, x._array)
@@ -185,17 +186,20 @@ def _shared(tensor: Tensor, x: Tensor) -> str | None:
     return None
 
 
-def _unreachable(start: _Step, y: Tensor, x: Tensor) -> str:
+def _explain_unreachable(start: _Step, y: Tensor, x: Tensor) -> str:
     seen = _reachable(start)
     for node in seen:
         for tensor in _constants(node):
-            shared = _shared(tensor, x)
+            shared = _describe_shared_memory(tensor, x)
             if shared is not None:
                 return f"No path is recorded, but {_names([(node, 0)])} uses a constant: {shared}"
     traced = all(line_of(node) for node in seen if not isinstance(node, AccumulateGrad))
     leaves = [node.variable for node in seen if isinstance(node, AccumulateGrad)]
-    ends = ", ".join(f"a leaf of shape {list(leaf.shape)}" for leaf in leaves[:_SHOWN]) or "no leaf"
-    more = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
+    ends = (
+        ", ".join(f"a leaf of shape {list(leaf.shape)}" for leaf in leaves[:_MAX_NAMES])
+        or "no leaf"
+    )
+    more = f" and {len(leaves) - _MAX_NAMES} more" if len(leaves) > _MAX_NAMES else ""
     words = f"x is no part of y's history, which ends at {ends}{more}."
     view = view_of(x)
     base = None if view is None else node_of(edge_of(view.base))
@@ -225,14 +229,14 @@ def _reachable(start: _Step) -> dict[Node, None]:
         if _key(step) in known:
             continue
         known.add(_key(step))
-        if not isinstance(step, Note) and step[0] is not None:
+        if not isinstance(step, CutRecord) and step[0] is not None:
             seen[step[0]] = None
         waiting.extend(_next(step))
     return seen
 
 
 def _constants(node: Node) -> Iterator[Tensor]:
-    """Saved inputs of a node that have no place in the graph."""
+    """Yields saved inputs of a node that are not in the graph."""
     for name in node._saves_tensors:
         value = getattr(node, name, None)
         for tensor in value if type(value) is tuple else (value,):

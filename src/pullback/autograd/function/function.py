@@ -1,4 +1,4 @@
-"""``Function``: operations with a backward that users write; ``torch.autograd.Function``.
+"""``Function``: operations with a user-defined backward; ``torch.autograd.Function``.
 
 A subclass has a node class of its own, named ``<Class>Backward``. One object of it is made for a
 call. It is the `ctx` that ``forward`` and ``backward`` get, and, if the call is recorded, the node
@@ -8,8 +8,8 @@ in the graph::
                                Square.forward(ctx, x), without recording
                                y.grad_fn is ctx
 
-What becomes of the results (a new tensor, a view, an input that was changed or handed through) is
-decided in ``function_outputs.py``.
+``outputs.py`` attaches the results to the graph: a new tensor, a view, or an input that was written
+to or returned unchanged.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FunctionCtx(Node):
     """What one call of a ``Function`` keeps for its backward; any attribute may be set on it.
 
     Attributes:
-        needs_input_grad: for each argument of ``forward``, whether its gradient may be asked for.
+        needs_input_grad: for each argument of ``forward``, whether it needs a gradient.
     """
 
     _forward_cls: ClassVar[type[Function]]
@@ -364,7 +364,7 @@ def _bound(
 
 
 class _Once(Node):
-    """The end of the road for gradients that cannot be differentiated again."""
+    """Node of gradients that cannot be differentiated again; its backward raises."""
 
     __slots__ = ("_edges",)
 
@@ -398,11 +398,11 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     def run(ctx: FunctionCtx, *grads: Any) -> Any:
         with no_grad():
             outputs = fn(ctx, *grads)
-        asked = [g for g in grads if isinstance(g, Tensor) and requires_grad(g)]
-        if not is_grad_enabled() or not asked:
+        recorded = [g for g in grads if isinstance(g, Tensor) and requires_grad(g)]
+        if not is_grad_enabled() or not recorded:
             return outputs
         # The result depends on the gradients that came in, and on the inputs of the forward.
-        edges = (*(edge_of(g) for g in asked), *ctx._edges)
+        edges = (*(edge_of(g) for g in recorded), *ctx._edges)
         several = isinstance(outputs, tuple)
         guarded = tuple(_guarded(out, edges) for out in (outputs if several else (outputs,)))
         return guarded if several else guarded[0]

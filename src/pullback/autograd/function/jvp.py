@@ -24,7 +24,7 @@ __all__ = ["alone", "given_tangents", "push_tangents"]
 
 
 def alone(levels: Iterable[Level]) -> StateGuard:
-    """For the time of ``forward``: tangents do not go through it, and nobody notes what it does."""
+    """Guard for ``forward``: tangents do not propagate in it, and no tangent tape records it."""
     return StateGuard(drop=DUAL if levels else 0, end=NOTES)
 
 

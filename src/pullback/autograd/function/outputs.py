@@ -125,7 +125,7 @@ def _changed(tensor: Tensor, edge: Any, place: int) -> Tensor:
         node, number = unpack_edge(edge)
         rebase_history(tensor, node, place, number)
     elif view_of(tensor) is None and tensor._edge is not None:
-        tensor._edge = None  # the old one's node knows the counter
+        tensor._edge = None  # the node of the old edge has the version counter
         tensor._flags &= ~REQUIRES_GRAD
     return tensor
 
@@ -164,7 +164,7 @@ def _given(tensor: Tensor, edge: Any, kind: Creation) -> Tensor:
     view = view_of(tensor)
     if view is None:
         if tensor._edge is not None:
-            version_of(tensor)  # while its old node is known: who saved it has to learn of writes
+            version_of(tensor)  # before its node changes: saved copies share the counter
         tensor._edge = edge
         return tensor
     view.edge = edge

@@ -1,14 +1,14 @@
-"""User functions inside mapped functions: ``Function.vmap`` and ``generate_vmap_rule``.
+"""``Function`` inside ``vmap``: ``Function.vmap`` and ``generate_vmap_rule``.
 
-Forward, setup and backward of a user function are made of operators, which take many samples as
-they take one. Whether that is meant, and nothing is hidden in NumPy code, only the author knows; so
-the class has to say it, or bring a rule of its own.
+If forward, setup and backward of a Function consist of operators, they run on batched tensors
+unchanged. NumPy code in them would not, so a class has to declare ``generate_vmap_rule = True``, or
+define a rule.
 
-A given rule runs outside of the innermost level, where its tensors have an axis for the samples. As
-in PyTorch, everything outside of that level sees what the rule does: the Functions that it applies
-are recorded there, and their backward gets plain tensors and may use NumPy. Transforms that have
-begun inside the level, as ``grad`` in ``vmap(grad(f))``, cannot look from there; for them the rule
-is a forward without history, and the backward of the class gets many samples at once.
+A rule runs outside of the innermost level, where its tensors have the batch dimension as an axis.
+As in PyTorch, the Functions that it applies are recorded outside of that level, and their backward
+gets plain tensors and may use NumPy. Transforms that began inside the level, as ``grad`` in
+``vmap(grad(f))``, do not record what the rule does; for them the rule is a forward without history,
+and the backward of the class gets batched tensors.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def call_outside(
 
 
 def _shared(name: str, level: int, value: Tensor) -> Tensor:
-    """What all samples share, so that nobody takes the sum of its gradients for one sample's."""
+    """Aliases an unbatched argument; its gradient is a sum over the batch, so a hook raises."""
     if not requires_grad(value):
         return value
     alias: Tensor = tensors.reshape(value, list(value.shape))

@@ -115,7 +115,7 @@ def hvp(
     """The value of a scalar function, and the product of its Hessian with a vector.
 
     The same as ``vhp``, since Hessians are symmetric. Where the result can be differentiated, or
-    `strict` is asked for, it is computed with one more pass, and ``vhp`` is faster.
+    `strict` is True, it is computed with one more pass, and ``vhp`` is faster.
 
     >>> import pullback as pb
     >>> hvp(lambda x: (x**3).sum(), pb.tensor([1.0, 2.0]), pb.tensor([1.0, 10.0]))

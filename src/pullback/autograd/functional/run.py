@@ -109,7 +109,7 @@ class Run:
         return self.finished(self.outputs if self.returns_tuple else self.outputs[0])
 
     def finished(self, tree: Any) -> Any:
-        """Results as they are returned: cut from the graph unless it was asked for."""
+        """Detaches results unless `create_graph` is True."""
         return tree if self.create_graph else pytree.map(detach, tree)
 
 

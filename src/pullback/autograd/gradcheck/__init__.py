@@ -1,8 +1,8 @@
 """Derivatives checked against finite differences: ``gradcheck`` and ``gradgradcheck``.
 
-``problem.py`` holds what is checked, ``jacobians.py`` computes whole Jacobians, ``directions.py``
-products with random vectors; ``compare.py`` says what is wrong, and where. ``properties.py`` checks
-what no number shows: zero, missing and batched gradients. ``check.py`` puts them in order.
+``problem.py`` holds the function and its arguments, ``jacobians.py`` computes whole Jacobians,
+``directions.py`` products with random vectors; ``compare.py`` describes differences.
+``properties.py`` checks zero, missing and batched gradients. ``check.py`` calls them in order.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def _run(
 
 
 def _check(problem: problems.Problem, options: problems.Options, kinds: _Kinds) -> None:
-    """Every check that is asked for; numbers first, because their messages say most."""
+    """Runs the selected checks; values first, because their messages are the most specific."""
     fast = options.fast_mode
     if not problem.outputs:
         (directions.check_no_outputs_fast if fast else jacobians.check_no_outputs)(problem, options)

@@ -1,9 +1,9 @@
 """Fast mode: one random direction instead of every element.
 
 For a random change `u` of an input and random weights `v` of an output's elements, ``v^T J u`` is
-one number whichever way it is computed. A wrong Jacobian gives a wrong number almost surely. The
-directions are drawn from a generator of their own, so that a check repeats itself and takes nothing
-from anybody's random numbers.
+one number, by forward mode, reverse mode or finite differences. A wrong Jacobian gives a wrong
+number almost surely. The directions come from a separate generator, so that a check is reproducible
+and does not change the state of other generators.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
             return
         target = indexing._getitem(self, basic)
         array = value._array
-        # An array that fits, as most do, is not asked through the tensor.
+        # Fast path: an ndarray of the right shape needs no further checks.
         if type(array) is not np.ndarray or array.shape != target._array.shape:
             value = _without_leading_ones(value, target.ndim)
             if not value.ndim and value._counter is not None and value._counter is self._counter:

@@ -1,8 +1,8 @@
 """Python's operators on tensors: ``x + y``, ``2 * x``, ``x += y``, ``x < y``.
 
 Each is an operator's call without its options; an assignment such as ``+=`` is its in-place
-variant, which writes to the tensor's own memory. An object of another library that has the
-reflected operator is asked to compute: ``x * data_array`` is a DataArray.
+variant, which writes to the tensor's own memory. For an object of another library
+with the reflected operator they return NotImplemented: ``x * data_array`` is a DataArray.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise
 
 
 def _is_for_other(value: Any, reflected: str) -> bool:
-    """Whether an operand is another library's, and knows the operator from its own side."""
+    """Returns whether an operand is of another library and has the reflected operator."""
     kind = type(value)
     if isinstance(value, _OPERANDS) or kind.__module__ == "builtins":
         return False

@@ -1,8 +1,8 @@
-"""Checkpointing: computing again instead of keeping; PyTorch's ``torch.utils.checkpoint``.
+"""Checkpointing: recomputation instead of saved tensors, as in ``torch.utils.checkpoint``.
 
-``frame.py`` is the heart: what a checkpointed function saves is forgotten, and saved again by
-running the function a second time when a backward pass asks for it. ``reentrant.py`` is PyTorch's
-older way. ``loop.py`` keeps a loop within a memory budget, by the schedule of ``schedule.py``.
+``frame.py`` is the main part: saved tensors of a checkpointed function are dropped, and recomputed
+by a second run of the function when a backward pass first needs one. ``reentrant.py`` is PyTorch's
+older variant. ``loop.py`` keeps a loop within a memory budget, by the schedule of ``schedule.py``.
 """
 
 from __future__ import annotations

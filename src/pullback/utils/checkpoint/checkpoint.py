@@ -67,8 +67,9 @@ def checkpoint(
 
     Args:
         function: what to call with the other arguments; it has to do the same every time.
-        use_reentrant: False is the way that knows no limits; True is PyTorch's older one, and for
-            PyTorch's sake what is taken, with a warning, when nothing is said.
+        use_reentrant: False has no limitations; True is PyTorch's older variant, and, as in
+        PyTorch,
+            the default, with a warning.
         context_fn: makes two context managers, for the forward and for the recomputation.
         determinism_check: "default" compares shapes and dtypes of the two runs, "none" does not.
         debug: say in errors where tensors were saved.

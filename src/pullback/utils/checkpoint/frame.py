@@ -7,8 +7,9 @@ nothing is kept but the function's arguments::
     backward   wants 2       f runs again, saves a, b, c: the values of holders 0, 1, 2
 
 The graph of the first run stays, the second one is thrown away; only the values that it saved are
-taken. They belong to the backward pass that asked for them, and go when they are used or when the
-pass ends, whichever is first. The second run ends as soon as the last holder has its value.
+taken. They belong to the backward pass that needed them, and are released when they are used or
+when the pass ends, whichever is first. The second run ends as soon as the last holder has its
+value.
 
 The arguments are themselves saved tensors, of a node that is nowhere in the graph: so writes to
 them are noticed, and the hooks of an outer checkpoint forget them too.
@@ -87,7 +88,7 @@ class _Arguments(Node):
     def __init__(self, tensors: list[Tensor]):
         self._edges = ()
         self._output_metadata = UNDESCRIBED
-        self._seq = next_sequence_number()  # tells whether `detach_` came before or after
+        self._seq = next_sequence_number()  # compared with the number of a later `detach_`
         save_list(self, "tensors", list(tensors))
         pack_inputs(self)
 
@@ -145,7 +146,7 @@ class Frame:
         self.values = WeakKeyDictionary()
 
     def pack(self, tensor: Tensor) -> _Holder:
-        """Forgets a tensor of the first run; keeps what it takes to know it again."""
+        """Replaces a tensor of the first run by a holder; keeps its metadata for comparison."""
         holder = _Holder(len(self.records))
         counter = version_of(tensor)
         line = _user_line() if self.debug else ""
@@ -184,7 +185,7 @@ class _Recomputation:
         self.lines: list[str] = []
 
     def run(self) -> dict[int, tuple[Tensor, int]]:
-        """The values of all holders that somebody still has."""
+        """Returns the values of all holders that are still alive."""
         frame = self.frame
         random = nullcontext() if frame.random is None else frame.random.restored()
         hooks = saved_tensors_hooks(self._pack, lambda tensor: tensor)

@@ -3,9 +3,9 @@
 The loop becomes one node. Forward, every step is recorded to find out which tensors it reads
 besides its state, and then forgotten; some states are kept. Backward, the steps are recorded again,
 last first, starting from kept states, and each is differentiated by a small backward pass.
-``step.py`` has the single step, ``schedule.py`` tells which states to keep.
+``step.py`` has the single step, ``schedule.py`` chooses the states to keep.
 
-A pass whose gradients are to be differentiated again, or that carries tangents or many samples,
+A pass whose gradients are to be differentiated again, or that has tangents or batch dimensions,
 runs the whole loop once more with its history and goes through that, as through a plain loop.
 """
 

@@ -1,7 +1,7 @@
-"""The state of random numbers at a moment, so that a computation can draw the same ones again.
+"""Saved state of random generators, so that a recomputation draws the same numbers.
 
-That is NumPy's global state, and every generator that our random operators were handed. Generators
-that a function draws from by itself are unknown here.
+It includes NumPy's global state and every generator that was passed to a random operator.
+Generators that a function uses directly are not included.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class _Reentrant(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         task = current_graph_task()
-        if task is None or isinstance(task.captures, dict):  # only some gradients are asked for
+        if task is None or isinstance(task.captures, dict):  # only some gradients are requested
             raise AutogradError(
                 "checkpoint: When use_reentrant=True, checkpoint is incompatible with .grad() or "
                 "passing an `inputs` parameter to .backward(). Pass use_reentrant=False, or call "

@@ -1,11 +1,11 @@
-"""One step of a checkpointed loop: recorded, cut out of the graph around it, differentiated.
+"""One step of a checkpointed loop: recorded, separated from the outer graph, differentiated.
 
-A step's graph ends at ``_Outside`` nodes. One stands for each tensor of the state that the step
-gets, and one for each edge that leads out of the step, to what it *captures*. Which nodes belong to
-the step is told by their sequence numbers, which know the step that was running.
+A step's graph ends at ``_Outside`` nodes: one for each tensor of the step's input state, and one
+for each edge that leads out of the step, to a *captured* tensor. Sequence numbers refer to the step
+that was running, and so identify the nodes that belong to it.
 
 Where gradients are to be differentiated again, all steps are recorded as one, and its graph ends at
-``_Bridge`` nodes, which lead on to what is outside: ``WholeLoop``.
+``_Bridge`` nodes, whose edges lead to the outer graph: ``WholeLoop``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Leaves = list[Any]  # of a state: tensors without history, and whatever else it 
 
 
 class _Outside(Node):
-    """Where a step's graph ends."""
+    """End of a step's graph."""
 
     __slots__ = ("_edges", "loop", "__weakref__")
 
@@ -50,7 +50,7 @@ class _Outside(Node):
         self._output_metadata = intern_metadata(shape, dtype)
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """Nobody comes here but from outside of the step."""
+        """Always raises: only a pass from outside of the step reaches it."""
         raise CheckpointError(
             "checkpoint_loop: a tensor that was computed inside a step is used outside of it, "
             "where its history is unknown. Make it part of the state that the step returns."
@@ -122,7 +122,7 @@ def _kind(leaf: Any) -> str:
 
 
 class _Owner:
-    """Whose nodes are a step's; knows the loop, and not the step, which holds these nodes."""
+    """Owner of a step's nodes; refers to the loop, not to the step, to avoid a cycle."""
 
     __slots__ = ("loop",)
 
@@ -234,7 +234,7 @@ class RecordedStep:
 class WholeLoop(RecordedStep):
     """All steps of a loop as one, connected to what is outside, as a plain loop would be.
 
-    Its gradients have a history, or tangents, or many samples: what the pass around it asks for.
+    Used if the outer pass needs gradients with history, tangents or batch dimensions.
     """
 
     def __init__(
