@@ -78,8 +78,8 @@ def main(picture=PICTURES / "wave_lens.png", iterations=20):
     figure, axes = plt.subplots(1, 3, figsize=(12, 2.7), layout="constrained")
     speed = np.full((HEIGHT, WIDTH), FREE)
     speed[LENS] = lens
-    shown = axes[0].imshow(speed, cmap="bone", vmin=SLOW, vmax=FREE)
-    figure.colorbar(shown, ax=axes[0], shrink=0.8)
+    image = axes[0].imshow(speed, cmap="bone", vmin=SLOW, vmax=FREE)
+    figure.colorbar(image, ax=axes[0], shrink=0.8)
     axes[0].set_title("speed of the waves in the lens; circle: focus")
     axes[1].imshow(energy, cmap="inferno", vmax=np.quantile(energy, 0.998))
     gain = float(energy[FOCUS] / before[FOCUS])
