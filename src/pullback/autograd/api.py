@@ -170,7 +170,7 @@ def _fill_unused(
     with_zeros: bool,
     batch: tuple[int, ...],
 ) -> None:
-    """Puts zeros where an input got no gradient, or complains about it."""
+    """Replaces missing gradients by zeros, or raises."""
     for place, result in enumerate(results):
         if result is not None:
             continue
@@ -282,7 +282,7 @@ def _input_edge(tensor: Any) -> tuple[Node, int]:
 
 
 class _Nowhere(Node):
-    """Stands for an input at which no gradient can arrive."""
+    """Placeholder for an input that no gradient can reach."""
 
     __slots__ = ()
     _edges: tuple[Edge, ...] = ()

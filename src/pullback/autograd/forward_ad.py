@@ -50,7 +50,7 @@ def enter_dual_level() -> int:
 
 @uninterrupted_entry
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Ends the level; tangents are gone."""
+    """Ends the level and drops its tangents."""
     if _level is None or level not in (None, 0):
         raise AutogradError(
             "Trying to exit a forward AD level that was not the last one that was entered"
@@ -113,7 +113,7 @@ class _set_fwd_grad_enabled:  # noqa: N801 - PyTorch's name
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The two halves of a dual tensor."""
+    """Primal and tangent of a dual tensor."""
 
     primal: Tensor
     tangent: Tensor | None

@@ -65,7 +65,7 @@ process_levels: list[Level] = []  # the level of forward_ad, if one is active
 
 
 class Level:
-    """What tangents belong to. They are gone when it is no longer alive.
+    """Owner of tangents, which are dropped when it ends.
 
     Attributes:
         recorded: whether tangents of this level, or of one around it, came with a history.

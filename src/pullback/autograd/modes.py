@@ -51,7 +51,7 @@ def is_inference_mode_enabled() -> bool:
 
 
 class GradSwitch:
-    """Sets the grad mode, and perhaps the inference mode, of the thread; puts back both."""
+    """Sets the grad mode, and optionally the inference mode, of the thread; restores both."""
 
     def __init__(self, grad: bool, inference: bool | None = None):
         self._grad = grad
@@ -241,7 +241,7 @@ class set_grad_enabled(_Mode):  # noqa: N801 - PyTorch's name
 
 
 class inference_mode(_Mode):  # noqa: N801 - PyTorch's name
-    """Computes without any bookkeeping: no history, no versions, no views.
+    """Disables all tracking: no history, no versions, no views.
 
     What is made inside is an *inference tensor*: it may be read later, but not be part of a graph.
     ``inference_mode(False)`` records inside such a block, and inside ``no_grad``.

@@ -62,7 +62,7 @@ _SMALL = 16_384  # elements; below it, filling an array beats making a view with
 
 
 class Namespace:
-    """Functions by name; what is missing is loaded, and stays."""
+    """Functions by name; missing ones are loaded at their first use."""
 
     def __init__(self, name: str, load: Callable[..., Any], load_output: Callable[..., Any]):
         self.name = name
@@ -70,7 +70,7 @@ class Namespace:
         self.load_output = load_output
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Python's own questions, not a formula's
+        if name.startswith("__"):  # special attributes that Python reads
             raise AttributeError(name)
         for load in _loaders:
             load(name)
@@ -125,7 +125,7 @@ class Namespace:
 
     def match_dtype(self, grad: Any, dtype: np.dtype[Any] | None, narrows: bool, blame: Any) -> Any:
         """Gives a gradient the dtype of what it is the gradient of."""
-        if dtype is None:  # a leaf whose grad_dtype is None takes whatever comes
+        if dtype is None:  # a leaf whose grad_dtype is None accepts any dtype
             return grad
         if grad.dtype.kind == "c" and dtype.kind != "c":
             if not narrows:
@@ -148,7 +148,7 @@ class _Arrays(Namespace):
         return np.conjugate(x) if getattr(x, "dtype", None) is not None else x.conjugate()
 
     def accumulate(self, meta: Meta, leaf: Tensor, grad: NDArray[Any], is_owned: bool) -> None:
-        """Adds to a leaf's gradient in place; the first one is copied unless it is ours alone."""
+        """Adds to a leaf's gradient in place; the first one is copied unless it is held here only."""
         held = meta.grad
         if held is None:
             array = leaf._array
@@ -353,7 +353,7 @@ _loaders: list[Callable[[str], None]] = [_load_operator]
 
 
 def load_missing(load: Callable[[str], None]) -> None:
-    """Has ``load(name)`` called for a name that no operator has, so that it puts it in place."""
+    """Registers ``load(name)``, which is called to define a missing name."""
     _loaders.append(load)
 
 

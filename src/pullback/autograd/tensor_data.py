@@ -1,4 +1,4 @@
-"""A tensor's data seen from autograd: detached, as an array, printed, copied, pickled."""
+"""Data of a tensor: detached, as an array, printed, copied, pickled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pullback.tensor.tensor import (
     Tensor,
     as_inference,
     meta_of,
-    note_tensor,
+    register_alias,
     share_counter,
     version_of,
     wrap,
@@ -70,7 +70,7 @@ def detach_(self: Tensor) -> Tensor:
         )
     leave_notes()
     if self._edge is not None:
-        version_of(self)  # while its node is known, which has to learn of later writes
+        version_of(self)  # before its node changes: saved copies share the counter
         node, number = unpack_edge(self._edge)
         lists = node.make_hooks()
         lists.detached.add(number)
@@ -92,7 +92,7 @@ def _get_data(self: Tensor) -> Tensor:
         return as_inference(tensor)
     counter = self._counter
     if counter is not None and len(counter) > 2:
-        note_tensor(counter, tensor)
+        register_alias(counter, tensor)
     return tensor
 
 
@@ -133,7 +133,7 @@ def _outdate_node_metadata(tensor: Tensor, array: Any) -> None:
     if node is None:
         outdate_metadata(tensor, array)
         return
-    # An edge that is a node means that the tensor is as the node's result, which is over now.
+    # An edge that is a node implies the node's output metadata, which is no longer valid.
     if view is not None:
         view.edge = Output(node, number)
     else:

@@ -1,7 +1,7 @@
-"""Operators on many samples at once: the kernels for tensors that hold a ``BatchedArray``.
+"""Kernels of operators on batched tensors, which hold a ``BatchedArray``.
 
-The fallback that finds them is registered from the start; they are loaded with the first mapped
-function.
+The fallback that links them is registered at import; the kernels are loaded with the first
+``vmap``.
 """
 
 from __future__ import annotations

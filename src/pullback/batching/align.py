@@ -1,4 +1,4 @@
-"""Tensors of different levels brought together: all arrays get the same batch axes in front."""
+"""Alignment of tensors of different levels: all arrays get the same batch dimensions in front."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def union(values: Iterable[Any]) -> tuple[Levels, tuple[int, ...]]:
-    """The levels of all arguments together, and the number of samples of each."""
+    """The union of the levels of all arguments, and the size of each."""
     sizes: dict[int, int] = {}
     for tensor in tensors_in(values):
         held = tensor._array
@@ -38,7 +38,7 @@ def union(values: Iterable[Any]) -> tuple[Levels, tuple[int, ...]]:
 
 
 def array_for(tensor: Tensor, levels: Levels) -> Any:
-    """A tensor's array with an axis in front for each level, of length 1 where it does not vary.
+    """A tensor's array with an axis in front for each level, of length 1 where it is unbatched.
 
     A Python number stays one, so that it has no dtype to promote others to.
     """

@@ -1,7 +1,7 @@
-"""The fallback at the key ``Python``, which serves every operator on tensors with many samples.
+"""Fallback at the key ``Python``: links every operator on batched tensors.
 
-Registered with the import of the package, because a fallback changes all tables; what it links to
-is loaded when the first mapped function comes to an operator.
+Registered with the import of the package, because a fallback changes all tables; the kernels that
+it links are loaded at the first call of an operator inside ``vmap``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["link_batched"]
 
 
 def link_batched(operator: Any, flags: int) -> Callable[..., Any]:
-    """The kernel of one operator for tensors with many samples."""
+    """Links the kernel of one operator for batched tensors."""
     return kernels.batched_kernel(operator, flags)
 
 

@@ -1,8 +1,7 @@
-"""The kernels of tensors with many samples, which ``fallback.py`` links for all operators.
+"""Kernels of batched tensors, which ``fallback.py`` links for all operators.
 
-Linking finds an operator's rule once; a call brings the arguments' levels together, runs the rule
-on arrays and wraps what it returns. Everything here lies below autograd and the books of versions
-and views, and sees neither.
+Linking finds an operator's rule once; a call aligns the arguments' levels, runs the rule on arrays
+and wraps what it returns. All of it lies below autograd and below version counters and views.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _DOORS: dict[str, Function] = {
 
 
 def batched_kernel(operator: Any, flags: int) -> Function:
-    """The kernel of one operator for tensors with many samples."""
+    """Makes the kernel of one operator for batched tensors."""
     kernel = _tracked_kernel(operator, flags)
     above = operator.entry.kernels.get(DispatchKey.Autograd)
     if above and above[-1].fallthrough:
@@ -159,7 +158,7 @@ def _of_pair(function: Function, rule: Rule) -> Function:
         levels = one.levels
         k = len(levels)
         if type(a) is not BatchedArray:
-            # What is the same for all samples broadcasts by itself, unless it has more axes.
+            # An unbatched operand broadcasts, unless it has more axes.
             fits = np.ndim(a) <= b.array.ndim - k
             found = function(a, b.array) if fits else rule(k, array_for(self, levels), b.array)
         elif type(b) is not BatchedArray:

@@ -1,6 +1,6 @@
-"""The way for operators without a rule: one call a sample, and the results side by side.
+"""Fallback for operators without a batching rule: one call per batch element, results stacked.
 
-Right for every operator, and slow; so the first call of each operator warns, and names it.
+Correct for every operator, and slow; so the first call of each operator warns with its name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _warned: set[str] = set()
 
 
 def samples(levels: Levels, sizes: tuple[int, ...], values: list[Any]) -> Iterator[list[Any]]:
-    """The arguments of each sample's call."""
+    """Yields the arguments of the call for each batch element."""
     for place in product(*map(range, sizes)):
         chosen = dict(zip(levels, place, strict=True))
         yield [_one(value, chosen) for value in values]
@@ -47,7 +47,7 @@ def _one(value: Any, chosen: dict[int, int]) -> Any:
 
 
 def loop_kernel(operator: Any) -> Callable[..., Any]:
-    """The kernel that calls an operator once a sample."""
+    """Makes the kernel that calls an operator once per batch element."""
     name: str = operator.name()
     writes = operator.schema.kind() is SchemaKind.inplace
 
@@ -89,7 +89,7 @@ def _blank(values: list[Any]) -> list[Any]:
 
 
 def _together(name: str, found: list[Any], levels: Levels, sizes: tuple[int, ...]) -> Any:
-    """The results of all samples as one."""
+    """Stacks the results of all calls."""
     first = found[0]
     if isinstance(first, tuple | list):
         parts = [

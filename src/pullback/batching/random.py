@@ -1,8 +1,8 @@
-"""Random operators inside mapped functions: one draw for all samples, or one for each.
+"""Random operators inside vmap: one draw for the whole batch, or one per batch element.
 
-The mapped function's `randomness` decides: ``"error"`` refuses, ``"same"`` draws once,
-``"different"`` once a sample, whether or not the argument varies. With mapped functions inside of
-one another, each has its own say.
+The option `randomness` of ``vmap`` decides: ``"error"`` raises, ``"same"`` draws once,
+``"different"`` once per batch element, whether or not the argument is batched. Nested ``vmap``
+calls each apply their own option.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def random_kernel(name: str) -> Callable[..., Any]:
 
 
 class _Draw:
-    """For which levels a draw is repeated, and an array of its shape."""
+    """The levels along which a draw is repeated, and an array of its shape."""
 
     def __init__(self, tensor: Tensor, what: str):
         levels, sizes = union([tensor])

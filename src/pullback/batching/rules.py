@@ -45,7 +45,7 @@ def is_random(name: str) -> bool:
 
 
 def _load(name: str) -> None:
-    """Has an operator declared: that is done where its kernels are registered."""
+    """Loads an operator's kernels; the module that registers them calls ``declare``."""
     entry = registry.find(name)
     if entry is not None:
         entry.load()

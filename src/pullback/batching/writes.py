@@ -1,4 +1,4 @@
-"""In-place operators on many samples: the result of the rule goes into the samples' own memory."""
+"""In-place operators on batched tensors: the rule's result is written to the target's memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write_kernel(operator: Any, loop: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_overlap(self: Tensor, values: tuple[Any, ...]) -> None:
-    """Refuses an input that lies partly in the memory that is written to, in any one sample."""
+    """Raises for an input that partially overlaps the written memory of a batch element."""
     for other in tensors_in(values):
         if other is not self and other._counter is self._counter is not None:
             first, second = self._array, other._array

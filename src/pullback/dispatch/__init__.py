@@ -1,6 +1,6 @@
 """Operators, dispatch keys and tables: which function a call runs, and why.
 
-Knows neither tensors nor NumPy. A dispatchable value is any object with an int attribute
+Imports neither tensors nor NumPy. A dispatchable value is any object with an int attribute
 ``_flags``: its key set, and whether it requires grad.
 """
 

@@ -1,11 +1,12 @@
-"""What runs at an autograd key for an operator that registered no autograd kernel there.
+"""Fallback at the autograd keys, for operators without an autograd kernel.
 
 Without a tensor that requires grad, or under ``no_grad``, the entry is linked straight to the
 kernel below and costs nothing. Otherwise the result cannot carry a gradient, and the mode decides
-what the user hears of it, and when. The mode holds for the whole process.
+whether and when the user is warned. The mode holds for the whole process.
 
 This module also registers the other fallbacks that exist from the start: ADInplaceOrView and
-BackendSelect are skipped unless an operator uses them, and Meta says what is missing.
+BackendSelect are skipped unless an operator uses them, and Meta raises an error about what is
+missing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ Record = Callable[[str, tuple[Any, ...], Any], bool]
 
 
 def _no_graph(complaint: str, inputs: tuple[Any, ...], results: Any) -> bool:  # noqa: ARG001
-    """Where there is no graph, the warning has to come with the call."""
+    """Warns at the call, because there is no graph that could warn in backward."""
     return False
 
 
@@ -61,7 +62,7 @@ def autograd_fallback_mode() -> str:
     return _mode
 
 
-class set_autograd_fallback_mode:  # noqa: N801 - the name that PyTorch's users know
+class set_autograd_fallback_mode:  # noqa: N801 - PyTorch's name
     """Chooses what happens when an operator without an autograd kernel meets a tensor that requires
     grad. Takes effect at once; as a context manager it puts the previous mode back.
 

@@ -42,7 +42,7 @@ def caller_location() -> str:
 
 
 def warn_caller(message: str) -> None:
-    """Warns as if the user's code that led here had written the warning itself."""
+    """Warns with the location of the innermost frame of user code."""
     frame = _caller(_WHOLE)
     warnings.warn_explicit(
         message,
@@ -56,7 +56,7 @@ def warn_caller(message: str) -> None:
 
 
 def same_place(first: str, second: str) -> bool:
-    """Whether two locations are the same line, or both were typed in by hand."""
+    """Whether two locations are the same line, or both are from an interactive session."""
     return first == second or bool(_INTERACTIVE.match(first) and _INTERACTIVE.match(second))
 
 

@@ -1,11 +1,11 @@
-"""Writes and compiles the functions through which one operator is called.
+"""Compiler of the functions through which an operator is called.
 
 A schema fixes a signature, so a call needs no ``*args``: the source made here takes the schema's
 arguments by name, ORs the flags of its tensors and calls what the table holds for the thread's
 state and those flags. Three functions share that body:
 
 - ``call``: the hot path, with exactly the schema's signature;
-- ``checked``: the same with two catch-all parameters that are only looked at, so that a surplus or
+- ``checked``: the same with two catch-all parameters, so that a surplus or
   misspelt argument is reported in terms of the schema; it becomes the operator's ``__call__``;
 - ``redispatch``: takes the key set as it is given, and checks nothing.
 
@@ -99,7 +99,7 @@ def _checker(binder: Binder) -> Callable[[str, Any], Any]:
 def _slow_paths(
     entry: OperatorEntry, binder: Binder
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """What is called instead of a kernel, and instead of everything with surplus arguments."""
+    """Makes the general paths: for a failed lookup, and for calls with surplus arguments."""
     schema = binder.schema
     positional = [argument.name for argument in schema.arguments.flat_positional]
     collect = flag_collector(schema)

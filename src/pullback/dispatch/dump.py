@@ -22,7 +22,7 @@ class DispatchTable(Mapping[DispatchKey, Entry]):
     """
 
     def __init__(self, entry: OperatorEntry):
-        with LOCK:  # the whole table is of one moment
+        with LOCK:  # a consistent state for the whole table
             computed = {key: entry.entry(key) for key in RUNTIME_KEYS}
         self._entries = {key: found for key, found in computed.items() if found.kernel is not None}
 

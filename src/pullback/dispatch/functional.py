@@ -1,4 +1,4 @@
-"""``define`` and ``impl`` as functions: for code that never wants its registrations to end.
+"""``define`` and ``impl`` as functions: for registrations that last as long as the process.
 
 Each call without `lib` makes a library that is kept for the life of the process.
 """
@@ -156,7 +156,7 @@ def impl(
         with library_for(lib, namespace) as library, ExitStack() as undo:
             for key in keys:
                 undo.enter_context(library.impl(qualname, fn, key))
-            undo.pop_all()  # all of them are registered, or none
+            undo.pop_all()  # atomic: all are registered, or none
         return fn
 
     return register if func is None else register(func)

@@ -24,10 +24,10 @@ class Kernel:
         debug: printed in tables instead of the location.
         with_keyset: whether its first argument is the call's key set.
         with_operator: whether its next argument is the operator, as of fallbacks for all operators.
-        fallthrough: whether it occupies the key only, and the call goes on below it.
+        fallthrough: whether calls skip this key and go on to the kernel below.
         linker: makes the callable for an operator and a call's flags, when that depends on them.
         goes_on_with: the keys with which such a kernel then goes on to the one below it.
-        refusal: why it will not, for an operator and a call's flags; empty where it does.
+        refusal: why it raises instead, for an operator and a call's flags; empty if it does not.
     """
 
     __slots__ = (
@@ -43,7 +43,7 @@ class Kernel:
         "refusal",
     )
 
-    # By hand, because importing and running ``dataclasses`` takes longer than all that follows.
+    # Written out, because importing ``dataclasses`` and running it takes longer than the rest.
     def __init__(
         self,
         fn: Callable[..., Any],

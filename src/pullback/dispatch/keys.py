@@ -3,12 +3,12 @@
 A runtime key is a *functionality* (``Tracer``) or a functionality paired with a *backend*
 (``AutogradCPU`` = autograd functionality × CPU). A key set keeps the two apart: one bit for each
 functionality, one for each backend. So ``{CPU} | {AutogradXLA}`` reads as all four pairs; that is
-the price of an int in which a tensor's keys, a thread's masks and a table's index are one ``|``
-and one ``&`` away from each other.
+the price of an int from which a tensor's keys and a thread's masks give a table's index by one
+``|`` and one ``&``.
 
 The three lowest bits are no keys. They say that a tensor requires grad, that it is a view which
 may come to require grad when its base is written to, and that it carries a tangent. Dispatch uses
-them to choose among linked kernels; the public ``DispatchKeySet`` never shows them.
+them to choose among linked kernels; the public ``DispatchKeySet`` hides them.
 
 The order of everything is PyTorch's, reduced to the keys that a NumPy library needs and those that
 ``PythonDispatcher`` demonstrates. Standard library only; everything in ``dispatch`` builds on it.
@@ -308,7 +308,9 @@ def parse_key(key: KeyLike) -> DispatchKey:
     if isinstance(key, str) and key in DispatchKey.__members__:
         return DispatchKey[key]
     names = list(DispatchKey.__members__)
-    by_folded = {name.casefold(): name for name in names}  # most slips are in capitals
+    by_folded = {
+        name.casefold(): name for name in names
+    }  # the most frequent mistake is upper or lower case
     near = difflib.get_close_matches(str(key).casefold(), by_folded, n=1)
     hint = f" Did you mean {by_folded[near[0]]!r}?" if near else ""
     raise DispatchKeyError(

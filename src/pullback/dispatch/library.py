@@ -124,7 +124,7 @@ class Library:
         name = self._qualify(str(parsed.name))
         parsed = parsed.in_namespace(self.ns)
         with LOCK:
-            self._check_alive()  # again: it may have ended meanwhile
+            self._check_alive()  # checked again: it may have ended meanwhile
             registry.replace_same_place(name, location)
             registry.check_undefined(parsed, name)
             for kernel in _stacked_kernels(registry.find(name)):
@@ -141,7 +141,7 @@ class Library:
         with_keyset: bool = False,
         allow_override: bool = True,
     ) -> RegistrationHandle:
-        """Registers a kernel; the handle takes it back before the library does.
+        """Registers a kernel; the returned handle can remove it before the library ends.
 
         Args:
             op_name: the operator, with its overload if it has one; it may be defined later.
@@ -217,12 +217,12 @@ class Library:
         return queries.get_operator(self._qualify(name) if isinstance(name, str) else name)
 
     def is_registered(self, op_name: str | OpOverload, dispatch_key: KeyLike) -> bool:
-        """Whether any library has a kernel for the operator at this very key."""
+        """Whether any library has a kernel for the operator at exactly this key."""
         entry = registry.find(self._qualify(_operator_name(op_name)))
         return entry is not None and parse_key(dispatch_key) in entry.kernels
 
     def _destroy(self) -> None:
-        """Takes everything back that was registered through this library."""
+        """Removes everything that was registered through this library."""
         self._finalizer()
 
     def __enter__(self) -> Self:

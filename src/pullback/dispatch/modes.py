@@ -1,4 +1,4 @@
-"""What a thread adds to and takes from the key set of every call: its ``State``.
+"""``State`` of a thread: keys added to and removed from the key set of every call, and modes.
 
 A call dispatches with ``(keys of its tensors | include) & keep``. Excluded keys are zeros in
 `keep`, so exclusion beats inclusion; grad mode is the requires-grad bit of `keep`, so that under
@@ -10,8 +10,8 @@ state. So a mode that few programs use costs the others nothing.
 A state is immutable and there is one object for each triple, so an operator's table is a dict by
 state of dicts by flags: a call does no arithmetic with include and keep at all. The current state
 lives in a ``ContextVar``: a new thread starts from the default, and reading it is cheaper than
-reading a ``threading.local``. Guards change it and always put back what they changed, and only
-that, so that guards may end in any order.
+reading a ``threading.local``. Guards restore exactly the bits that they changed, so
+that guards may end in any order.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ __all__ = [
 # Modes that are no keys.
 INFERENCE = 1  # results are inference tensors
 SAVED_HOOKS = 2  # what nodes save goes through the hooks of saved_tensors_hooks
-MUTATION = 4  # writes are announced: allow_mutation_on_saved_tensors
+MUTATION = 4  # saved values are copied before writes: allow_mutation_on_saved_tensors
 TRANSFORM = 8  # inside a function that pullback.func transforms
 MAPPING = 16  # inside a function that vmap maps
 NOTES = 32  # operations are noted, for second derivatives
@@ -72,7 +72,7 @@ SCALARS = 64  # elements that are read are copies, as NumPy's scalars are: numpy
 
 
 class State:
-    """What a thread adds to (`include`) and leaves in (`keep`) the flags of a call, and its modes.
+    """Masks of the flags of a call, to add (`include`) and to retain (`keep`), and modes.
 
     Made only by ``state_of``, so that equal states are the same object.
     """
@@ -107,7 +107,7 @@ DEFAULT_STATE = state_of(
 )
 _state: ContextVar[State] = ContextVar("pullback_dispatch_state", default=DEFAULT_STATE)
 get_state = _state.get
-set_state = _state.set  # for putting back a state as it was; guards change single bits
+set_state = _state.set  # to restore a whole state; guards change single bits
 
 _AD_INPLACE_OR_VIEW = KEY_BITS[DispatchKey.ADInplaceOrView]
 

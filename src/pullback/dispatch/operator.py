@@ -1,4 +1,4 @@
-"""Operators as users hold them: ``OpOverload`` (one schema) and ``OpOverloadPacket`` (one name).
+"""Operator objects: ``OpOverload`` (one schema) and ``OpOverloadPacket`` (one name).
 
 Registrations and tables belong to the operator's entry; call functions are compiled from the schema
 on first use. Python looks ``__call__`` up on the class, so a compiled operator changes to a class
@@ -54,7 +54,7 @@ class OpOverload:
         self._binder: bind.Binder | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the operator. This one runs once: a compiled operator's class has its own."""
+        """Compiles the operator and calls it; the compiled class has its own ``__call__``."""
         return self.compiled()(*args, **kwargs)
 
     @property
@@ -84,7 +84,7 @@ class OpOverload:
             return self
 
     def _bound(self) -> bind.Binder:
-        """What binds calls; made on first use, because it needs the parsed schema."""
+        """The binder of calls; made on first use, because it needs the parsed schema."""
         if self._binder is None:
             self._binder = bind.Binder(self.schema)
         return self._binder
@@ -109,7 +109,7 @@ class OpOverload:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What the operator's author promises beyond the schema."""
+        """Declared properties beyond the schema, such as ``"inplace"``."""
         return self._entry.tags
 
     @property

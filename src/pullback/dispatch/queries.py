@@ -1,4 +1,4 @@
-"""Questions about the registry: which operators and kernels there are, and what a call would do."""
+"""Queries of the registry: operators, kernels, and the explanation of a call."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The process-wide registry: which operators exist, with which kernels, and how to undo each step.
 
 Every change is one function here. It validates first and changes second, under the lock, so that a
-refused registration leaves the registry as it was; it returns a handle whose ``destroy`` takes back
-exactly that step. Libraries (``library.py``) are the public face; calls never come here.
+refused registration leaves the registry as it was; it returns a handle whose ``destroy`` undoes
+exactly that step. Libraries (``library.py``) are the public interface; calls do not use this
+module.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ class RegistrationHandle:
         self._owner: dict[RegistrationHandle, None] | None = None
 
     def belong_to(self, owner: dict[RegistrationHandle, None]) -> RegistrationHandle:
-        """Stands in `owner`, which undoes what is in it when it ends, until destroyed."""
+        """Adds itself to `owner`, the handles that a library destroys at its end."""
         self._owner = owner
         owner[self] = None
         return self
 
     def destroy(self) -> None:
-        """Takes the registration back. A second call does nothing."""
+        """Undoes the registration. A second call does nothing."""
         with LOCK:
             undo, self._undo = self._undo, None
             if self._owner is not None:
@@ -146,7 +147,7 @@ def check_undefined(schema: FunctionSchema | str, name: str) -> None:
 
 
 def replace_same_place(name: str, location: str) -> None:
-    """Ends a definition that was made at the very place that now defines the operator again."""
+    """Ends an older definition of the operator from the same line of code."""
     entry = ENTRIES.get(name)
     if entry is None or not entry.is_defined or not same_place(entry.location, location):
         return

@@ -1,4 +1,4 @@
-"""Operators that come from generated source: defined from text, at little cost.
+"""Built-in operators: defined from the text of generated source, at little cost.
 
 Importing the package defines hundreds of operators. Their schemas are parsed when they
 are first read; calls go through generated functions that do not need them. Their kernels are
@@ -18,7 +18,7 @@ _handles: dict[str, registry.RegistrationHandle] = {}
 
 
 def stock_operator(schema: str, source: str) -> OperatorEntry:
-    """Defines an operator from its full text, for as long as it is not forgotten.
+    """Defines an operator from its full text, until ``forget_operators``.
 
     Importing the module `source` registers its kernels.
     """

@@ -118,7 +118,7 @@ def candidates(
     if covered_by(_IMPLICIT) or (undefined and _IMPLICIT in registered):
         if key is DispatchKey.AutogradOther and not OTHER_BACKENDS.isdisjoint(registered):
             yield Entry(5, AMBIGUOUS, "ambiguous autogradother")
-        # A backend kernel below an autograd key means that the composite's derivative is not its.
+        # A backend kernel below an autograd key overrides the composite, and so its derivative.
         elif _EXPLICIT not in registered and backends_of(key).isdisjoint(registered):
             yield Entry(5, registered[_IMPLICIT], "math kernel")
     if covered_by(_AUTOGRAD):
@@ -221,7 +221,7 @@ class OperatorEntry:
             self.invalidate()
 
     def empty(self) -> None:
-        """Forgets all kernels, those that have not been loaded too."""
+        """Removes all kernels, including those that have not been loaded."""
         with LOCK:
             self._kernels = {}
             self.source = ""
@@ -232,12 +232,12 @@ class OperatorEntry:
         return {key: stack[-1] for key, stack in self.kernels.items()}
 
     def add(self, kernel: Kernel) -> None:
-        """Puts a kernel on top of its key's stack."""
+        """Pushes a kernel on its key's stack."""
         self.kernels.setdefault(kernel.key, []).append(kernel)
         self.invalidate()
 
     def discard(self, kernel: Kernel) -> None:
-        """Takes this very kernel out of its stack, wherever it stands in it."""
+        """Removes this kernel from its stack, at any position."""
         stack = self.kernels.get(kernel.key, [])
         if kernel in stack:
             stack.remove(kernel)
@@ -246,7 +246,7 @@ class OperatorEntry:
             self.invalidate()
 
     def invalidate(self) -> None:
-        """Forgets everything computed; the next call computes it from the present state."""
+        """Discards everything computed; the next call computes it from the current state."""
         self._entries.clear()
         self.calls.clear()
         self.redispatches.clear()

@@ -25,7 +25,7 @@ if _typing.TYPE_CHECKING:
     from pullback.library.checks.run import opcheck
     from pullback.library.formula_op import define_op
     from pullback.library.load import load_ops
-else:  # they bring the generator and the checks with them
+else:  # they import the generator and the checks
     __getattr__, __dir__ = _lazy_names(
         __name__,
         {

@@ -1,7 +1,7 @@
-"""``CustomOp``: an operator of one's own, made from a Python function by ``custom_op``.
+"""``CustomOp``: an operator made from a Python function by ``custom_op``.
 
-It is an ordinary one: a schema, kernels at dispatch keys, a recording kernel at
-Autograd. So it composes with everything that dispatches.
+It is an ordinary operator with a schema, kernels at dispatch keys and a recording kernel at
+Autograd, so it composes with everything that dispatches.
 """
 
 from __future__ import annotations
@@ -350,7 +350,7 @@ class CustomOp:
         install.check_no_other_autograd(self._op, what)
 
     def _destroy(self) -> None:
-        """Takes the operator back; its name can be defined again."""
+        """Removes the operator; its name can be defined again."""
         if CUSTOM_OPS.get(self._qualname) is self:
             del CUSTOM_OPS[self._qualname]
         self._lib._destroy()

@@ -16,7 +16,7 @@ from pullback.schema import FunctionSchema, parse_schema
 
 __all__ = ["custom_op"]
 
-_COMPLIANT = "pt2_compliant_tag"  # PyTorch's word for: passes every check of opcheck
+_COMPLIANT = "pt2_compliant_tag"  # PyTorch's tag of operators that pass every check of opcheck
 
 
 @overload

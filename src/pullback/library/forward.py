@@ -59,7 +59,7 @@ def forward_kernel(rules: Rules, base: _Function, make_node: _Function) -> _Func
 
 
 def _remember_tangents(result: Any) -> None:
-    """Has the node that saves its own results keep their tangents, which they got after that."""
+    """Saves the tangents of results with the node, which saved the results before they had any."""
     for tensor in tensors_in([result]):
         if tensor._edge is None:
             continue
@@ -125,7 +125,7 @@ def _tangents(value: Any, level: Level, materializes: bool) -> Any:
 
 
 def _give(rules: Rules, result: Any, returned: Any, ctx: Any, level: Level) -> None:
-    """Hands the tangents that the rule returned to the results."""
+    """Attaches the tangents that the rule returned to the results."""
     outputs = result if len(rules.schema.returns) != 1 else (result,)
     tangents = returned if isinstance(returned, tuple) else (returned,)
     where = f"the jvp of {rules.name}, registered at {rules.places['jvp']},"

@@ -1,4 +1,4 @@
-"""Runs the kernels of custom operators: below autograd, and with their promises checked.
+"""Calls of custom operators' kernels, below autograd, with checks against the schema.
 
 A kernel is user code on tensors. Nothing that it does is recorded, and what it returns must be what
 the schema says: new memory, unless the schema declares a view or a written argument.
@@ -69,7 +69,7 @@ def in_same_memory(first: Tensor, second: Tensor) -> bool:
 def checked_kernel(
     fn: _Function, schema: FunctionSchema, name: str, tags: tuple[str, ...]
 ) -> _Function:
-    """`fn` as a kernel: run quietly, and its result compared with the schema's promises."""
+    """Wraps `fn` as a kernel: runs it without recording, checks its result by the schema."""
     promise = _returned_check(schema, name, tags)
     makes_new = not tags or not {"inplace", "out"} & set(tags)
     get, put, known = get_state, set_state, QUIET
@@ -114,7 +114,7 @@ def checked_kernel(
 
 
 def _mark(args: Any, kwargs: Any, result: Any, mark: _Function) -> None:
-    """Has new tensors say in which mode or transform they were made."""
+    """Tags new tensors with the mode or transform in which they were made."""
     given = list(tensors_in([args, list(kwargs.values())]))
     for tensor in tensors_in([result]):
         if not any(tensor is other for other in given):

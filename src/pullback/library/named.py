@@ -27,7 +27,7 @@ class SavedTree:
         self._places = [i for i, value in enumerate(self._values) if isinstance(value, Tensor)]
 
     def keep(self, node: Any) -> None:
-        """Hands the tensors to the node, which checks and releases them."""
+        """Saves the tensors with the node, which checks and releases them."""
         node._to_save = tuple(self._values[place] for place in self._places)
         node._keep_saved()
         node._to_save = None
@@ -43,7 +43,7 @@ class SavedTree:
 
 
 class _Context:
-    """The `ctx` of a backward by name: an empty place, for attributes of one's own."""
+    """The `ctx` of a backward by name: any attribute may be set on it."""
 
 
 def saved_tree(rules: Rules, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:

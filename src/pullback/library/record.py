@@ -110,7 +110,7 @@ class CustomOpNode(FunctionCtx):
             raise freed_error(self)
         loaded = []
         for value, expected in kept:
-            # The common cases in full: the node's own result as ``fast.py`` keeps it, and an input.
+            # Fast path: the node's own result as ``compiled_call.py`` saves it, and an input.
             if type(expected) is list:
                 if expected[0] == 0:
                     tensor = _new(Tensor)

@@ -1,4 +1,4 @@
-"""What has been registered for one operator besides its kernels: its derivative and batching rules.
+"""Registered rules of an operator besides its kernels: derivatives and batching.
 
 The rules are looked up when they are needed, not when a graph is recorded, so registering again
 takes effect at once. Operators of ``custom_op`` and operators of a ``Library`` share this record;
@@ -73,7 +73,7 @@ class Rules:
         )
 
     def changed(self) -> None:
-        """Forgets linked calls, which may have been linked without a rule that is there now."""
+        """Discards linked calls, which may have been linked before a rule was registered."""
         self.operator.entry.invalidate()
 
 

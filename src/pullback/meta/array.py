@@ -108,7 +108,7 @@ class MetaArray(Payload):
         return partial(self.in_layout, self.layout if layout is None else layout)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> MetaArray:
-        """A shape is all there is to zeros."""
+        """Zeros of a shape, which are again a shape without data."""
         return MetaArray(tuple(shape), np.dtype(dtype))
 
     ones = zeros

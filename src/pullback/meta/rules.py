@@ -1,9 +1,9 @@
-"""From a rule or a shape function to the kernel that an operator has at the key Meta.
+"""Kernels at the key Meta, from a rule or a shape function.
 
-A table names one of the rules below, or a function of ``kernels/meta/``. Either says which shape a
-result has. Which dtype it has, the operator's own CPU kernel says: it runs on arrays of the same
-dtypes with one element each. So promotion is NumPy's to the letter, Python numbers included, and
-arguments of the wrong kind raise what they always raise.
+A table names one of the rules below, or a function of a ``shapes.py``, which gives the shape of a
+result. The dtype comes from the operator's own CPU kernel, which runs on arrays of the same dtypes
+with one element each. So promotion is exactly NumPy's, Python numbers included, and arguments of
+the wrong kind raise the same errors.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def elementwise(call: Call) -> list[Spec]:
     """All tensors broadcast against each other."""
     tensors = call.tensors()
     shape = broadcast(*tensors)
-    if call.schema.name.name.inplace:  # said with these shapes, and not with those of the probe
+    if call.schema.name.name.inplace:  # the error has these shapes, not those of the probe
         own = tensors[0]
         check_fits(shape, own.shape, str(call.schema.name.name))
     probed = call.probed()

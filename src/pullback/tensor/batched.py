@@ -136,7 +136,7 @@ class BatchedArray(Payload):
 
 
 def batched(array: NDArray[Any], levels: Levels) -> Tensor:
-    """A tensor without history around samples."""
+    """Wraps an array with batch dimensions in a tensor without history."""
     tensor = _new(Tensor)
     tensor._array = BatchedArray(array, levels)
     tensor._flags = BATCHED_FLAGS
@@ -145,6 +145,6 @@ def batched(array: NDArray[Any], levels: Levels) -> Tensor:
 
 
 def levels_of(tensor: Tensor) -> Levels:
-    """The levels that a tensor varies with."""
+    """The vmap levels at which a tensor is batched."""
     held = tensor._array
     return held.levels if type(held) is BatchedArray else ()

@@ -23,7 +23,7 @@ __all__ = ["is_constant", "operand_beside"]
 _FLOAT64 = np.dtype(np.float64)
 _MOST = 256  # a number that changes with every step of a loop must not fill the memory
 _known: dict[float, Tensor] = {}
-_version = [0]  # of all of them; it marks them, too
+_version = [0]  # shared by all of them; also marks them
 _ndarray = np.ndarray
 
 

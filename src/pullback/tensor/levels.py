@@ -1,9 +1,9 @@
-"""Levels of mapping: the calls of mapped functions that a thread is inside of.
+"""Levels of vmap: the ``vmap`` calls that a thread is inside of.
 
 Every one has a number of its own, from the same sequence as other transforms, so that inner ones
 have higher numbers than outer ones; a number is never used again. A level is *active* in the thread
-that runs the function, until the function has returned. What belongs to a level that has ended is
-what the function did to all samples at once.
+that runs the function, until the function has returned. After that, operations
+recorded in it are ordinary operations with a batch dimension.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ that have ended, because its graph was recorded before."""
 
 
 class MapLevel:
-    """One call of a mapped function; a context manager, active inside.
+    """One ``vmap`` call; a context manager, active inside.
 
     Attributes:
         number: which one it is.
-        size: the number of samples.
+        size: the length of the batch dimension.
         randomness: what random operators do: ``"error"``, ``"same"`` or ``"different"``.
     """
 
@@ -107,13 +107,13 @@ class MapLevel:
 
 
 class RowLevel(MapLevel):
-    """The level of one pass that stands for a loop over a batch of gradients or tangents."""
+    """Level of one backward or forward pass over a batch of gradients or tangents."""
 
     __slots__ = ()
 
 
 class Outside:
-    """A block in which one level is not active: what runs there works on all its samples."""
+    """Block in which one level is not active: code in it sees the batch dimension as an axis."""
 
     __slots__ = ("_levels", "_number", "_outer")
 

@@ -33,7 +33,7 @@ _IN_ORDER = [tuple(range(ndim)) for ndim in range(65)]  # NumPy has 64 axes at m
 
 
 def check_writable(array: Array, name: str) -> None:
-    """Refuses to write where elements share memory, or where NumPy forbids it."""
+    """Raises if elements of the target share memory, or the array is read-only."""
     flags = array.flags
     if not flags.forc and _overlaps_itself(array):
         raise overlap_error(name)
@@ -89,7 +89,7 @@ def check_fits(result: tuple[int, ...], target: tuple[int, ...], name: str, lead
 
 
 def check_cast(result: np.dtype[Any], target: np.dtype[Any], name: str) -> None:
-    """Refuses to write numbers where their kind has no place."""
+    """Raises if the result cannot be cast to the target's dtype."""
     if not np.can_cast(result, target, "same_kind"):
         raise InplaceError(
             f"{name}: result type {result} can't be cast to the type {target} of the tensor that "
@@ -98,10 +98,10 @@ def check_cast(result: np.dtype[Any], target: np.dtype[Any], name: str) -> None:
 
 
 def check_no_partial_overlap(written: Array | Payload, read: Array | Payload) -> None:
-    """Refuses an input that lies partly, and not wholly, in the memory that is written to.
+    """Raises for an input that overlaps the written memory partially, not completely.
 
-    Arrays with gaps are let pass: whether their elements meet is hard to say. Payloads leave the
-    question to their kernels.
+    Arrays with gaps are not checked, because exact overlap of strided arrays is hard to compute.
+    The kernels of payloads check for themselves.
     """
     if isinstance(written, Payload) or isinstance(read, Payload):
         return
@@ -125,7 +125,7 @@ def _extent(array: Array) -> tuple[int, int]:
 
 
 def _is_dense(array: Array) -> bool:
-    """Whether the elements fill their stretch of memory, each place once."""
+    """Whether the elements fill a contiguous range of memory, without overlap."""
     expected = array.itemsize
     for stride, n in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
         if n != 1:

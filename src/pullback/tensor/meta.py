@@ -1,7 +1,7 @@
-"""What few tensors have: a gradient, hooks, a base. Made when first needed.
+"""Rare state of a tensor: gradient, hooks, base of a view; allocated when first needed.
 
-A tensor that is only computed with has none of this, so it lives in one lazily made object and
-costs an ordinary operation nothing.
+Most tensors have none of it, so it is one lazily made object and costs an ordinary operation
+nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LazyTangents:
 
 
 class Meta:
-    """The rare state of one tensor. Most have little of it, so what is not set is in the class."""
+    """Rare state of one tensor; defaults are class attributes, because most are never set."""
 
     grad: Tensor | None = None
     grad_dtype: Any = OWN  # None: whatever arrives
@@ -70,7 +70,7 @@ class Meta:
 
 
 class Creation(Enum):
-    """How a view came to be, where that limits what may be done to it."""
+    """How a view was made, if that restricts in-place writes to it."""
 
     RECORDED = "in grad mode"
     NO_GRAD = "in no_grad mode"
@@ -80,14 +80,14 @@ class Creation(Enum):
 
 
 class View(Meta):
-    """The state of a view: how it hangs on its base, and the edge that was computed for it.
+    """State of a view: its base, the step that makes it from the base, and its cached edge.
 
     Attributes:
         base: the root of the chain of views; never a view itself.
         step: makes this view again from a tensor of the base's shape.
-        creation: how it came to be.
+        creation: how it was made.
         edge: the view's place in the graph, None where it has none.
-        version: the version of the base for which `edge` is known to be right.
+        version: the version of the base for which `edge` is valid.
         base_edge: the base's edge for which `edge` was made.
         lazy_state, lazy_version: of a lazy tangent, which is a view of the tangent of the base: the
             state of the thread and the version of that tangent when the view was made.
@@ -108,6 +108,6 @@ class View(Meta):
         return function(xp, base, *rest)
 
     def take_place_of(self, other: View) -> None:
-        """Makes this the description that another view of the same base has."""
+        """Replaces this description by that of another view of the same base."""
         self.step, self.creation, self.edge = other.step, other.creation, other.edge
         self.version, self.base_edge = other.version, other.base_edge

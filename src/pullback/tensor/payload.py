@@ -21,7 +21,7 @@ __all__ = ["Payload", "shares_memory"]
 
 
 class Payload:
-    """The base class of what stands in for an array.
+    """Base class of objects that a tensor holds instead of an array.
 
     A subclass has the attributes `shape` and `dtype`, the class attribute `flags`, and the methods
     ``copy``, ``shares_memory`` and ``maker``.

@@ -1,11 +1,10 @@
-"""Buffers that come to vary with the sample, when the first such value is written to them.
+"""Promotion of unbatched buffers inside vmap, when a batched value is first written to them.
 
-``out = pb.zeros(3); out[0] = x`` inside a mapped function: `out` is one array, and `x` is many
-samples. Since `out` was made inside the function, every sample has its own; as long as they are all
-alike, one array serves them all, and from the first write on it does not. The tensor, and every
-view of it, gets memory with one copy for each sample.
+``out = pb.zeros(3); out[0] = x`` inside a mapped function: `out` is unbatched, and `x` is batched.
+Since `out` was made inside the function, it may get a batch dimension: at the first write of a
+batched value, the tensor and every view of it get memory with a batch dimension.
 
-A tensor that was made outside the function is shared by the samples, and such a write is an error.
+For a tensor that was made outside the function, such a write raises.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["promote"]
 
 
 def promote(tensor: Tensor, levels: Levels, sizes: tuple[int, ...], name: str) -> None:
-    """Gives a tensor, and all that share its memory, samples for levels that it has none for.
+    """Adds batch dimensions for missing levels to a tensor and all tensors in its memory.
 
     `levels` are those of the value that `name` is about to write, and `sizes` their lengths.
     """
@@ -71,7 +70,7 @@ def _root(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _move(tensor: Tensor, place: int, copies: NDArray[Any], new: Levels) -> None:
-    """Puts a tensor at the same place of every copy of its memory, so many bytes from its start."""
+    """Makes a tensor a view of new memory, at the same byte offset in each batch element."""
     held = tensor._array
     own = held.levels if type(held) is BatchedArray else ()
     array = _physical(held)

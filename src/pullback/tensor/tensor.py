@@ -8,7 +8,7 @@ that vmap maps, weak references to the tensors in the memory follow, because it 
 allocated again with a batch dimension. Instead of an array a tensor may hold a ``Payload``, which
 stands for one.
 
-Operators come as methods from ``pullback._generated.methods``, and what concerns the graph
+Operators come as methods from ``pullback._generated.methods``, and methods of the graph
 (``backward``, ``grad_fn``, hooks) from ``pullback.autograd.tensor_methods``.
 """
 
@@ -48,8 +48,8 @@ __all__ = [
     "has_values",
     "holds_number",
     "meta_of",
-    "note_tensor",
     "numeric",
+    "register_alias",
     "share_counter",
     "tag_level",
     "version_of",
@@ -289,7 +289,7 @@ def tag_level(tensor: Tensor, is_own: bool = False) -> Tensor:
 
 
 def as_inference(tensor: Tensor) -> Tensor:
-    """Takes a tensor's version and its place in autograd, in inference mode."""
+    """Makes a tensor an inference tensor: without version and without a place in the graph."""
     tensor._flags &= _INFERENCE_FLAGS
     tensor._counter = NO_COUNTER
     return tensor
@@ -355,7 +355,7 @@ def as_operand(value: Any) -> Tensor:
     A Python number is kept as it is inside the tensor, so that NumPy promotes it weakly:
     ``float32 * 2.0`` stays float32. Such tensors are made for one call and never returned.
     """
-    if type(value) in _PYTHON_NUMBERS:  # most of what is no tensor, so they come first
+    if type(value) in _PYTHON_NUMBERS:  # the most frequent operands besides tensors
         tensor = _new(Tensor)
         tensor._array = value
         tensor._flags = CPU_FLAGS
@@ -420,10 +420,10 @@ def share_counter(tensor: Tensor, other: Tensor) -> None:
     """Makes a tensor share the version counter of another one, in whose memory it lies."""
     counter = tensor._counter = version_of(other)
     if len(counter) > 2:
-        note_tensor(counter, tensor)
+        register_alias(counter, tensor)
 
 
-def note_tensor(counter: list[Any], tensor: Tensor) -> None:
+def register_alias(counter: list[Any], tensor: Tensor) -> None:
     """Adds a tensor to the version counter's list of aliases; removes dead ones."""
     if not len(counter) & 1023:
         counter[2:] = [known for known in counter[2:] if known() is not None]

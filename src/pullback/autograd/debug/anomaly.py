@@ -1,7 +1,7 @@
 """Anomaly mode: which forward operation a failing backward belongs to, and the first bad number.
 
-While the mode is on, every node remembers the stack of the call that recorded it, the engine checks
-what nodes return, and ``trace.py`` looks at every forward call. The mode holds for the whole
+While the mode is on, every node stores the stack of the call that recorded it, the engine checks
+what nodes return, and ``forward_trace.py`` wraps every forward call. The mode holds for the whole
 process. Turning it on or off makes every operator link its calls anew, so that programs which never
 use it pay nothing.
 """
@@ -84,14 +84,14 @@ def is_anomaly_check_finite_enabled() -> bool:
 
 
 def observe_with(observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Says what looks at forward calls while the mode is on: ``observer(operator, kernel)``."""
+    """Sets the wrapper of forward calls while the mode is on: ``observer(operator, kernel)``."""
     global _observer
     _observer = observer
 
 
 @uninterrupted_entry
 def _switch(switches: _Switches) -> None:
-    """Puts switches in force, even if it is interrupted."""
+    """Sets the switches, even if it is interrupted."""
     run_to_end(_switch_once, switches)
 
 

@@ -21,7 +21,7 @@ from pullback._cpython import ONE_HOLDER, count_references
 from pullback.autograd.engine.current_task import current_graph_task
 from pullback.autograd.namespaces import arrays
 from pullback.tensor.memory import owner_of
-from pullback.tensor.tensor import TRACKED, Tensor, fresh, note_tensor, version_of
+from pullback.tensor.tensor import TRACKED, Tensor, fresh, register_alias, version_of
 
 __all__ = ["Exposed", "Memory", "current_exposed", "expose", "unwrap"]
 
@@ -67,7 +67,7 @@ class Exposed:
             if memory is not None and memory[0]() is owner:
                 counter = tensor._counter = memory[1]
                 if len(counter) > 2:
-                    note_tensor(counter, tensor)
+                    register_alias(counter, tensor)
         self.note(tensor)
         return tensor
 

@@ -1,4 +1,4 @@
-"""``Function``: operations with a backward that users write; ``torch.autograd.function``."""
+"""``Function``: operations with a user-defined backward; ``torch.autograd.function``."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 
 class FunctionCtx(Node):
-    """What one call of a ``Function`` keeps for its backward; any attribute may be set on it.
+    """Context of one call of a ``Function``; any attribute may be set on it.
 
     Attributes:
         needs_input_grad: for each argument of ``forward``, whether it needs a gradient.
@@ -115,7 +115,7 @@ class FunctionCtx(Node):
         return load_tensor(self, value, expected)
 
     def _keep_saved(self) -> None:
-        """Moves what ``save_for_backward`` got into safe keeping, when the outputs are known."""
+        """Saves the tensors of ``save_for_backward`` with their versions, after the forward."""
         hooks = current_hooks()
         kept: list[tuple[Any, int]] = []
         for place, tensor in enumerate(self._to_save or ()):
@@ -138,7 +138,7 @@ class FunctionCtx(Node):
         self._kept = tuple(kept)
 
     def release(self) -> None:
-        """Lets go of what ``save_for_backward`` has kept; attributes stay."""
+        """Releases the tensors of ``save_for_backward``; other attributes stay."""
         if self._kept:
             self._kept = FREED
         self._was_read = False
@@ -238,7 +238,7 @@ class Function(metaclass=_FunctionMeta):
     ('SquareBackward', 6.0)
     """
 
-    # Permits one access to saved_tensors in a backward: a memory saver's promise, checked.
+    # Permits a single access to saved_tensors in a backward, so that they can be released early.
     clear_saved_tensors_on_access: ClassVar[bool] = False
 
     # Says that the methods are made of operators, so that vmap may go through them.
@@ -293,10 +293,10 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:  # noqa: ARG004
-        """Results for many samples, and on which axes of them these are: ``(outputs, out_dims)``.
+        """Batching rule: returns the results and their batch dimensions, ``(outputs, out_dims)``.
 
-        `info` has ``batch_size`` and ``randomness``; `in_dims` says on which axis of each argument
-        the samples are, None for one that all share.
+        `info` has ``batch_size`` and ``randomness``; `in_dims` has the batch dimension of each
+        argument, None for an unbatched one.
         """
         raise DerivativeMissingError("this Function has no vmap")
 

@@ -127,7 +127,7 @@ def _is_same_part(output: Tensor, value: Tensor, tangent: Tensor, held: Tensor) 
     """Whether a tangent lies in its input's tangent as the output does in its input."""
     arrays = [each._array for each in (output, value, tangent, held)]
     if any(type(each) is not np.ndarray for each in arrays):
-        return True  # the place of samples in memory is not that of one of them
+        return True  # offsets of batched arrays are not comparable
     part, whole, part_tangent, whole_tangent = arrays
     if whole.strides != whole_tangent.strides or whole.dtype != whole_tangent.dtype:
         return True  # they run differently, and no place can be compared

@@ -1,4 +1,4 @@
-"""What becomes of the results of a user function: their place in the graph.
+"""Attaches the results of a ``Function`` to the graph.
 
 a new tensor                    its history is the function's node
 a view of an input              the same, and it may not be written to: the write would go to the

@@ -35,13 +35,13 @@ __all__ = ["call_outside", "forward_of_samples", "innermost_level", "outside_of"
 
 
 def innermost_level(args: Iterable[Any]) -> int | None:
-    """The innermost level of a mapped function that an argument varies with."""
+    """The innermost vmap level at which an argument is batched."""
     found = [levels_of(a) for a in args if isinstance(a, Tensor)]
     return max((levels[-1] for levels in found if levels), default=None)
 
 
 def forward_of_samples(cls: Any, has_rule: bool) -> Callable[..., Any]:
-    """What computes the results of a user function for all samples."""
+    """Returns the function that computes the results of a ``Function`` on batched tensors."""
     if has_rule:
         return partial(batching.apply_rule, cls.vmap, cls.forward)
     if cls.generate_vmap_rule:
@@ -66,9 +66,9 @@ def outside_of(cls: Any, level: int) -> Callable[..., Any] | None:
 def call_outside(
     name: str, given: Callable[..., Any], plain: Callable[..., Any], level: int
 ) -> Callable[..., Any] | None:
-    """A call by a given rule that is recorded; None inside of a younger transform.
+    """A call by a given rule that is recorded; None inside of a transform that began later.
 
-    `name` is that of the Function or operator, and `plain` calls it, if nothing varies any more.
+    `name` is that of the Function or operator, and `plain` calls it, if no argument is batched.
     """
     if has_transform_since(level):
         return None

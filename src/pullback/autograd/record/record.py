@@ -37,7 +37,7 @@ from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.meta import Creation, Step, View
 from pullback.tensor.payload import Payload, shares_memory
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, version_of, wrap
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, register_alias, version_of, wrap
 
 __all__ = [
     "EDGED",
@@ -178,7 +178,7 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
                 view.creation = now
         view.base_edge = view.base._edge
         if len(counter) > 2:  # a counter that knows the tensors in its memory: see share_counter
-            note_tensor(counter, tensor)
+            register_alias(counter, tensor)
         return tensor
     if not is_view and array.size and not shares_memory(array, whole):
         copy = fresh(array)

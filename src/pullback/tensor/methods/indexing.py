@@ -46,7 +46,7 @@ _copy_calls = operators.copy_.calls
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """``x[key]``: a view for integers, slices and new axes, a copy where arrays are in the key."""
-    # Loops over elements do nothing as often as this, so the call is dispatched here.
+    # The most frequent call in loops over elements, so it is dispatched here.
     basic = (key, ...) if type(key) is int else _basic(key)
     if basic is not None:
         flags, state = self._flags, get_state()
@@ -111,7 +111,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 
 
 def _write_at_once(self: Tensor, basic: tuple[Any, ...], value: Tensor) -> bool:
-    """Does what the operators for a view and a write to it would do, if these are our own."""
+    """Fast path: view and write in one step, if the built-in kernels would run."""
     state, flags = get_state(), self._flags
     if state.modes:
         return False
@@ -144,7 +144,7 @@ class _Plan:
         basic: what to take as a view first; empty where that would change nothing.
         arrays: one index or None for each axis of that view; None where there are no arrays.
         gap: how many axes without an array follow an ellipsis that stands for no axis between
-            arrays. Such an ellipsis still parts them, so it is played by an axis of length one.
+            arrays. Such an ellipsis still separates them, so an axis of length one replaces it.
     """
 
     __slots__ = ("arrays", "basic", "gap")
@@ -192,8 +192,8 @@ def _ends(item: slice) -> _Ends | None:
 
 
 def _remember(ends: _Ends) -> tuple[slice, Any]:
-    """The index of a single slice, kept for the next time that the program comes by."""
-    if len(_slices) >= _MOST:  # as with a window that wanders
+    """Caches the index of a single slice."""
+    if len(_slices) >= _MOST:  # e.g. a sliding window
         _slices.clear()
     index = _slices[ends] = (slice(*ends), ...)
     return index

@@ -132,7 +132,7 @@ def _inplace(
 def _named(method: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
     """A special method under its name, with code of its own.
 
-    Python learns for each piece of code what it calls, and forgets it where that keeps changing.
+    CPython specializes each code object for the types that it calls; a shared one would not be.
     """
     method.__name__ = name
     method.__qualname__ = qualified = f"Tensor.{name}"
