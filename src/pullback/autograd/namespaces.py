@@ -148,7 +148,7 @@ class _Arrays(Namespace):
         return np.conjugate(x) if getattr(x, "dtype", None) is not None else x.conjugate()
 
     def accumulate(self, meta: Meta, leaf: Tensor, grad: NDArray[Any], is_owned: bool) -> None:
-        """Adds to a leaf's gradient in place; the first one is copied unless it is held here only."""
+        """Adds to a leaf's gradient in place; the first one is copied if held elsewhere."""
         held = meta.grad
         if held is None:
             array = leaf._array

@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except BrokenPipeError:
-        # As after `| head`. What is still buffered goes nowhere, or Python would complain at exit.
+        # As after `| head`. What is still buffered goes nowhere, or Python would print an error at
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return code

@@ -1,4 +1,4 @@
-"""``python -m pullback demo``: what the library can do today, shown on real calls.
+"""``python -m pullback demo``: demonstrates the library on real calls.
 
 Uses only names that a user can import. Every number printed is computed when it is printed.
 """

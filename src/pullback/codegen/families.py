@@ -62,7 +62,7 @@ def family_of(table: str | Path) -> str:
 
 
 def table_name(table: str | Path) -> str:
-    """A table's name for people.
+    """A table's name in messages and documents.
 
     >>> table_name(OPERATORS / "nn" / "loss" / "table.yaml"), table_name("home/my_ops.yaml")
     ('operators/nn/loss/table.yaml', 'my_ops.yaml')

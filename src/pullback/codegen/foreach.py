@@ -1,6 +1,6 @@
 """Derivatives of ``_foreach_`` functions, made from those of the function for one tensor.
 
-``_foreach_mul.List`` has no formulas in the table: it borrows those of ``mul.Tensor`` and applies
+``_foreach_mul.List`` has no formulas in the table: it uses those of ``mul.Tensor`` and applies
 them to element ``i`` of its lists.
 """
 

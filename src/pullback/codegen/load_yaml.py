@@ -1,6 +1,6 @@
-"""YAML in which every value remembers where it stands, so that every error can say so.
+"""YAML reader that keeps the place of every value, for error messages.
 
-The readers of operator tables (``load_native``, ``load_derivatives``, ``load_ops``) work on
+The readers of operator tables (``load_ops``, and those of ``tools/torchgen``) work on
 :class:`Item` instead of on plain Python values. PyYAML is needed only here, and only when a file is
 read: importing ``pullback.codegen`` works without it.
 """

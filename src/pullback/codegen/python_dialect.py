@@ -1,4 +1,4 @@
-"""The ``python`` dialect: formulas as Python expressions, in the words of mathematics.
+"""The ``python`` dialect: formulas as Python expressions.
 
 A formula such as ``grad * conj(other)`` is parsed with ``ast``, so names, attributes, calls and
 columns are exact. It may read arguments, outputs and gradients, call functions (not keep or define

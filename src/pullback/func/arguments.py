@@ -1,4 +1,4 @@
-"""What goes into a transform and comes out of its function, checked and taken apart.
+"""Checks of the arguments and results of transforms, and their flattening.
 
 Errors name the transform, and the argument by its position and the place in its tree.
 """
@@ -26,13 +26,13 @@ Argnums = int | tuple[int, ...]
 
 
 def require_function(name: str, func: Any) -> None:
-    """Refuses what cannot be called, before it is."""
+    """Raises if `func` is not callable."""
     if not callable(func):
         raise AutogradTypeError(f"{name}: a function is expected, not {type(func).__name__}")
 
 
 def require_chunk_size(name: str, chunk_size: Any) -> None:
-    """Refuses what is no number of samples, rows or columns."""
+    """Raises unless the chunk size is None or a positive integer."""
     if chunk_size is None:
         return
     if not isinstance(chunk_size, int) or isinstance(chunk_size, bool) or chunk_size <= 0:

@@ -1,4 +1,4 @@
-"""Many derivatives in one go: a linear function mapped over the vectors of a basis."""
+"""Linear functions vectorized over the vectors of a basis, for Jacobians."""
 
 from __future__ import annotations
 

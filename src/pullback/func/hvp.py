@@ -47,10 +47,9 @@ def curvature(
 ) -> _Found | None:
     """What a scalar function returns, and its Hessian times a vector.
 
-    Argument, vector and product are lists of parts. None where that takes the general way: the
-    function then has to run again. If it registers hooks or turns recording off for a while, the
-    tangent of its gradient is something else than two backward passes give: `by_tangents` says
-    that it is wanted.
+    Argument, vector and product are lists of tensors. Returns None if the general path is needed:
+    the function then has to run again. If it registers hooks or turns recording off, the tangent of
+    its gradient differs from the result of two backward passes: `by_tangents` selects the tangent.
     """
     if not _are_plain(leaves, vectors):
         return None

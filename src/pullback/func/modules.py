@@ -2,8 +2,8 @@
 
 A module is any object that can be called and that holds tensors in its attributes, or in those of
 the objects, lists and dicts that it holds. A tensor's name is the path to it, as in
-``"layers.0.weight"``. An object with ``named_parameters()`` and ``named_buffers()`` says for itself
-what it holds.
+``"layers.0.weight"``. An object with ``named_parameters()`` and ``named_buffers()`` lists them
+itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Calls a module with some of its tensors replaced; afterwards it is as it was.
+    """Calls a module with some of its tensors replaced for the time of the call.
 
     Args:
         module: an object that can be called.

@@ -101,7 +101,7 @@ def _tensor(what: str, value: Any) -> Tensor:
 
 
 def _back(tensor: Any, kind: type, is_new: bool = False) -> Any:
-    """A derivative as what its argument was, unless that would cut it from a graph or a batch.
+    """Converts a derivative to the type of its argument, unless it is in a graph or batched.
 
     `is_new` says that no node has saved the tensor's array, as none has saved a gradient's.
     """
@@ -211,8 +211,8 @@ def elementwise_grad(func: _Function, argnums: Argnums = 0) -> _Function:
 def jacobian(func: _Function, argnums: Argnums = 0) -> _Function:
     """A function that computes the Jacobian of a function.
 
-    Forward mode is taken where there are more results than arguments, else reverse mode; for a
-    choice of one's own there are ``func.jacfwd`` and ``func.jacrev``.
+    Forward mode is taken where there are more results than arguments, else reverse mode;
+    ``func.jacfwd`` and ``func.jacrev`` are the explicit choices.
 
     >>> import numpy as np
     >>> import pullback as pb

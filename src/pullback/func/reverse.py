@@ -1,7 +1,7 @@
 """Reverse-mode transforms: ``grad``, ``grad_and_value``, ``vjp``.
 
-All are one thing: the function runs on aliases of its arguments, and the graph between its result
-and the aliases is pulled back (``pullback.autograd.engine.vjp_graph``).
+All have one mechanism: the function runs on aliases of its arguments, and the graph between its
+result and the aliases is pulled back (``pullback.autograd.engine.vjp_graph``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tensors inside the arguments of a NumPy call: found, taken out, put back, refused.
+"""Tensors inside the arguments of a NumPy call: search, conversion, and errors.
 
 NumPy's functions take nested lists and dictionaries, so everything here looks inside them.
 """

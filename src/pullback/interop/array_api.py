@@ -1,4 +1,4 @@
-"""The Array API standard's data types and constants, and its questions about types."""
+"""The Array API standard's data types and constants, and its functions on types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels of all families share: broadcasting, threads, memory layout, the error state.
+"""Shared parts of kernels: broadcasting, threads, memory layout, NumPy's error state.
 
 Arrays in, arrays out: these modules import NumPy and the errors only. The kernels of a family of
 operators are in ``pullback/operators/<family>/kernels.py``.

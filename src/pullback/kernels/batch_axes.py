@@ -1,8 +1,8 @@
-"""What batching rules share: axes of a sample as axes of the whole, and equal numbers of them.
+"""Shared parts of batching rules: conversion of axes, and alignment of batch dimensions.
 
-A rule gets `k`, the number of batch axes, and arrays that all begin with `k` of them; an array that
-does not vary along one has length 1 there. The axes behind them are those that the program sees.
-Whatever a rule returns begins with the same `k` axes.
+A rule gets `k`, the number of batch dimensions, and arrays that all begin with `k` of them, of
+length 1 where an array is unbatched. The axes behind them are the *logical* axes, which the program
+sees. The result of a rule begins with the same `k` axes.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Rule = Callable[..., Any]
 
 
 def shifted(k: int, ndim: int, axis: int) -> int:
-    """An axis of a sample with `ndim` axes, as an axis of the whole."""
+    """Converts a logical axis, of `ndim`, to an axis of the array."""
     if not ndim and axis in (0, -1):  # NumPy reduces a number over these
         return k
     return normalize_axis_index(axis, ndim) + k
 
 
 def shifted_all(k: int, ndim: int, axis: Any) -> tuple[int, ...]:
-    """Axes of a sample as axes of the whole; None are all of them."""
+    """Converts logical axes to axes of the array; None are all of them."""
     if axis is None:
         return tuple(range(k, k + ndim))
     return tuple(a + k for a in normalize_axis_tuple(axis, ndim, allow_duplicate=True))
@@ -55,12 +55,12 @@ def batch_shape(x: Array, k: int) -> tuple[int, ...]:
 
 
 def sample(x: Array, k: int) -> tuple[int, ...]:
-    """The shape of one sample."""
+    """The logical shape, without batch dimensions."""
     return tuple(x.shape[k:])
 
 
 def batch_of(k: int, *arrays: Array) -> tuple[int, ...]:
-    """The lengths of the batch axes of several arrays together."""
+    """The broadcast lengths of the batch dimensions of several arrays."""
     sizes = [1] * k
     for x in arrays:
         if isinstance(x, np.ndarray):
@@ -71,12 +71,12 @@ def batch_of(k: int, *arrays: Array) -> tuple[int, ...]:
 
 
 def is_constant(x: Array, k: int) -> bool:
-    """Whether an array has one sample only."""
+    """Whether an array is unbatched: all its batch dimensions have length 1."""
     return x is None or not isinstance(x, np.ndarray) or prod(x.shape[:k]) == 1
 
 
 def padded(k: int, *arrays: Array) -> list[Array]:
-    """Arrays whose samples have the same number of axes: new ones come between batch and sample."""
+    """Pads arrays to the same number of logical axes, with axes of length 1 in front of these."""
     most = max((x.ndim for x in arrays if isinstance(x, np.ndarray)), default=k)
     made = []
     for x in arrays:
@@ -87,7 +87,7 @@ def padded(k: int, *arrays: Array) -> list[Array]:
 
 
 def full(k: int, *arrays: Array) -> list[Array]:
-    """Arrays that all have every sample; what was constant is repeated, without a copy."""
+    """Broadcasts arrays to all batch dimensions, without a copy."""
     arrays = tuple(map(np.asarray, arrays))
     first = arrays[0].shape[:k] if arrays else ()
     if all([x.shape[:k] == first for x in arrays]):  # noqa: C419 - quicker than a generator
@@ -97,17 +97,17 @@ def full(k: int, *arrays: Array) -> list[Array]:
 
 
 def flat(k: int, x: Array) -> Array:
-    """Each sample as a vector."""
+    """Flattens the logical axes to one."""
     return x.reshape(*x.shape[:k], prod(x.shape[k:]))
 
 
 def merged(k: int, x: Array) -> Array:
-    """Batch axes and the first axis of the samples as one."""
+    """Merges the batch dimensions and the first logical axis."""
     return x.reshape(prod(x.shape[: k + 1]), *x.shape[k + 1 :])
 
 
 def split(batch: Sequence[int], x: Array, rest: Sequence[int] | None = None) -> Array:
-    """Undoes `merged`: the first axis as batch axes and what is left; or `rest` as given."""
+    """Undoes `merged`: splits the first axis into batch dimensions and the rest, or `rest`."""
     if rest is not None:
         return x.reshape(*batch, *rest)
     first = x.shape[0] // max(1, prod(batch)) if prod(batch) else 0
@@ -115,7 +115,7 @@ def split(batch: Sequence[int], x: Array, rest: Sequence[int] | None = None) -> 
 
 
 def along(function: Callable[..., Any], *, place: int = 1) -> Rule:
-    """The rule of a function of one array that works along one axis, or on all elements in a row.
+    """Makes the rule of a function of one array along one axis, or on the flattened array.
 
     The axis is its argument number `place`, counted from the one after the array.
     """

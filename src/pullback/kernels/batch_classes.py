@@ -20,7 +20,7 @@ _BY_INDEX = frozenset({"argmax", "argmin", "nanargmax", "nanargmin"})
 
 
 def native(function: Callable[..., Any]) -> Rule:
-    """The rule of a function that takes leading axes as they come."""
+    """Makes the rule of a function that accepts any leading axes."""
 
     def rule(k: int, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG001 - every rule gets it
         return function(*args, **kwargs)
@@ -29,7 +29,7 @@ def native(function: Callable[..., Any]) -> Rule:
 
 
 def elementwise(function: Callable[..., Any]) -> Rule:
-    """The rule of a function that broadcasts its arrays, wherever these stand among the rest."""
+    """Makes the rule of a function that broadcasts its arrays, at any argument positions."""
 
     def rule(k: int, *args: Any, **kwargs: Any) -> Any:
         values = list(args)

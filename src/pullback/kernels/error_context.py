@@ -1,4 +1,4 @@
-"""Errors that say which operator was called, and with what.
+"""Errors with the name of the operator and the shapes of its arguments.
 
 NumPy's own errors name neither the function nor, often, the shapes. Public functions, which are
 generated, pass them through `named_error`; an operator made of others puts its name before theirs.
@@ -33,8 +33,8 @@ class AxisError(np.exceptions.AxisError):
 def named_error(error: Exception, name: str, *values: Any) -> Exception:
     """The error to raise instead of one that NumPy or a kernel raised.
 
-    What a user's own code raised, in a hook or a kernel, is left as it is; so are Pullback's own
-    classes, which say what there is to say.
+    Errors of user code, in a hook or a kernel, are returned unchanged; so are Pullback's own
+    classes, which have complete messages.
     """
     kind: type[Exception] = type(error)
     is_numpys = kind.__module__.partition(".")[0] == "numpy"

@@ -80,7 +80,7 @@ def without_warnings(function: Callable[..., Any], *args: Any) -> Any:
 
 
 class errstate:  # noqa: N801 - NumPy's name
-    """``np.errstate`` that puts the settings back even if it is interrupted; a decorator, too.
+    """``np.errstate`` that restores the settings even if it is interrupted; a decorator, too.
 
     >>> with errstate(divide="ignore"):
     ...     np.log(np.array([0.0]))

@@ -1,4 +1,4 @@
-"""In which order the memory of a new array runs that is to be like another one.
+"""Memory layout of new arrays that are made like another one.
 
 A dense array keeps its order, and gaps are closed. NumPy does the same, except for axes along which
 one element is repeated: it moves these inwards, so that a copy of an expanded vector has columns
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 def copy_in_order(x: Array, dtype: DTypeLike | None = None) -> Array:
-    """A copy whose memory runs through the axes as that of `x` does."""
+    """Copies an array in the order of its axes in memory."""
     if 0 not in x.strides:
         return np.array(x, dtype, order="K")
     copy = empty_in_order(x, dtype)
@@ -27,7 +27,7 @@ def copy_in_order(x: Array, dtype: DTypeLike | None = None) -> Array:
 
 
 def empty_in_order(x: Array, dtype: DTypeLike | None = None) -> Array:
-    """Memory for elements of a shape, which runs through the axes as that of `x` does."""
+    """Allocates an array with the order of axes of `x`."""
     if 0 not in x.strides:
         return np.empty_like(x, dtype)
     order = order_of(x.shape, x.strides)

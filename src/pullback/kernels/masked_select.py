@@ -1,7 +1,7 @@
-"""Choosing between elements without branches, and adding them where they came from.
+"""Branch-free selection of elements by masks, and scatter-add.
 
-``np.where`` waits for the processor to guess each choice; on masks without a pattern it guesses
-wrong half of the time, and choosing bit by bit is ten times as fast.
+``np.where`` branches per element; on masks without a pattern half of the branch predictions fail,
+and selection by bit operations is ten times as fast.
 """
 
 from __future__ import annotations

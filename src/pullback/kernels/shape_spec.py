@@ -36,7 +36,7 @@ Axes = int | Sequence[int] | None
 
 
 class Shaped(Protocol):
-    """What stands for an array."""
+    """Stand-in for an array: shape and dtype."""
 
     @property
     def shape(self) -> Shape:

@@ -39,7 +39,7 @@ def strides_in_layout(
 
 
 class MetaArray(Payload):
-    """What an array looks like from outside.
+    """Shape, dtype and strides without data.
 
     >>> x = MetaArray((2, 3), np.dtype("float32"))
     >>> x.strides, x.nbytes

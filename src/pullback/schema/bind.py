@@ -109,7 +109,7 @@ found type 'str'.
     def _mismatch(self, slot: _Slot, value: Any, mismatch: MismatchError) -> BindError:
         detail = f" ({mismatch})" if mismatch.args else ""
         return self._error(
-            f"Expected a value of type '{_shown(slot.type)}' for argument '{slot.name}' but "
+            f"Expected a value of type '{_printed_type(slot.type)}' for argument '{slot.name}' but "
             f"instead found type '{type(value).__name__}'{detail}."
         )
 
@@ -326,13 +326,13 @@ _BASE_CONVERTERS: dict[BaseTy, _Converter] = {
     BaseTy.str: _str,
     BaseTy.Scalar: _scalar,
 }
-_SHOWN = {BaseTy.SymInt: "int", BaseTy.DeviceIndex: "int", BaseTy.Scalar: "number"}
+_PRINTED_NAMES = {BaseTy.SymInt: "int", BaseTy.DeviceIndex: "int", BaseTy.Scalar: "number"}
 
 
-def _shown(type_: Type) -> str:
+def _printed_type(type_: Type) -> str:
     """The type as PyTorch prints it in messages about values."""
     if isinstance(type_, ListType):
-        return f"List[{_shown(type_.elem)}]"
+        return f"List[{_printed_type(type_.elem)}]"
     if isinstance(type_, OptionalType):
-        return f"Optional[{_shown(type_.elem)}]"
-    return _SHOWN.get(type_.name, str(type_)) if isinstance(type_, BaseType) else str(type_)
+        return f"Optional[{_printed_type(type_.elem)}]"
+    return _PRINTED_NAMES.get(type_.name, str(type_)) if isinstance(type_, BaseType) else str(type_)

@@ -148,7 +148,7 @@ def _flatten(tree: Any, found: list[Any], none_is_leaf: bool) -> Spec:
     if (tree is None and none_is_leaf) or _is_leaf_kind(type(tree)):
         found.append(tree)
         return LEAF
-    context, children = _opened(tree)
+    context, children = _unpack_container(tree)
     return Spec(
         type(tree), context, tuple(_flatten(child, found, none_is_leaf) for child in children)
     )
@@ -163,8 +163,8 @@ def _are_leaves(kind: type) -> bool:
 _is_leaf_kind: Callable[[type], bool] = lru_cache(maxsize=256)(_are_leaves)
 
 
-def _opened(tree: Any) -> tuple[Any, Iterable[Any]]:
-    """What it takes to make a container again, and its children."""
+def _unpack_container(tree: Any) -> tuple[Any, Iterable[Any]]:
+    """Returns the context that rebuilds a container, and its children."""
     kind = type(tree)
     if kind is tuple or kind is list:
         return None, tree
@@ -199,7 +199,8 @@ def _unflatten(spec: Spec, values: Iterator[Any]) -> Any:
         return kind(*children)
     made: Any = object.__new__(kind)
     names, static = spec.context
-    # Without __init__: it may check or convert values, and a frozen class has no other way in.
+    # Without __init__: it may check or convert values, and fields of a frozen class cannot be set
+    # otherwise.
     for name, child in (*zip(names, children, strict=True), *static.items()):
         object.__setattr__(made, name, child)
     return made
@@ -211,7 +212,7 @@ def _flatten_like(spec: Spec, tree: Any, found: list[Any], what: str, path: str)
         return
     if type(tree) is not spec.kind:
         raise _mismatch(spec, tree, what, path)
-    context, children = _opened(tree)
+    context, children = _unpack_container(tree)
     parts = list(children)
     if _is_dict(spec.kind):
         fits = set(context[0]) == set(spec.context[0])

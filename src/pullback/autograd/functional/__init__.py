@@ -2,7 +2,7 @@
 
 Older than ``pullback.func`` and less general: inputs and outputs are tensors or tuples of them. The
 function runs on inputs of its own that require grad, so nothing outside is changed; with
-`create_graph` these hang on the given ones, and the results can be differentiated.
+`create_graph` these are connected to the given ones, and the results can be differentiated.
 """
 
 from __future__ import annotations

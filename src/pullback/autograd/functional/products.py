@@ -141,7 +141,7 @@ def hvp(
 def _in_one_run(
     name: str, func: Function, inputs: Tensor | Tensors, v: Tensor | Tensors
 ) -> tuple[Any, Any] | None:
-    """Value and product by a tangent through one backward pass; None if it takes the general way.
+    """Value and product by a tangent through one backward pass; None if it needs the general path.
 
     The function then runs once more.
     """
@@ -149,7 +149,7 @@ def _in_one_run(
     vectors = vectors_of(name, v, given, takes_tuple, "the input to the user-provided function is")
     assert vectors is not None
     plain = [detach(tensor) for tensor in given], [detach(vector) for vector in vectors]
-    try:  # without tangents, because PyTorch takes two backward passes
+    try:  # without tangents, because PyTorch makes two backward passes
         found = curvature(lambda parts: func(*parts), *plain, by_tangents=False)
     except AutogradError:  # much that transforms refuse is allowed here; what is not comes again
         found = None

@@ -127,7 +127,7 @@ def checked_inputs(name: str, inputs: Any, *, pushed: bool = False) -> tuple[boo
 
 
 def independent(what: str, number: int, *, create_graph: bool = False) -> AutogradError:
-    """The error of strict mode where nothing flows."""
+    """The error of strict mode for an input without a gradient."""
     when = " when create_graph=True" if create_graph else ""
     return AutogradError(
         f"{what} is independent of input {number}. This is not allowed in strict mode{when}."
@@ -147,7 +147,7 @@ def zeros_that_require_grad(tensor: Tensor) -> Tensor:
 
 
 def _own(tensor: Tensor, create_graph: bool) -> Tensor:
-    """An input of our own: hanging on the given one if derivatives are to flow there."""
+    """Makes a new input; connected to the given one with `create_graph`."""
     if create_graph and requires_grad(tensor):
         return tensors.reshape(tensor, list(tensor.shape))  # type: ignore[no-any-return]
     own = detach(tensor)

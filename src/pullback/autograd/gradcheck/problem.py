@@ -1,8 +1,7 @@
 """What is checked: a function, its arguments, and which arguments and results are differentiated.
 
-Finite differences change the memory of the arguments in place, behind the back of their version
-counters, and put it back: the function may hold the very tensors, and afterwards nothing has
-happened to them.
+Finite differences change the memory of the arguments in place, without counting versions, and
+restore it: the function may hold the same tensors.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Options:
-    """The numbers that decide what counts as equal, and how much is looked at."""
+    """Tolerances and options of the checks."""
 
     eps: float
     atol: float

@@ -1,4 +1,4 @@
-"""Checks of what every backward owes its callers, beside right numbers.
+"""Checks of properties of every backward, besides its values.
 
 A backward is linear: zero gradients in, zero gradients out. A gradient that never arrives counts as
 zero. And a batch of gradients gives the batch of results.
@@ -56,7 +56,7 @@ def check_zero_gradients(problem: Problem) -> None:
 
 
 class _UndefinedGrad(Node):
-    """Passes on no gradient at all, as if the tensor had not been used."""
+    """Stops gradients, as if the tensor had not been used."""
 
     __slots__ = ("_edges",)
 

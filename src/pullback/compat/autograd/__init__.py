@@ -1,4 +1,4 @@
-"""HIPS autograd's names: ``import pullback.compat.autograd as autograd`` and go on as before.
+"""HIPS autograd's names: ``import pullback.compat.autograd as autograd``.
 
 The same functions at the same places, with the same conventions: arrays and floats in and out,
 gradients of complex arguments conjugated with respect to PyTorch's. ``docs/migration.md`` lists

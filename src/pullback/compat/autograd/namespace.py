@@ -23,7 +23,7 @@ __all__ = ["Joiner", "constant", "member"]
 
 @functools.cache
 def member(module: ModuleType, name: str) -> Any:
-    """What a module of NumPy offers under a name, ready for tensors.
+    """Looks a name up in a module of NumPy and adapts functions to tensors.
 
     >>> member(np, "sin") is np.sin
     True
@@ -43,7 +43,7 @@ def member(module: ModuleType, name: str) -> Any:
 
 
 def constant(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function with no derivative, such as one of ``numpy.random``: no gradient gets into it."""
+    """Makes a function without derivative, as of ``numpy.random``, raise if a gradient is lost."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:

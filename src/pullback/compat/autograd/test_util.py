@@ -1,6 +1,6 @@
 """HIPS autograd's ``test_util``: derivatives against finite differences.
 
-Random directions, central differences, and an AssertionError that shows both numbers.
+Random directions, central differences, and an AssertionError with both numbers.
 """
 
 from __future__ import annotations

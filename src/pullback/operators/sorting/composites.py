@@ -276,6 +276,6 @@ def _ends(x: Tensor, range: Any) -> tuple[Tensor, Tensor]:
         zero = zeros_beside(x, (), np.dtype(float))
         ends = zero + float(low), zero + float(high)
     if any(has_values(end) and not np.isfinite(end._array) for end in ends):
-        shown = [end.item() for end in ends]
-        raise ValueError(f"histogram: the range of {shown} is not finite")
+        bounds = [end.item() for end in ends]
+        raise ValueError(f"histogram: the range of {bounds} is not finite")
     return ends

@@ -63,17 +63,16 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Calls a function without keeping what its backward needs; that is computed again.
+    """Calls a function without saving values for backward; they are recomputed.
 
     Args:
         function: what to call with the other arguments; it has to do the same every time.
-        use_reentrant: False has no limitations; True is PyTorch's older variant, and, as in
-        PyTorch,
-            the default, with a warning.
+        use_reentrant: False has no limitations; True is PyTorch's older variant, and the default,
+            with a warning, as in PyTorch.
         context_fn: makes two context managers, for the forward and for the recomputation.
         determinism_check: "default" compares shapes and dtypes of the two runs, "none" does not.
         debug: say in errors where tensors were saved.
-        early_stop: end the recomputation when everything that is needed is there.
+        early_stop: end the recomputation when all needed values are recomputed.
         preserve_rng_state: draw the same random numbers in the recomputation.
 
     >>> import pullback as pb

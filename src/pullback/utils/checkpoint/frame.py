@@ -1,4 +1,4 @@
-"""A checkpointed call: what it saved, and how to save it again.
+"""Checkpointed call: holders in place of saved tensors, and their recomputation.
 
 While the function runs, saved-tensor hooks put a ``_Holder`` in the place of every saved tensor, so
 nothing is kept but the function's arguments::
@@ -6,13 +6,12 @@ nothing is kept but the function's arguments::
     forward    y = f(x)      saves a, b, c   ->  holders 0, 1, 2
     backward   wants 2       f runs again, saves a, b, c: the values of holders 0, 1, 2
 
-The graph of the first run stays, the second one is thrown away; only the values that it saved are
-taken. They belong to the backward pass that needed them, and are released when they are used or
-when the pass ends, whichever is first. The second run ends as soon as the last holder has its
-value.
+The graph of the first run stays, that of the second is discarded; only its saved values are used.
+They belong to the backward pass that needed them, and are released when they are used or when the
+pass ends, whichever is first. The second run ends as soon as the last holder has its value.
 
-The arguments are themselves saved tensors, of a node that is nowhere in the graph: so writes to
-them are noticed, and the hooks of an outer checkpoint forget them too.
+The arguments are themselves saved tensors, of a node outside of the graph: so the version check
+finds writes to them, and the hooks of an outer checkpoint drop them too.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ Contexts = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManage
 
 
 class _Holder:
-    """Stands in the graph for a value that is computed again when it is needed."""
+    """Placeholder in the graph for a value that is recomputed when it is needed."""
 
     __slots__ = ("place", "__weakref__")
 
@@ -55,7 +54,7 @@ class _Holder:
 
 
 class _Record(NamedTuple):
-    """What is known of one saved tensor of the first run."""
+    """Metadata of one saved tensor of the first run."""
 
     holder: ref[_Holder]
     shape: tuple[int, ...]
@@ -70,7 +69,7 @@ class _Record(NamedTuple):
 
 
 class _Stop(BaseException):
-    """Ends a second run; no Exception, so that no handler in the function takes it."""
+    """Ends a second run; a BaseException, so that no handler in the function catches it."""
 
     def __init__(self, run: Any):
         self.run = run
@@ -103,7 +102,7 @@ class _Arguments(Node):
 
 
 class _Call:
-    """A function and its arguments, with the tensors in safe keeping."""
+    """A function and its arguments, with saved tensors."""
 
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]):
         self.function = function
@@ -270,7 +269,7 @@ def run_in_frame(
     contexts: Contexts,
     **options: bool,
 ) -> Any:
-    """Calls a function and forgets what it saves."""
+    """Calls a function and drops its saved tensors."""
     frame = Frame(_Call(function, args, kwargs), contexts(), **options)
     generators = {} if frame.random is None else frame.random.generators
     hooks = saved_tensors_hooks(frame.pack, frame.unpack)

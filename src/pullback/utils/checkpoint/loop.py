@@ -1,7 +1,7 @@
 """``checkpoint_loop``: a loop whose backward pass keeps to a memory budget.
 
 The loop becomes one node. Forward, every step is recorded to find out which tensors it reads
-besides its state, and then forgotten; some states are kept. Backward, the steps are recorded again,
+besides its state, and then dropped; some states are kept. Backward, the steps are recorded again,
 last first, starting from kept states, and each is differentiated by a small backward pass.
 ``step.py`` has the single step, ``schedule.py`` chooses the states to keep.
 
@@ -206,7 +206,7 @@ class _LoopBackward(Node):
         return tuple(None if g is None else xp.from_tensor(wrap(g)) for g in results)
 
     def _is_watched(self, xp: Any, grads: tuple[Any, ...]) -> bool:
-        """Whether gradients have to carry more than arrays can: a history, tangents, samples."""
+        """Whether gradients need history, tangents or batch dimensions."""
         return xp is not arrays and (
             is_grad_enabled()
             or any(
@@ -256,5 +256,5 @@ class _LoopBackward(Node):
         return recorded.differentiate(grads, totals)
 
     def release(self) -> None:
-        """Lets go of the kept states."""
+        """Releases the kept states."""
         self.snapshots = FREED

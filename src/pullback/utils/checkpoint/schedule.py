@@ -1,4 +1,4 @@
-"""The binomial schedule: which states of a loop to keep, so that least is computed again.
+"""Binomial checkpointing: which states of a loop to keep, so that the fewest steps are repeated.
 
 To run ``length`` steps backwards from one kept state, with room for ``slots`` states, go forward to
 the best place, keep that state, and so on; run the last stretch backwards, which frees its slot,

@@ -83,7 +83,7 @@ def _plain(leaf: Any) -> Any:
 
 
 def _run(step: Step, spec: pytree.Spec, given: Leaves) -> Leaves:
-    """Runs a step, and checks that it keeps its promises."""
+    """Runs a step, and checks the structure of the state that it returns."""
     versions = [version_of(leaf)[0] if isinstance(leaf, Tensor) else 0 for leaf in given]
     result = step(pytree.unflatten(spec, given))
     _check_unwritten(given, versions)
@@ -157,10 +157,10 @@ class RecordedStep:
         self._cut()
 
     def _prepare(self) -> None:
-        """Comes before everything that is recorded."""
+        """Called before anything is recorded."""
 
     def _leaf(self, place: int, leaf: Tensor) -> Tensor:
-        """A leaf on the memory of a tensor of the state, whose gradient is ours to take."""
+        """Makes a leaf that shares the memory of a tensor of the state."""
         made = wrap(leaf._array)
         share_counter(made, leaf)
         made._flags |= REQUIRES_GRAD
@@ -175,7 +175,7 @@ class RecordedStep:
         return _Outside(self._owner.loop, *output_of(node, number))
 
     def _cut(self) -> None:
-        """Leads every edge out of the step to an ``_Outside`` node."""
+        """Redirects every edge out of the step to an ``_Outside`` node."""
         own = set(self._sources.values())
         stack: list[Node] = []
         seen: set[Node] = set()
