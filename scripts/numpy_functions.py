@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "numpy_functions.md"
 HEAD = """# NumPy functions on tensors
 
 Written by `scripts/numpy_functions.py` from the tables of `src/pullback/interop/`; a test compares
-it with the NumPy that is installed (this page: NumPy {version}). `docs/numpy.md` tells the story.
+it with the NumPy that is installed (this page: NumPy {version}). `docs/numpy.md` is the guide.
 
 {legend}
 

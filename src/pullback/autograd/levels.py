@@ -24,7 +24,7 @@ from pullback.dispatch.keys import AUTOGRAD_BITS, DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import (
     INFERENCE,
     MAPPING,
-    NOTES,
+    TAPE,
     TRANSFORM,
     State,
     get_state,
@@ -247,7 +247,7 @@ def tangents_are_recorded() -> bool:
 
 def leave_notes() -> None:
     """Stops the tangent tapes of all levels: tangents flow here, and recorded history does not."""
-    if get_state().modes & NOTES:
+    if get_state().modes & TAPE:
         level = _current.get()
         while level is not None:
             level.leave()
@@ -276,7 +276,7 @@ def _run_outside(function: Callable[[], _T]) -> _T:
     _current.set(None)
     leave_levels()
     state = get_state()
-    set_state(state_of(state.include, state.keep, state.modes & ~(TRANSFORM | MAPPING | NOTES)))
+    set_state(state_of(state.include, state.keep, state.modes & ~(TRANSFORM | MAPPING | TAPE)))
     return function()
 
 

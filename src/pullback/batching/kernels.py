@@ -36,7 +36,7 @@ _COMPOSITES = (
     DispatchKey.CompositeExplicitAutograd,
     DispatchKey.CompositeExplicitAutogradNonFunctional,
 )
-_DOORS: dict[str, Function] = {
+_LEVEL_OPS: dict[str, Function] = {
     "pullback::_add_level": add_level,
     "pullback::_remove_level": remove_level,
     "pullback::_sum_level": sum_level,
@@ -91,8 +91,8 @@ def _tracked_kernel(operator: Any, flags: int) -> Function:
     custom = tensor_rule(name)
     if custom is not None:
         return rule_kernel(operator, custom)
-    if name in _DOORS:
-        return _alone(_door(_DOORS[name]))
+    if name in _LEVEL_OPS:
+        return _alone(_level_kernel(_LEVEL_OPS[name]))
     if is_random(name):
         return _alone(random_kernel(name))
     for key in _COMPOSITES:
@@ -122,7 +122,7 @@ def _alone(kernel: Function) -> Function:
     return kernel
 
 
-def _door(function: Function) -> Function:
+def _level_kernel(function: Function) -> Function:
     def call(self: Tensor, *args: Any) -> Tensor:
         return wrap(function(self._array, *args))
 

@@ -38,9 +38,9 @@ __all__ = [
     "INFERENCE",
     "MAPPING",
     "MUTATION",
-    "NOTES",
     "SAVED_HOOKS",
     "SCALARS",
+    "TAPE",
     "TRANSFORM",
     "AutoDispatchBelowADInplaceOrView",
     "AutoDispatchBelowAutograd",
@@ -67,7 +67,7 @@ SAVED_HOOKS = 2  # what nodes save goes through the hooks of saved_tensors_hooks
 MUTATION = 4  # saved values are copied before writes: allow_mutation_on_saved_tensors
 TRANSFORM = 8  # inside a function that pullback.func transforms
 MAPPING = 16  # inside a function that vmap maps
-NOTES = 32  # operations are noted, for second derivatives
+TAPE = 32  # operations are recorded on a tangent tape, for second derivatives
 SCALARS = 64  # elements that are read are copies, as NumPy's scalars are: numpy_mode
 
 

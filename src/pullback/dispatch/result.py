@@ -26,14 +26,14 @@ def result_checker(schema: FunctionSchema, name: str) -> Callable[[Any], Any]:
         if value is not None:
             raise KernelResultError(
                 f"{name}: the schema has no returns, so the kernel is expected to return None, but "
-                f"it returned {_shown(value)}"
+                f"it returned {_shorten_repr(value)}"
             )
 
     def check_several(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, tuple | list) or len(value) != len(casts):
             raise KernelResultError(
                 f"{name}: the schema returns {len(casts)} values ({', '.join(map(str, types))}), "
-                f"but the kernel returned {_shown(value)}; return a tuple of {len(casts)}"
+                f"but the kernel returned {_shorten_repr(value)}; return a tuple of {len(casts)}"
             )
         return tuple(cast(item) for cast, item in zip(casts, value, strict=True))
 
@@ -51,13 +51,13 @@ def _cast(type_: Type, name: str) -> Callable[[Any], Any]:
             return convert(value)
         except MismatchError:
             raise KernelResultError(
-                f"{name}: Unable to cast {_shown(value)} to {type_}: the kernel returned a "
+                f"{name}: Unable to cast {_shorten_repr(value)} to {type_}: the kernel returned a "
                 f"{type(value).__name__}, and the schema returns {type_}"
             ) from None
 
     return cast
 
 
-def _shown(value: Any) -> str:
+def _shorten_repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

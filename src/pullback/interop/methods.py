@@ -18,7 +18,7 @@ from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
 from pullback._lazy import lazy_module
-from pullback.dispatch.modes import MAPPING, NOTES, TRANSFORM, get_state
+from pullback.dispatch.modes import MAPPING, TAPE, TRANSFORM, get_state
 from pullback.errors import InplaceError
 from pullback.interop.arguments import raw
 from pullback.interop.array_methods import ARRAY_METHODS
@@ -141,7 +141,7 @@ def _copied(self: Tensor) -> Tensor:
     Gradients flow through the copy of any other tensor. So they do inside transforms and NumPy
     mode, where an argument of the function is a leaf too, and must not lose its gradient.
     """
-    differentiates = get_state().modes & (TRANSFORM | MAPPING | NOTES) or mode.in_numpy_mode()
+    differentiates = get_state().modes & (TRANSFORM | MAPPING | TAPE) or mode.in_numpy_mode()
     if not self.requires_grad or not self.is_leaf or differentiates:
         return pointwise.clone(self)
     made = self.detach().clone()

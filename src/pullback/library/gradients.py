@@ -58,7 +58,7 @@ def _list_gradients(
         raise AutogradError(
             f"Expected the return from backward to be of the same structure as the inputs: "
             f"{_where(rules)} has to return a list of {len(taken)} gradients for {name!r} (None "
-            f"where there is none), not {_shown(result)}"
+            f"where there is none), not {_describe(result)}"
         )
     flat = []
     for index, (was_tensor, grad) in enumerate(zip(taken, result, strict=True)):
@@ -72,7 +72,7 @@ def _list_gradients(
     return flat
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"a {type(value).__name__} of {len(value)}"
     return type(value).__name__

@@ -128,11 +128,11 @@ class FunctionSchema:
 
     def _return_name(self, index: int) -> str:
         returned = self.returns[index]
-        handed_in: tuple[Argument, ...] = self.arguments.out
+        passed_in: tuple[Argument, ...] = self.arguments.out
         if self.name.name.inplace and self.arguments.self_arg is not None:
-            handed_in = (self.arguments.self_arg,)
-        if index < len(handed_in) and handed_in[index].annotation == returned.annotation:
-            return handed_in[index].name
+            passed_in = (self.arguments.self_arg,)
+        if index < len(passed_in) and passed_in[index].annotation == returned.annotation:
+            return passed_in[index].name
         if returned.name is not None:
             taken = any(argument.name == returned.name for argument in self.arguments.flat_all)
             return f"{returned.name}_return" if taken else returned.name

@@ -25,7 +25,7 @@ import numpy as np
 
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.batching.rules import array_rule
-from pullback.dispatch.modes import NOTES, TRANSFORM, StateGuard
+from pullback.dispatch.modes import TAPE, TRANSFORM, StateGuard
 from pullback.dispatch.table import OperatorEntry
 from pullback.kernels.broadcasting import MIN_THREADED_SIZE, ThreadedArray
 from pullback.tensor.batched import BatchedArray
@@ -186,7 +186,7 @@ class JvpRule:
         except UnsupportedFastPath:
             size = max(map(_batch_size, tangents))
         # The level of this call is the only one around the formula.
-        with StateGuard(end=TRANSFORM | NOTES), MapLevel(size, "error") as level:
+        with StateGuard(end=TRANSFORM | TAPE), MapLevel(size, "error") as level:
 
             def batch(value: Any) -> Any:
                 if type(value) is list:

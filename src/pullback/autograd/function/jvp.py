@@ -16,7 +16,7 @@ from pullback.autograd.forward.tangents import (
 from pullback.autograd.graph.views import view_of
 from pullback.autograd.levels import Level
 from pullback.dispatch.keys import DUAL
-from pullback.dispatch.modes import NOTES, StateGuard
+from pullback.dispatch.modes import TAPE, StateGuard
 from pullback.errors import AutogradError
 from pullback.tensor.tensor import Tensor
 
@@ -25,7 +25,7 @@ __all__ = ["alone", "given_tangents", "push_tangents"]
 
 def alone(levels: Iterable[Level]) -> StateGuard:
     """Guard for ``forward``: tangents do not propagate in it, and no tangent tape records it."""
-    return StateGuard(drop=DUAL if levels else 0, end=NOTES)
+    return StateGuard(drop=DUAL if levels else 0, end=TAPE)
 
 
 def given_tangents(args: tuple[Any, ...], level: Level, materializes: bool) -> list[Tensor | None]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.autograd.graph.node import Node, Output
-from pullback.dispatch.modes import NOTES, get_state
+from pullback.dispatch.modes import TAPE, get_state
 from pullback.errors import AutogradError
 from pullback.kernels.broadcasting import axes_to
 
@@ -31,7 +31,7 @@ def reduced_shape(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | Non
     in a closed level, where gradients and their tangents meet, all nodes do.
     """
     metadata = target._output_metadata
-    if not target._only_sums or metadata.hooks is not None or get_state().modes & NOTES:
+    if not target._only_sums or metadata.hooks is not None or get_state().modes & TAPE:
         return None
     if grad.dtype is not metadata.dtype or getattr(factor, "dtype", None) is not grad.dtype:
         return None

@@ -25,7 +25,7 @@ from pullback.autograd.graph.output_metadata import OutputExtras
 from pullback.autograd.graph.views import edge_of
 from pullback.autograd.levels import TransformLevel
 from pullback.autograd.namespaces import Namespace
-from pullback.dispatch.modes import NOTES, TRANSFORM
+from pullback.dispatch.modes import TAPE, TRANSFORM
 from pullback.interrupts import uninterrupted_entry
 from pullback.kernels.errstate import QUIET, get_settings, set_settings
 from pullback.tensor.levels import next_serial
@@ -75,7 +75,7 @@ class ClosedLevel(TransformLevel):
     """
 
     __slots__ = ("_settled", "is_left", "notes", "tangents", "xp")
-    modes = TRANSFORM | NOTES
+    modes = TRANSFORM | TAPE
 
     def __init__(self, xp: Namespace) -> None:
         self.serial = next_serial()  # in line, because products with a Hessian come in thousands

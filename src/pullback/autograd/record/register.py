@@ -44,7 +44,7 @@ from pullback.dispatch.keys import (
     after_autograd,
     highest_key,
 )
-from pullback.dispatch.modes import INFERENCE, MAPPING, NOTES, SAVED_HOOKS, TRANSFORM, get_state
+from pullback.dispatch.modes import INFERENCE, MAPPING, SAVED_HOOKS, TAPE, TRANSFORM, get_state
 from pullback.dispatch.table import Kernel, OperatorEntry, fallthrough_kernel
 from pullback.meta import RULES, meta_kernel
 from pullback.tensor.meta import View
@@ -194,7 +194,7 @@ def _linker(
         elif below is stock and not watched:
             if in_map and makes_new:
                 return _marking(record, name, is_own=True)
-            return notes() if modes & NOTES else record
+            return notes() if modes & TAPE else record
         below = below if below is stock else alone(below)
         return around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))  # type: ignore[no-any-return]
 
@@ -204,7 +204,7 @@ def _linker(
 def unrecorded(kernel: Function) -> Function:
     """Links a kernel that does not record; where operations are noted, a note may be missing."""
     state = get_state()
-    is_off = state.modes & NOTES and not state.keep & REQUIRES_GRAD
+    is_off = state.modes & TAPE and not state.keep & REQUIRES_GRAD
     return tape_kernels.leaving_kernel(kernel) if is_off else kernel
 
 
