@@ -203,3 +203,15 @@ def test_activations_have_no_overflow_and_keep_small_numbers(dtype):
 def test_elu_is_exact_near_0():
     x = np.array([-1e-12, -1e-5, -0.5, -30.0])
     np.testing.assert_allclose(F.elu(x).numpy(), np.expm1(x), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "function", ["relu", "leaky_relu", "hardtanh", "relu6", "threshold", "hardshrink", "softshrink"]
+)
+def test_second_derivative_of_straight_pieces_is_zero(function):
+    arguments = {"threshold": (0.1, 20.0)}.get(function, ())
+    x = pb.tensor([0.7, -0.7, 3.0, -8.0], requires_grad=True)
+    y = getattr(F, function)(x, *arguments)
+    [slope] = pb.autograd.grad(y.sum(), x, create_graph=True)
+    [second] = pb.autograd.grad(slope.sum(), x)
+    assert second.tolist() == [0.0] * 4

@@ -314,153 +314,241 @@ class MishSlopeBackward0(OneEdge):
         node.self = FREED
 
 
-class PassAboveBackward0(OneEdge):
+class PassAboveBackward0(TwoEdges):
     """_pass_above(Tensor grad_output, Tensor self, float bound) -> Tensor
 
     grad_output: _pass_above(grad, self, bound)
+    self: zeros_like(grad)
     """
 
     __slots__ = ("bound", "self", "self_v")
     _saves = ("self", "bound")
     _saves_tensors = ("self",)
+    _inputs = ("grad_output", "self")
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,)
-        self = xp.load(node, node.self, node.self_v)
+            return (None, None)
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load_input(node, "self")
+            )
+            if node._edge0 is not None
+            else None
+        )
         bound = node.bound
-        return (xp._pass_above(grad, self, bound),)
+        to_grad_output, to_self = node._edge0, node._edge1
+        return (
+            xp._pass_above(grad, self, bound) if to_grad_output is not None else None,
+            xp.zeros_like(grad) if to_self is not None else None,
+        )
 
     def run(node, xp, grad, keep):
-        self = node.self
-        if (
-            type(self) is Tensor
-            and (self._counter is None or self._counter[0] == node.self_v)
-            and (self._meta is None or not self._meta.detached)
-        ):
-            self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        to_grad_output, to_self = node._edge0, node._edge1
         bound = node.bound
-        results = (xp._pass_above(grad, self, bound),)
+        if to_grad_output is not None:
+            self = node.self
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
+                self = self._array
+            elif type(self) is not ndarray or node._edge1._output_metadata.extras is not None:
+                self = input_array(node, "self")
+            grad_of_grad_output = xp._pass_above(grad, self, bound)
+        else:
+            grad_of_grad_output = None
+        if to_self is not None:
+            grad_of_self = xp.zeros_like(grad)
+        else:
+            grad_of_self = None
         if not keep:
             node.self = FREED
-        return results
+        return (grad_of_grad_output, grad_of_self)
 
     def release(node):
         node.self = FREED
 
 
-class PassBetweenBackward0(OneEdge):
+class PassBetweenBackward0(TwoEdges):
     """_pass_between(Tensor grad_output, Tensor self, float low, float high) -> Tensor
 
     grad_output: _pass_between(grad, self, low, high)
+    self: zeros_like(grad)
     """
 
     __slots__ = ("high", "low", "self", "self_v")
     _saves = ("self", "low", "high")
     _saves_tensors = ("self",)
+    _inputs = ("grad_output", "self")
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,)
-        self = xp.load(node, node.self, node.self_v)
+            return (None, None)
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load_input(node, "self")
+            )
+            if node._edge0 is not None
+            else None
+        )
         low = node.low
         high = node.high
-        return (xp._pass_between(grad, self, low, high),)
+        to_grad_output, to_self = node._edge0, node._edge1
+        return (
+            xp._pass_between(grad, self, low, high) if to_grad_output is not None else None,
+            xp.zeros_like(grad) if to_self is not None else None,
+        )
 
     def run(node, xp, grad, keep):
-        self = node.self
-        if (
-            type(self) is Tensor
-            and (self._counter is None or self._counter[0] == node.self_v)
-            and (self._meta is None or not self._meta.detached)
-        ):
-            self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        to_grad_output, to_self = node._edge0, node._edge1
         low = node.low
         high = node.high
-        results = (xp._pass_between(grad, self, low, high),)
+        if to_grad_output is not None:
+            self = node.self
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
+                self = self._array
+            elif type(self) is not ndarray or node._edge1._output_metadata.extras is not None:
+                self = input_array(node, "self")
+            grad_of_grad_output = xp._pass_between(grad, self, low, high)
+        else:
+            grad_of_grad_output = None
+        if to_self is not None:
+            grad_of_self = xp.zeros_like(grad)
+        else:
+            grad_of_self = None
         if not keep:
             node.self = FREED
-        return results
+        return (grad_of_grad_output, grad_of_self)
 
     def release(node):
         node.self = FREED
 
 
-class PassLeakyBackward0(OneEdge):
+class PassLeakyBackward0(TwoEdges):
     """_pass_leaky(Tensor grad_output, Tensor self, float slope) -> Tensor
 
     grad_output: _pass_leaky(grad, self, slope)
+    self: zeros_like(grad)
     """
 
     __slots__ = ("self", "self_v", "slope")
     _saves = ("self", "slope")
     _saves_tensors = ("self",)
+    _inputs = ("grad_output", "self")
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,)
-        self = xp.load(node, node.self, node.self_v)
+            return (None, None)
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load_input(node, "self")
+            )
+            if node._edge0 is not None
+            else None
+        )
         slope = node.slope
-        return (xp._pass_leaky(grad, self, slope),)
+        to_grad_output, to_self = node._edge0, node._edge1
+        return (
+            xp._pass_leaky(grad, self, slope) if to_grad_output is not None else None,
+            xp.zeros_like(grad) if to_self is not None else None,
+        )
 
     def run(node, xp, grad, keep):
-        self = node.self
-        if (
-            type(self) is Tensor
-            and (self._counter is None or self._counter[0] == node.self_v)
-            and (self._meta is None or not self._meta.detached)
-        ):
-            self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        to_grad_output, to_self = node._edge0, node._edge1
         slope = node.slope
-        results = (xp._pass_leaky(grad, self, slope),)
+        if to_grad_output is not None:
+            self = node.self
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
+                self = self._array
+            elif type(self) is not ndarray or node._edge1._output_metadata.extras is not None:
+                self = input_array(node, "self")
+            grad_of_grad_output = xp._pass_leaky(grad, self, slope)
+        else:
+            grad_of_grad_output = None
+        if to_self is not None:
+            grad_of_self = xp.zeros_like(grad)
+        else:
+            grad_of_self = None
         if not keep:
             node.self = FREED
-        return results
+        return (grad_of_grad_output, grad_of_self)
 
     def release(node):
         node.self = FREED
 
 
-class PassOutsideBackward0(OneEdge):
+class PassOutsideBackward0(TwoEdges):
     """_pass_outside(Tensor grad_output, Tensor self, float low, float high) -> Tensor
 
     grad_output: _pass_outside(grad, self, low, high)
+    self: zeros_like(grad)
     """
 
     __slots__ = ("high", "low", "self", "self_v")
     _saves = ("self", "low", "high")
     _saves_tensors = ("self",)
+    _inputs = ("grad_output", "self")
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,)
-        self = xp.load(node, node.self, node.self_v)
+            return (None, None)
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load_input(node, "self")
+            )
+            if node._edge0 is not None
+            else None
+        )
         low = node.low
         high = node.high
-        return (xp._pass_outside(grad, self, low, high),)
+        to_grad_output, to_self = node._edge0, node._edge1
+        return (
+            xp._pass_outside(grad, self, low, high) if to_grad_output is not None else None,
+            xp.zeros_like(grad) if to_self is not None else None,
+        )
 
     def run(node, xp, grad, keep):
-        self = node.self
-        if (
-            type(self) is Tensor
-            and (self._counter is None or self._counter[0] == node.self_v)
-            and (self._meta is None or not self._meta.detached)
-        ):
-            self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        to_grad_output, to_self = node._edge0, node._edge1
         low = node.low
         high = node.high
-        results = (xp._pass_outside(grad, self, low, high),)
+        if to_grad_output is not None:
+            self = node.self
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
+                self = self._array
+            elif type(self) is not ndarray or node._edge1._output_metadata.extras is not None:
+                self = input_array(node, "self")
+            grad_of_grad_output = xp._pass_outside(grad, self, low, high)
+        else:
+            grad_of_grad_output = None
+        if to_self is not None:
+            grad_of_self = xp.zeros_like(grad)
+        else:
+            grad_of_self = None
         if not keep:
             node.self = FREED
-        return results
+        return (grad_of_grad_output, grad_of_self)
 
     def release(node):
         node.self = FREED
@@ -1707,23 +1795,30 @@ def _pass_above_cpu(grad_output, self, bound):
 
 def _pass_above_node(grad_output, self, bound):
     node = PassAboveBackward0()
-    node._edge0 = grad_output._edge or (
+    node._edge0 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
+    node._edge1 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._output_metadata = UNDESCRIBED
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    if to_grad_output is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
     return node
 
 
 def _pass_above_record(grad_output, self, bound):
     node = PassAboveBackward0()
-    node._edge0 = grad_output._edge or (
+    node._edge0 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._edge1 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    if to_grad_output is not None:
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.bound = bound
     array = nn_activation_kernels.pass_above(grad_output._array, self._array, bound)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -1744,10 +1839,10 @@ def _pass_above_record(grad_output, self, bound):
     return result
 
 
-def _pass_above_jvp(xp, grad_output, self, bound, grad_output_t, result):
+def _pass_above_jvp(xp, grad_output, self, bound, grad_output_t, self_t, result):
     """_pass_above(Tensor grad_output, Tensor self, float bound) -> Tensor
 
-    result: _pass_above(grad_output_t, self, bound)
+    result: _pass_above(grad_output_t, self_p, bound)
     """
     return xp._pass_above(grad_output_t, self, bound)
 
@@ -1758,12 +1853,14 @@ def _pass_between_cpu(grad_output, self, low, high):
 
 def _pass_between_node(grad_output, self, low, high):
     node = PassBetweenBackward0()
-    node._edge0 = grad_output._edge or (
+    node._edge0 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
+    node._edge1 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._output_metadata = UNDESCRIBED
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    if to_grad_output is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
     node.high = high
     return node
@@ -1771,11 +1868,16 @@ def _pass_between_node(grad_output, self, low, high):
 
 def _pass_between_record(grad_output, self, low, high):
     node = PassBetweenBackward0()
-    node._edge0 = grad_output._edge or (
+    node._edge0 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._edge1 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    if to_grad_output is not None:
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.low = low
     node.high = high
     array = nn_activation_kernels.pass_between(grad_output._array, self._array, low, high)
@@ -1797,10 +1899,10 @@ def _pass_between_record(grad_output, self, low, high):
     return result
 
 
-def _pass_between_jvp(xp, grad_output, self, low, high, grad_output_t, result):
+def _pass_between_jvp(xp, grad_output, self, low, high, grad_output_t, self_t, result):
     """_pass_between(Tensor grad_output, Tensor self, float low, float high) -> Tensor
 
-    result: _pass_between(grad_output_t, self, low, high)
+    result: _pass_between(grad_output_t, self_p, low, high)
     """
     return xp._pass_between(grad_output_t, self, low, high)
 
@@ -1811,23 +1913,30 @@ def _pass_leaky_cpu(grad_output, self, slope):
 
 def _pass_leaky_node(grad_output, self, slope):
     node = PassLeakyBackward0()
-    node._edge0 = grad_output._edge or (
+    node._edge0 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
+    node._edge1 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._output_metadata = UNDESCRIBED
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    if to_grad_output is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
     return node
 
 
 def _pass_leaky_record(grad_output, self, slope):
     node = PassLeakyBackward0()
-    node._edge0 = grad_output._edge or (
+    node._edge0 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._edge1 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    if to_grad_output is not None:
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.slope = slope
     array = nn_activation_kernels.pass_leaky(grad_output._array, self._array, slope)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
@@ -1848,10 +1957,10 @@ def _pass_leaky_record(grad_output, self, slope):
     return result
 
 
-def _pass_leaky_jvp(xp, grad_output, self, slope, grad_output_t, result):
+def _pass_leaky_jvp(xp, grad_output, self, slope, grad_output_t, self_t, result):
     """_pass_leaky(Tensor grad_output, Tensor self, float slope) -> Tensor
 
-    result: _pass_leaky(grad_output_t, self, slope)
+    result: _pass_leaky(grad_output_t, self_p, slope)
     """
     return xp._pass_leaky(grad_output_t, self, slope)
 
@@ -1862,12 +1971,14 @@ def _pass_outside_cpu(grad_output, self, low, high):
 
 def _pass_outside_node(grad_output, self, low, high):
     node = PassOutsideBackward0()
-    node._edge0 = grad_output._edge or (
+    node._edge0 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
+    node._edge1 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._output_metadata = UNDESCRIBED
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    if to_grad_output is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
     node.high = high
     return node
@@ -1875,11 +1986,16 @@ def _pass_outside_node(grad_output, self, low, high):
 
 def _pass_outside_record(grad_output, self, low, high):
     node = PassOutsideBackward0()
-    node._edge0 = grad_output._edge or (
+    node._edge0 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._edge1 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    if to_grad_output is not None:
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.low = low
     node.high = high
     array = nn_activation_kernels.pass_outside(grad_output._array, self._array, low, high)
@@ -1901,10 +2017,10 @@ def _pass_outside_record(grad_output, self, low, high):
     return result
 
 
-def _pass_outside_jvp(xp, grad_output, self, low, high, grad_output_t, result):
+def _pass_outside_jvp(xp, grad_output, self, low, high, grad_output_t, self_t, result):
     """_pass_outside(Tensor grad_output, Tensor self, float low, float high) -> Tensor
 
-    result: _pass_outside(grad_output_t, self, low, high)
+    result: _pass_outside(grad_output_t, self_p, low, high)
     """
     return xp._pass_outside(grad_output_t, self, low, high)
 
@@ -3330,7 +3446,7 @@ register(
     record=_pass_above_record,
     node=_pass_above_node,
     jvp=_pass_above_jvp,
-    tangents=(0,),
+    tangents=(0, 1),
     form="elementwise",
     array_function=nn_activation_kernels.pass_above,
     batching="elementwise",
@@ -3343,7 +3459,7 @@ register(
     record=_pass_between_record,
     node=_pass_between_node,
     jvp=_pass_between_jvp,
-    tangents=(0,),
+    tangents=(0, 1),
     form="elementwise",
     array_function=nn_activation_kernels.pass_between,
     batching="elementwise",
@@ -3356,7 +3472,7 @@ register(
     record=_pass_leaky_record,
     node=_pass_leaky_node,
     jvp=_pass_leaky_jvp,
-    tangents=(0,),
+    tangents=(0, 1),
     form="elementwise",
     array_function=nn_activation_kernels.pass_leaky,
     batching="elementwise",
@@ -3369,7 +3485,7 @@ register(
     record=_pass_outside_record,
     node=_pass_outside_node,
     jvp=_pass_outside_jvp,
-    tangents=(0,),
+    tangents=(0, 1),
     form="elementwise",
     array_function=nn_activation_kernels.pass_outside,
     batching="elementwise",
