@@ -1,12 +1,12 @@
-"""What relies on CPython's internals: reference counts, frames, bytecode, referrers.
+"""Dependencies on CPython's internals: reference counts, frames, bytecode, referrers.
 
-Each means has a fallback that uses documented Python only. The means are used on interpreters on
-which the test suite runs (`TESTED_VERSIONS`); every other interpreter uses the fallbacks, because a
+Each has a fallback that uses documented Python only. They are used on interpreters on which the
+test suite runs (`TESTED_VERSIONS`); every other interpreter uses the fallbacks, because a
 reference count that is too low would be a silently wrong gradient. ``PULLBACK_PLAIN_PYTHON=1`` in
 the environment, read at import, chooses the fallbacks everywhere; ``tests/unit/test_cpython.py``
 runs a part of the suite so.
 
-| means | used for | fallback |
+| function or constant | used for | fallback |
 |---|---|---|
 | `count_references` | a gradient or counter that no other object holds needs no alias check | a count that equals no expected one, so that the general path runs |
 | `get_frame` | the user's line in messages; callers inside NumPy, in `numpy_mode` | the frame of a traceback: slower, same result |
@@ -16,7 +16,7 @@ runs a part of the suite so.
 | `SWITCHES_AT_CALLS` | a small backward pass locks its root without a call | one atomic call, ``dict.setdefault`` |
 | `find_objects` | tensors that escaped from a transform | all tracked objects at once |
 | `numpy_settings` | NumPy's error state, set without a call of ``np.errstate`` | NumPy's public functions |
-| `find_views` | the views of a tensor that becomes dual | `notes_views` keeps a weak reference to every view |
+| `find_views` | the views of a tensor that becomes dual | `register_views` keeps a weak reference to every view |
 
 Imports nothing of the package, so that every module may import it.
 """  # noqa: E501 - a table
@@ -47,8 +47,8 @@ __all__ = [
     "is_item_assignment",
     "is_shared_access",
     "is_tested",
-    "notes_views",
     "numpy_settings",
+    "register_views",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -200,7 +200,7 @@ def find_views(counter: list[Any]) -> list[Any]:
     return [view for held in list(_views.values()) if (view := held()) is not None]
 
 
-def notes_views(make: _F) -> _F:
+def register_views(make: _F) -> _F:
     """A decorator for a function that makes views: registers them for `find_views`.
 
     With `IS_TESTED` it returns the function itself, so that making a view takes no further call.

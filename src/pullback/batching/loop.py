@@ -21,13 +21,15 @@ from pullback.schema import SchemaKind
 from pullback.tensor.batched import BatchedArray, Levels
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["loop_kernel", "samples"]
+__all__ = ["iter_batch_elements", "loop_kernel"]
 
 _PLAIN = DispatchKeySet("CPU")
 _warned: set[str] = set()
 
 
-def samples(levels: Levels, sizes: tuple[int, ...], values: list[Any]) -> Iterator[list[Any]]:
+def iter_batch_elements(
+    levels: Levels, sizes: tuple[int, ...], values: list[Any]
+) -> Iterator[list[Any]]:
     """Yields the arguments of the call for each batch element."""
     for place in product(*map(range, sizes)):
         chosen = dict(zip(levels, place, strict=True))
@@ -58,7 +60,9 @@ def loop_kernel(operator: Any) -> Callable[..., Any]:
         levels, sizes = union(values)
         found = []
         with AutoDispatchBelowADInplaceOrView():
-            for given in samples(levels, sizes, values) if 0 not in sizes else [_blank(values)]:
+            for given in (
+                iter_batch_elements(levels, sizes, values) if 0 not in sizes else [_blank(values)]
+            ):
                 named = dict(zip(kwargs, given[len(args) :], strict=True))
                 found.append(below(*given[: len(args)], **named))
         return args[0] if writes else _together(name, found, levels, sizes)

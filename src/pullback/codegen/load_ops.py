@@ -1,4 +1,4 @@
-"""Reader of our own tables: one entry an operator, formulas in Python.
+"""Reader of operator tables: one entry per operator, formulas in Python.
 
 An entry has a schema, a line of documentation, kernels and derivatives::
 

@@ -1,4 +1,4 @@
-"""What reading tables gives, in either form: all functions and all derivatives."""
+"""``Tables``: all functions and all derivatives of tables that were read."""
 
 from __future__ import annotations
 

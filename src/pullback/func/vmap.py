@@ -84,7 +84,7 @@ def map_rows(
 ) -> list[Tensor]:
     """The same for a function of tensors that returns a list of them, without trees.
 
-    No other object holds the arrays of the rows, and the samples are along their first axis.
+    No other object holds the arrays of the rows, and their first axis is the batch dimension.
     """
     level = RowLevel(rows[0].shape[0], randomness)
     given = [batched(part._array, (level.number,)) for part in rows]
@@ -106,7 +106,7 @@ def map_rows(
 
 
 class _Inputs:
-    """The arguments of one call, taken apart: leaves, their axes, and the number of samples."""
+    """Flattened arguments of one call: leaves, their batch dimensions, and the batch size."""
 
     def __init__(
         self, func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -145,7 +145,7 @@ class _Inputs:
         return next(iter(sizes))
 
     def part(self, start: int, stop: int) -> _Inputs:
-        """The arguments with some of the samples."""
+        """The arguments with a part of the batch."""
         part = object.__new__(_Inputs)
         part.spec, part.dims, part.size = self.spec, self.dims, stop - start
         part.leaves = [
@@ -222,7 +222,7 @@ def _spread(dims: Dims, tree: Any, what: str, none_is_leaf: bool = False) -> lis
 
 
 def _checked_dim(dim: Any, leaf: Any, path: str, name: str) -> int | None:
-    """The axis of a leaf that counts the samples, not negative."""
+    """The batch dimension of a leaf, not negative."""
     if dim is None:
         return None
     if not isinstance(dim, int) or isinstance(dim, bool):
@@ -256,7 +256,7 @@ def _run(func: Callable[..., Any], inputs: _Inputs, out_dims: Dims, randomness: 
 def _results(
     func: Callable[..., Any], inputs: _Inputs, out_dims: Dims, randomness: str
 ) -> tuple[list[Any], Any, list[Any]]:
-    """The leaves of the result outside the level, its structure, and the axes of the samples."""
+    """The leaves of the result outside the level, its structure, and its batch dimensions."""
     name = getattr(func, "__name__", repr(func))
     level = MapLevel(inputs.size, randomness)
     args, kwargs = inputs.entered(level)
@@ -329,7 +329,7 @@ def _left(value: Any, dim: Any, level: MapLevel, where: str, name: str, again: b
 def _run_in_chunks(
     func: Callable[..., Any], inputs: _Inputs, out_dims: Dims, randomness: str, size: int
 ) -> Any:
-    """Runs some samples at a time and joins what comes out."""
+    """Computes chunks of the batch and concatenates the results."""
     starts = range(0, inputs.size, size)
     parts = [
         _results(func, inputs.part(start, min(start + size, inputs.size)), out_dims, randomness)

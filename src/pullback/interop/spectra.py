@@ -34,5 +34,5 @@ def eigvals(a: Any) -> Tensor:
 
 
 def _is_real(matrix: Tensor, values: Tensor) -> bool:
-    """Whether NumPy would give real numbers. Samples of one ``vmap`` have to agree: they do not."""
+    """Whether NumPy's result would be real; False for batched tensors, whose values may differ."""
     return matrix.dtype.kind != "c" and has_values(values) and not raw(values).imag.any()

@@ -25,7 +25,6 @@ __all__ = [
     "is_constant",
     "merged",
     "padded",
-    "sample",
     "shifted",
     "shifted_all",
     "split",
@@ -52,11 +51,6 @@ def shifted_all(k: int, ndim: int, axis: Any) -> tuple[int, ...]:
 def batch_shape(x: Array, k: int) -> tuple[int, ...]:
     """The lengths of the batch axes."""
     return tuple(x.shape[:k])
-
-
-def sample(x: Array, k: int) -> tuple[int, ...]:
-    """The logical shape, without batch dimensions."""
-    return tuple(x.shape[k:])
 
 
 def batch_of(k: int, *arrays: Array) -> tuple[int, ...]:

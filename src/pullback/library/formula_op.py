@@ -37,7 +37,7 @@ def define_op(
             (``"auto_element_wise"``, ``"auto_linear"``, or in ``self_p`` and ``self_t``). Every
             tensor argument needs one, or ``"non_differentiable"``.
         doc: one line, the function's documentation.
-        tags: ``"elementwise"`` lets ``vmap`` run the kernel on all samples at once.
+        tags: ``"elementwise"`` lets ``vmap`` run the kernel on the whole batch.
         variants: what to make besides the function: ``"inplace"``, ``"out"``.
         output_differentiability: for each return, whether it is differentiable.
 

@@ -215,8 +215,8 @@ def register_vmap(
 ) -> Any:
     """Registers the batching rule ``func(info, in_dims, *args) -> (output, out_dims)``.
 
-    `info` has ``batch_size`` and ``randomness``; `in_dims` has the axis of the samples for every
-    argument, None where there is none. A later rule replaces an earlier one; also a decorator.
+    `info` has ``batch_size`` and ``randomness``; `in_dims` has the batch dimension of every
+    argument, None for an unbatched one. A later rule replaces an earlier one; also a decorator.
 
     >>> import pullback as pb
     >>> with pb.library.Library("docmap", "DEF") as lib:

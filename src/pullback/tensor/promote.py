@@ -77,9 +77,9 @@ def _move(tensor: Tensor, place: int, copies: NDArray[Any], new: Levels) -> None
     place -= sum(min(0, (n - 1) * step) for n, step in zip(array.shape, array.strides, strict=True))
     strides = copies.strides[: len(new)] + array.strides
     shape = copies.shape[: len(new)] + array.shape
-    samples: NDArray[Any] = np.ndarray(shape, array.dtype, copies, place, strides)
+    batched: NDArray[Any] = np.ndarray(shape, array.dtype, copies, place, strides)
     together = (*new, *own)
     order = sorted(range(len(together)), key=together.__getitem__)
-    samples = samples.transpose(*order, *range(len(together), samples.ndim))
-    tensor._array = BatchedArray(samples, tuple(sorted(together)))
+    batched = batched.transpose(*order, *range(len(together), batched.ndim))
+    tensor._array = BatchedArray(batched, tuple(sorted(together)))
     tensor._flags |= BATCHED_FLAGS

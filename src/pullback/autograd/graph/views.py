@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback._cpython import notes_views
+from pullback._cpython import register_views
 from pullback.autograd.graph.accumulate_grad import ended, leads_on, leaf_edge
 from pullback.autograd.graph.node import Edge, Node, Output, edge_to, node_of, unpack_edge
 from pullback.autograd.namespaces import tensors
@@ -70,7 +70,7 @@ def view_of(tensor: Tensor) -> View | None:
     return meta if type(meta) is View else None
 
 
-@notes_views
+@register_views
 def make_view(parent: Tensor, array: Any, step: Step, node: Node | None, number: int = 0) -> Tensor:
     """The tensor of an array that shares `parent`'s memory; `step` makes it from the parent."""
     tensor = wrap(array)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback._cpython import notes_views
+from pullback._cpython import register_views
 from pullback.autograd.forward.tangents import set_tangent, tangents_of
 from pullback.autograd.graph.inplace import rebase_history, write
 from pullback.autograd.graph.node import (
@@ -131,7 +131,7 @@ def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) ->
     return tensor
 
 
-@notes_views
+@register_views
 def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Tensor:
     """The tensor of a result that shares the parent's memory; a copy is an ordinary result."""
     whole, counter = parent._array, parent._counter

@@ -1,7 +1,7 @@
 """Rules of indexing: by numbers and slices, by arrays, along an axis.
 
-Arrays of numbers that vary with the sample are joined by the number of the sample, as one more
-array for each batch axis; all of them together pick from the whole.
+Batched index arrays are joined by an index array for each batch dimension; all of them together
+index the whole array.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["RULES", "data_dependent", "put_"]
 
 
 def data_dependent(what: str) -> AutogradError:
-    """The error for a result whose shape would differ from sample to sample."""
+    """The error for a result whose shape would differ between batch elements."""
     return AutogradError(
         f"vmap: We do not support batching operators that can output dynamic shape: {what} depends "
-        f"on the values of each sample, so the samples' results could differ in shape; use "
+        f"on the values of each sample, so the batch_indices' results could differ in shape; use "
         f"where(mask, x, y) or a product with the mask, or call it outside vmap"
     )
 
@@ -85,20 +85,22 @@ def _picks(k: int, x: Array, indices: Sequence[Array | None]) -> _Picks:
     given = [i for i in listed if i is not None]
     places = [place for place, i in enumerate(listed) if i is not None]
     adjacent = places[-1] - places[0] == len(places) - 1
-    first = places[0] if adjacent else 0  # where NumPy puts the picked axes of a sample
+    first = (
+        places[0] if adjacent else 0
+    )  # where NumPy puts the indexed axes without batch dimensions
     count = max(i.ndim for i in given) - k
     if all(is_constant(i, k) for i in given):
         own = [None if i is None else i.reshape(i.shape[k:]) for i in listed]
         return _Picks(x, [None] * k + own, k + first if adjacent else 0, k + first, count)
     fitted = iter(padded(k, *given))
     lengths = x.shape[:k]
-    samples = [
+    batch_indices = [
         np.arange(n).reshape((1,) * axis + (n,) + (1,) * (k - axis - 1 + count))
         for axis, n in enumerate(lengths)
     ]
     own = [None if i is None else next(fitted) for i in listed]
-    # The samples' numbers stand in front and are arrays too: so are all the picked axes.
-    return _Picks(x, [*samples, *own], k, k + first, count)
+    # The index arrays of batch dimensions are in front, so NumPy puts all indexed axes in front.
+    return _Picks(x, [*batch_indices, *own], k, k + first, count)
 
 
 def _moved(x: Array, source: int, destination: int, count: int) -> Array:
@@ -119,7 +121,7 @@ def _index(k: int, x: Array, indices: Sequence[Array | None]) -> Array:
 def put_(
     k: int, x: Array, indices: Sequence[Array | None], values: Array, accumulate: bool
 ) -> Array:
-    """Replaces elements of the whole, which has every sample, or adds to them."""
+    """Replaces elements of an array with full batch dimensions, or adds to them."""
     picks = _picks(k, x, indices)
     values = np.asarray(values)
     if values.ndim < k:
@@ -178,7 +180,7 @@ def _gather(k: int, x: Array, axis: int, index: Array) -> Array:
 
 
 def _as_vectors(k: int, x: Array) -> Array:
-    """Samples that are numbers as vectors of one element."""
+    """Gives arrays without logical axes one of length 1."""
     return x if x.ndim > k else x[..., np.newaxis]
 
 

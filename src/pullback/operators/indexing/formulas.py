@@ -93,8 +93,8 @@ def _of_last(
 ) -> Any:
     """Picked gradients, with zeros for the values that others overwrote.
 
-    `find_last` takes the indices as arrays. Where they differ between the samples of `vmap`, or are
-    not known yet, all values are numbered, and `write_and_read` returns the numbers that remain.
+    `find_last` takes the indices as arrays. Where they are batched, or not known yet, all values
+    are numbered, and `write_and_read` returns the numbers that remain.
     """
     arrays = [i._array if isinstance(i, Tensor) else i for i in indices]
     if all(i is None or isinstance(i, np.ndarray) for i in arrays):
@@ -157,7 +157,7 @@ def scatter_reduce_jvp(
     reduce: str,
     include_self: bool,
 ) -> Any:
-    """The change of the result."""
+    """The tangent of the result."""
     own, others = _slopes(xp, x, axis, index, _used(xp, src, index), result, reduce, include_self)
     change = x_t * own
     if not include_self:

@@ -68,7 +68,7 @@ def solve_grad(
 
 
 def solve_jvp(xp: Any, a: Any, a_t: Any, b_t: Any, result: Any) -> Any:
-    """The change of a solution."""
+    """The tangent of a solution."""
     if b_t.ndim == 1:
         change = xp.expand_dims(b_t, -1) - a_t @ xp.expand_dims(result, -1)
         return xp.linalg_solve(a, change)[..., 0]
@@ -88,7 +88,7 @@ def pinv_grad(xp: Any, grad: Any, self: Any, result: Any) -> Any:
 
 
 def pinv_jvp(xp: Any, self: Any, tangent: Any, result: Any) -> Any:
-    """The change of the pseudo-inverse, while the rank stays as it is."""
+    """The tangent of the pseudo-inverse, while the rank stays as it is."""
     p, ph, th = result, mh(xp, result), mh(xp, tangent)
     outside = p @ ph @ th
     within = th @ ph @ p
@@ -131,7 +131,7 @@ def _total(terms: list[Any]) -> Any:
 
 
 def lstsq_jvp(xp: Any, a: Any, a_t: Any, b: Any, b_t: Any, x: Any, residuals: Any) -> Any:
-    """The changes of a least-squares solution, its residuals and the singular values."""
+    """The tangents of a least-squares solution, its residuals and the singular values."""
     if b.ndim == 1:
         b, b_t, x = (xp.expand_dims(value, -1) for value in (b, b_t, x))
         x_t, residuals_t, _, s_t = lstsq_jvp(xp, a, a_t, b, b_t, x, residuals)
@@ -159,7 +159,7 @@ def slogdet_grad(xp: Any, grad_sign: Any, grad_log: Any, self: Any, sign: Any) -
 
 
 def slogdet_jvp(xp: Any, self: Any, tangent: Any, sign: Any) -> tuple[Any, Any]:
-    """The changes of the sign and of the logarithm of a determinant."""
+    """The tangents of the sign and of the logarithm of a determinant."""
     change = xp.trace(xp.linalg_solve(self, tangent), 0, -2, -1)
     if sign.dtype.kind != "c":
         return zero_gradient(xp, sign), change
@@ -220,7 +220,7 @@ def vector_norm_grad(
 def vector_norm_jvp(
     xp: Any, tangent: Any, self: Any, result: Any, axis: Any, keepdims: bool, ord: float
 ) -> Any:
-    """The change of a norm: the gradient's product with the tangent."""
+    """The tangent of a norm: the gradient's product with the tangent."""
     slope = vector_norm_grad(xp, xp.ones_like(result), self, result, axis, keepdims, ord)
     if slope is None:
         return zero_gradient(xp, result)

@@ -76,7 +76,7 @@ def cholesky_grad(xp: Any, grad: Any, result: Any, upper: bool) -> Any:
 
 
 def cholesky_jvp(xp: Any, tangent: Any, result: Any, upper: bool) -> Any:
-    """The change of the Cholesky factor."""
+    """The tangent of the Cholesky factor."""
     factor = mh(xp, result) if upper else result
     left = xp.linalg_solve(factor, tangent)
     both = mh(xp, xp.linalg_solve(factor, mh(xp, left)))
@@ -122,7 +122,7 @@ def _qr_inner(xp: Any, grad_q: Any, grad_r: Any, q: Any, r: Any) -> Any:
 
 
 def qr_jvp(xp: Any, tangent: Any, q: Any, r: Any) -> tuple[Any, Any]:
-    """The changes of QR."""
+    """The tangents of QR."""
     m, n = q.shape[-2], r.shape[-1]
     k = min(m, n)
     thin, square = q[..., :k], r[..., :k, :k]
@@ -191,7 +191,7 @@ def _with_rest(xp: Any, across: Any, vectors: Any, grad: Any, scaled: Any) -> An
 
 @quiet
 def svd_jvp(xp: Any, tangent: Any, u: Any, s: Any, vh: Any) -> tuple[Any, Any, Any]:
-    """The changes of the singular value decomposition."""
+    """The tangents of the singular value decomposition."""
     k = s.shape[-1]
     thin, v = u[..., :k], mh(xp, vh[..., :k, :])
     inner = mh(xp, thin) @ tangent @ v
@@ -226,7 +226,7 @@ def svdvals_grad(xp: Any, grad: Any, self: Any) -> Any:
 
 
 def svdvals_jvp(xp: Any, self: Any, tangent: Any) -> Any:
-    """The changes of the singular values."""
+    """The tangents of the singular values."""
     u, _, vh = xp.linalg_svd(self, False)
     return xp.real(_diagonal(xp, mh(xp, u) @ tangent @ mh(xp, vh)))
 
@@ -249,7 +249,7 @@ def eigh_grad(xp: Any, grad_values: Any, grad_vectors: Any, values: Any, vectors
 
 @quiet
 def eigh_jvp(xp: Any, tangent: Any, values: Any, vectors: Any) -> tuple[Any, Any]:
-    """The changes of the eigenvalues and eigenvectors of a Hermitian matrix."""
+    """The tangents of the eigenvalues and eigenvectors of a Hermitian matrix."""
     inner = mh(xp, vectors) @ tangent @ vectors
     turn = _off_diagonal(inner / _differences(xp, values))
     return xp.real(_diagonal(xp, inner)), vectors @ turn
@@ -262,7 +262,7 @@ def eigvalsh_grad(xp: Any, grad: Any, self: Any, uplo: str) -> Any:
 
 
 def eigvalsh_jvp(xp: Any, self: Any, tangent: Any, uplo: str) -> Any:
-    """The changes of the eigenvalues of a Hermitian matrix."""
+    """The tangents of the eigenvalues of a Hermitian matrix."""
     _, vectors = xp.linalg_eigh(self, uplo)
     return xp.real(_diagonal(xp, mh(xp, vectors) @ tangent @ vectors))
 
@@ -284,7 +284,7 @@ def eig_grad(xp: Any, grad_values: Any, grad_vectors: Any, values: Any, vectors:
 
 @quiet
 def eig_jvp(xp: Any, tangent: Any, values: Any, vectors: Any) -> tuple[Any, Any]:
-    """The changes of eigenvalues and eigenvectors, whose length stays one."""
+    """The tangents of eigenvalues and eigenvectors, whose length stays one."""
     inner = xp.linalg_solve(vectors, tangent @ vectors)
     change = vectors @ _off_diagonal(inner / _differences(xp, values))
     length = xp.real(_diagonal(xp, mh(xp, vectors) @ change))
@@ -298,6 +298,6 @@ def eigvals_grad(xp: Any, grad: Any, self: Any) -> Any:
 
 
 def eigvals_jvp(xp: Any, self: Any, tangent: Any) -> Any:
-    """The changes of eigenvalues."""
+    """The tangents of eigenvalues."""
     _, vectors = xp.linalg_eig(self)
     return _diagonal(xp, xp.linalg_solve(vectors, tangent @ vectors))

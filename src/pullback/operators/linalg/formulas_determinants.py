@@ -33,7 +33,7 @@ def adjugate_grad(xp: Any, grad: Any, self: Any) -> Any:
 
 
 def adjugate_jvp(xp: Any, self: Any, tangent: Any) -> Any:
-    """The change of the adjugate, for singular matrices too.
+    """The tangent of the adjugate, for singular matrices too.
 
     With ``self = u s vh``, the adjugate is ``det(u) det(vh) v adj(s) u^H``, and that of a diagonal
     matrix changes by products of all its elements but two. `u` and `vh` may be held fixed, unless

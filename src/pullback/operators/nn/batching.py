@@ -64,7 +64,7 @@ def _embedding(k: int, indices: Array, weight: Array, padding_idx: int | None = 
 
 
 def _offset(k: int, indices: Array, rows: int) -> Array:
-    """Numbers of rows of one sample as numbers of rows of all of them together."""
+    """Offsets row numbers by the batch element, for a batch merged into the rows."""
     batch = indices.shape[:k]
     first = np.arange(prod(batch)).reshape(*batch, *[1] * (indices.ndim - k)) * rows
     return indices + first

@@ -1,7 +1,7 @@
 """Rules of convolutions and pooling, which take images of shape (N, C, *space).
 
-Samples are more images. Where the weight varies too, samples are groups of channels: each group has
-a weight of its own.
+The batch is merged into the images. If the weight is batched too, it becomes groups of channels,
+each with a weight of its own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _as_images(function: Callable[..., Any]) -> Rule:
 
 
 def _as_channels(k: int, x: Array) -> Array:
-    """Samples as groups of channels: (N, batch * C, *space)."""
+    """Merges the batch into groups of channels: (N, batch * C, *space)."""
     single = x.reshape(prod(x.shape[:k]), *x.shape[k:]).swapaxes(0, 1)
     return single.reshape(single.shape[0], single.shape[1] * single.shape[2], *single.shape[3:])
 

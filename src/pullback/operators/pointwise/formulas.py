@@ -121,7 +121,7 @@ def where_finite(xp: Any, self: Any, grad: Any) -> Any:
 
 
 def turned(xp: Any, grad: Any, self: Any, result: Any) -> Any:
-    """The change of the direction z/|z|: what is across it counts. Nothing for real numbers."""
+    """The tangent of the direction z/|z|: the part of `x` across it; 0 for real numbers."""
     if self.dtype.kind != "c":
         return zero_gradient(xp, grad)
     along = result * xp.real(grad * conj(xp, result))
@@ -138,7 +138,7 @@ def angle_vjp(xp: Any, grad: Any, self: Any, deg: bool) -> Any:
 
 
 def angle_jvp(xp: Any, tangent: Any, self: Any, deg: bool) -> Any:
-    """The change of the angle of a complex number; 0 for real ones."""
+    """The tangent of the angle of a complex number; 0 for real ones."""
     if self.dtype.kind != "c":
         return xp.zeros_like(tangent)
     return xp.real(conj(xp, tangent) * _slope_of_angle(xp, self, deg))

@@ -1,6 +1,6 @@
 """Rules of products: matrices, vectors, Einstein sums; and of what works along one or two axes.
 
-A factor that is the same for all samples is multiplied with all of them at once, as one matrix.
+An unbatched factor is multiplied with the whole batch by one matrix product.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SHARE = 1 << 18  # elements of a thin product that are worth a thread
 
 
 def _one(k: int, x: Array) -> Array:
-    """The only sample."""
+    """An unbatched array without its batch dimensions."""
     return x.reshape(x.shape[k:])
 
 

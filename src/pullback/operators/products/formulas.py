@@ -172,7 +172,7 @@ def _onto_diagonals(xp: Any, part: Any, labels: str, term: str, sizes: dict[str,
 def einsum_jvp(
     xp: Any, subscripts: str, operands: list[Any], tangents: list[Any], optimize: bool
 ) -> Any:
-    """The change of an Einstein sum: one sum for each operand that changes."""
+    """The tangent of an Einstein sum: one sum for each operand that changes."""
     total = None
     for place, tangent in enumerate(tangents):
         factors = [*operands[:place], tangent, *operands[place + 1 :]]

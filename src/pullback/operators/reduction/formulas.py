@@ -74,7 +74,7 @@ def var_jvp(
     ddof: float,
     correction: float | None,
 ) -> Any:
-    """The change of a variance."""
+    """The tangent of a variance."""
     difference, scale = deviation(xp, x, axis, ddof, correction)
     return scale * xp.real(xp.sum(tangent * xp.conj(difference), axis, keepdims))
 
@@ -122,7 +122,7 @@ def extreme_backward(xp: Any, grad: Any, x: Any, result: Any, axis: Any, keepdim
 
 
 def extreme_jvp(xp: Any, tangent: Any, x: Any, result: Any, axis: Any, keepdims: bool) -> Any:
-    """The change of a largest or smallest element: the mean of the changes of those that tie."""
+    """The tangent of a largest or smallest element: the mean of the changes of those that tie."""
     weights = xp._tie_weights(x, result, axis, keepdims)
     tangent = xp.where(weights == 0, xp.zeros([], tangent.dtype), tangent)
     return xp.sum(tangent * weights, axis, keepdims)
@@ -163,7 +163,7 @@ def exclusive_cumprod_backward(
 def exclusive_cumprod_jvp(
     xp: Any, tangent: Any, x: Any, result: Any, axis: int, reverse: bool
 ) -> Any:
-    """The change of products of all elements before each one, or after each one."""
+    """The tangent of products of all elements before each one, or after each one."""
     by = -1 if reverse else 1
     own = xp._shift(tangent * result, axis, by, 0)
     return xp._recurrence(own, xp._shift(x, axis, by, 0), axis, reverse)
@@ -193,7 +193,7 @@ def cumprod_backward(xp: Any, grad: Any, x: Any, result: Any, axis: int | None) 
 
 
 def cumprod_jvp(xp: Any, tangent: Any, x: Any, result: Any, axis: int | None) -> Any:
-    """The change of running products."""
+    """The tangent of running products."""
     line, _ = _along(xp, x, axis)
     tangent, axis = _along(xp, tangent, axis)
     return xp._recurrence(tangent * xp._shift(result, axis, 1, 1), line, axis, False)
@@ -211,6 +211,6 @@ def logcumsumexp_backward(xp: Any, grad: Any, x: Any, result: Any, axis: int) ->
 
 
 def logcumsumexp_jvp(xp: Any, tangent: Any, x: Any, result: Any, axis: int) -> Any:
-    """The change of running logarithms of sums."""
+    """The tangent of running logarithms of sums."""
     factor = xp.exp(xp._shift(result, axis, 1, -inf) - result)
     return xp._recurrence(tangent * xp.exp(x - result), factor, axis, False)

@@ -1,6 +1,6 @@
 """Rules of operators that move elements about, or look at them differently.
 
-What is a view of a sample is a view of the whole.
+Where an operator returns a view, so does its rule.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["RULES"]
 
 
 def _wanted(shape: Any, size: int) -> tuple[int, ...]:
-    """A shape whose one unknown length is worked out, also where there is no sample at all."""
+    """Replaces the length -1 of a shape, also for an empty batch."""
     given = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
     if given.count(-1) != 1:
         return given
@@ -197,7 +197,7 @@ def _tile(k: int, x: Array, reps: Any) -> Array:
 
 
 def _repeat(k: int, x: Array, repeats: Any, axis: int | None = None) -> Array:
-    if isinstance(repeats, np.ndarray):  # the same for all samples, with or without their axes
+    if isinstance(repeats, np.ndarray):  # unbatched, with or without batch dimensions
         repeats = repeats.reshape(-1)
     if axis is None or x.ndim == k:  # of a number, NumPy takes axes that a vector has
         x, axis = flat(k, x), 0 if axis is None else axis

@@ -155,5 +155,5 @@ def unpad(xp: Any, grad: Any, shape: Shape, widths: Sequence[int]) -> Any:
 
 
 def pad_with_zeros(xp: Any, tangent: Any, widths: Sequence[int]) -> Any:
-    """The change of a padded tensor: what is around it does not change."""
+    """The tangent of a padded tensor: zeros around that of the tensor."""
     return xp.constant_pad(tangent, widths, [0] * len(widths))

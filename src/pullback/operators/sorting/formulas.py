@@ -24,7 +24,7 @@ def sort_backward(
 def sort_jvp(
     xp: Any, tangent: Any, x: Any, axis: int | None, descending: bool, stable: bool
 ) -> Any:
-    """The changes of the elements, in the elements' order."""
+    """The tangents of the elements, in the elements' order."""
     if axis is None:
         tangent, x, axis = xp.reshape(tangent, [-1]), xp.reshape(x, [-1]), 0
     order = xp.argsort(x, axis, descending=descending, stable=stable)
