@@ -121,7 +121,7 @@ def where_finite(xp: Any, self: Any, grad: Any) -> Any:
 
 
 def turned(xp: Any, grad: Any, self: Any, result: Any) -> Any:
-    """The tangent of the direction z/|z|: the part of `x` across it; 0 for real numbers."""
+    """The tangent of the direction z/|z|: the part of `grad` across it; 0 for real numbers."""
     if self.dtype.kind != "c":
         return zero_gradient(xp, grad)
     along = result * xp.real(grad * conj(xp, result))
