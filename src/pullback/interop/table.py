@@ -16,7 +16,8 @@ is installed. Functions are found by name when first called, so that importing c
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -72,28 +73,6 @@ _RENAMED: dict[str, dict[str, str]] = {
 }
 _SCIMATH = np.emath.sqrt.__module__  # the module behind np.emath has another name before NumPy 2.2
 _MATCHED = (public, aliases, array_functions, ranges)
-
-_DIFFERENTIABLE = words("""
-    amax amin angle append apply_along_axis apply_over_axes around array_split astype atleast_1d
-    atleast_2d atleast_3d average bincount block broadcast_arrays broadcast_to choose clip
-    column_stack compress concat concatenate convolve copy copyto corrcoef correlate cov cross
-    cumprod cumsum cumulative_prod cumulative_sum delete diag diagflat diagonal diff dot dsplit
-    dstack ediff1d einsum empty_like expand_dims extract fill_diagonal fix flip fliplr flipud
-    full_like geomspace gradient histogram histogram2d histogram_bin_edges histogramdd hsplit hstack
-    i0 imag inner insert interp intersect1d ix_ kron linspace logspace matrix_transpose max mean
-    median meshgrid min moveaxis nan_to_num nancumprod nancumsum nanmax nanmean nanmedian nanmin
-    nanpercentile nanprod nanquantile nanstd nansum nanvar ones_like outer pad partition percentile
-    permute_dims piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub
-    polyval prod ptp put put_along_axis putmask quantile ravel real real_if_close repeat reshape
-    resize roll rollaxis roots rot90 round select setdiff1d setxor1d sinc sort sort_complex split
-    squeeze stack std sum swapaxes take take_along_axis tensordot tile trace transpose trapezoid
-    trapz tril trim_zeros triu union1d unique unique_all unique_counts unique_inverse unique_values
-    unstack unwrap vander var vdot vsplit vstack where zeros_like
-""")
-_DIFFERENTIABLE += [f"linalg.{n}" for n in linalg.__all__ if n in np.linalg.__all__]
-_DIFFERENTIABLE.remove("linalg.matrix_rank")
-_DIFFERENTIABLE.remove("linalg.LinAlgError")
-_DIFFERENTIABLE += [f"fft.{name}" for name in fft.__all__ if not name.endswith("freq")]
 
 VALUES = frozenset(
     words("""
@@ -162,32 +141,65 @@ WITHOUT_ARRAYS = frozenset(
 BY_OTHERS = frozenset({"isfortran", "poly1d", "row_stack"})
 
 
-def names() -> list[str]:
-    """Returns the names of all differentiable functions of ``__array_function__``."""
-    return list(_DIFFERENTIABLE)
+@cache
+def names() -> tuple[str, ...]:
+    """The names of all functions of NumPy that are differentiable by ``__array_function__``.
+
+    They are the public functions for which a function of ours is found, and that are not listed
+    otherwise above.
+    """
+    listed = {*IN_MODE, *VALUES, *WITHOUT_ARRAYS, *REFUSED}
+    spaces = {"": np, "linalg.": np.linalg, "fft.": np.fft}
+    found = [f"{space}{short}" for space, module in spaces.items() for short in module.__all__]
+    return tuple(
+        name for name in found if name not in listed and _is_function(name) and _find(name)
+    )
+
+
+def _is_function(name: str) -> bool:
+    space, _, short = name.rpartition(".")
+    found = getattr(getattr(np, space) if space else np, short, None)
+    return callable(found) and not isinstance(found, type | np.ufunc)
+
+
+class _Found(NamedTuple):
+    """A function of ours, and whether it has NumPy's signature already."""
+
+    function: Callable[..., Any]
+    has_numpys_signature: bool
+
+
+def _find(name: str) -> _Found | None:
+    """Our function for one of NumPy's, by its name."""
+    space, _, short = name.rpartition(".")
+    if name == "numpy.lib.stride_tricks.sliding_window_view":
+        space = ""
+    if space == "linalg" and short in spectra.__all__:
+        return _Found(getattr(spectra, short), True)
+    if space in ("linalg", "fft"):
+        ours = getattr(linalg if space == "linalg" else fft, short, None)
+        return None if ours is None else _Found(ours, False)
+    if space == _SCIMATH:
+        return _Found(SCIMATH[short], True) if short in SCIMATH else None
+    if space:
+        return None
+    short = _OTHER_NAMES.get(short, short)
+    for module in _WITH_NUMPYS_SIGNATURE:
+        if short in module.__all__:
+            return _Found(getattr(module, short), True)
+    for module in _MATCHED:
+        if short in module.__all__:
+            return _Found(getattr(module, short), False)
+    return None
 
 
 def differentiable(name: str, theirs: Callable[..., Any]) -> Callable[..., Any] | None:
     """Our function for one of NumPy's, taking NumPy's arguments; None if there is none."""
     if name in IN_MODE:
         return IN_MODE[name]
-    space, _, short = name.rpartition(".")
-    if name == "numpy.lib.stride_tricks.sliding_window_view":
-        space = ""
-    if space == "linalg" and short in spectra.__all__:
-        return getattr(spectra, short)  # type: ignore[no-any-return]
-    if space in ("linalg", "fft"):
-        ours = getattr(linalg if space == "linalg" else fft, short, None)
-        return None if ours is None else adapted(theirs, ours, {})
-    if space == _SCIMATH:
-        return SCIMATH.get(short)
-    if space:
+    found = _find(name)
+    if found is None:
         return None
-    short = _OTHER_NAMES.get(short, short)
-    for module in _WITH_NUMPYS_SIGNATURE:
-        if short in module.__all__:
-            return getattr(module, short)  # type: ignore[no-any-return]
-    for module in _MATCHED:
-        if short in module.__all__:
-            return adapted(theirs, getattr(module, short), _RENAMED.get(name, {}))
-    return None
+    if found.has_numpys_signature:
+        return found.function
+    return adapted(theirs, found.function, _RENAMED.get(name, {}))

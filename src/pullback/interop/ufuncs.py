@@ -24,7 +24,6 @@ from pullback.interop.arguments import (
     plain,
     raw,
     refusal,
-    words,
     wrapped,
 )
 from pullback.operators import array_functions
@@ -68,16 +67,9 @@ def _vecmat(vector: Any, matrix: Any) -> Tensor:
 
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
-    name: getattr(pointwise, name)
-    for name in words("""
-        abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert
-        bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor cbrt ceil conj copysign cos
-        cosh deg2rad divide divmod equal exp exp2 expm1 float_power floor floor_divide fmax fmin
-        fmod frexp gcd greater greater_equal hypot isfinite isinf isnan lcm ldexp less
-        less_equal log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or
-        logical_xor maximum minimum modf multiply negative nextafter not_equal positive power
-        rad2deg reciprocal remainder rint sign signbit sin sinh sqrt square subtract tan tanh trunc
-    """)
+    name: function
+    for name, function in vars(pointwise).items()
+    if isinstance(getattr(np, name, None), np.ufunc)
 }
 _BY_NAME |= {
     "degrees": pointwise.rad2deg,  # of their own, and not other names, in NumPy
