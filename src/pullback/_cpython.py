@@ -222,7 +222,7 @@ def register_views(make: _F) -> _F:
 
 
 def numpy_settings() -> tuple[Callable[[], Any], Callable[..., Any], Callable[[Any], Any]] | None:
-    """How NumPy's error state and buffer size are read, made and assigned in one call each.
+    """Functions that read, make and assign NumPy's error state and buffer size, one call each.
 
     None if NumPy keeps them elsewhere, or without `IS_TESTED`.
     """

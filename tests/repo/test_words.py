@@ -30,6 +30,7 @@ INSTEAD = {
     "declined|declines": "unsupported",
 }
 FORBIDDEN = {re.compile(rf"\b(?:{words})\b", re.IGNORECASE): new for words, new in INSTEAD.items()}
+QUESTION = re.compile(r"(?:What|Who|Where|Which|How|Why|When)\b")
 # Folders whose texts are still to be rewritten.
 EXCEPTIONS = (
     "autograd/engine/",
@@ -64,6 +65,13 @@ def docstring_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield number, line
 
 
+def questions(tree: ast.Module) -> list[str]:
+    """Docstrings that begin with a question word, not with what the thing is or does."""
+    nodes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, nodes)]
+    return [text.partition("\n")[0] for text in texts if text and QUESTION.match(text)]
+
+
 def defined_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Names of functions, classes, parameters, variables and attributes, as separate words."""
     for node in ast.walk(tree):
@@ -96,13 +104,27 @@ def faults_of_document(text: str) -> list[str]:
     return faults(enumerate(prose.splitlines(), 1))
 
 
-def test_modules_use_the_fields_words(package_files):
-    found = {}
-    for path in package_files.values():
-        place = path.as_posix().partition("src/pullback/")[2]
-        if not place.startswith(("_generated/", *EXCEPTIONS)):
-            found[place] = faults_of_module(path.read_text(encoding="utf-8"))
+@pytest.fixture(scope="module")
+def sources(package_files) -> dict[str, str]:
+    """The checked modules, by their place in the package."""
+    places = {
+        path.as_posix().partition("src/pullback/")[2]: path for path in package_files.values()
+    }
+    return {
+        place: path.read_text(encoding="utf-8")
+        for place, path in places.items()
+        if not place.startswith(("_generated/", *EXCEPTIONS))
+    }
+
+
+def test_modules_use_the_fields_words(sources):
+    found = {place: faults_of_module(source) for place, source in sources.items()}
     assert {place: words for place, words in found.items() if words} == {}
+
+
+def test_docstrings_begin_with_what_the_thing_is(sources):
+    found = {place: questions(ast.parse(source)) for place, source in sources.items()}
+    assert {place: texts for place, texts in found.items() if texts} == {}
 
 
 def test_tables_and_documents_use_the_fields_words(root: Path):
@@ -146,6 +168,11 @@ def test_forbidden_words_are_found(source):
 )
 def test_messages_examples_and_uses_are_allowed(source):
     assert not faults_of_module(source)
+
+
+def test_question_words_are_found():
+    assert questions(ast.parse('def f():\n    """How it is."""')) == ["How it is."]
+    assert not questions(ast.parse('def f():\n    """Whether it is."""'))
 
 
 def test_code_in_documents_is_allowed():

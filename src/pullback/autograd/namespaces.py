@@ -257,7 +257,7 @@ class _Arrays(Namespace):
         return np.ones(shape, dtype) if shape else dtype.type(1)
 
     def from_tensor(self, tensor: Tensor) -> NDArray[Any]:
-        """What a tensor is in this namespace."""
+        """Converts a tensor to a value of this namespace."""
         return tensor._array  # type: ignore[no-any-return]
 
     def to_tensor(self, value: Any) -> Tensor | None:
@@ -303,7 +303,7 @@ class _Tensors(Namespace):
         return fresh(np.ones(shape, dtype))
 
     def from_tensor(self, tensor: Tensor) -> Tensor:
-        """What a tensor is in this namespace."""
+        """Converts a tensor to a value of this namespace."""
         return tensor
 
     def to_tensor(self, value: Any) -> Tensor | None:

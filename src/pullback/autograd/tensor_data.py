@@ -183,7 +183,7 @@ def __dlpack__(  # noqa: N807 - DLPack's name
 
 
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:  # noqa: N807 - DLPack's name
-    """Where the memory is."""
+    """The device of the memory, as DLPack numbers it."""
     return self._array.__dlpack_device__()  # type: ignore[no-any-return]
 
 

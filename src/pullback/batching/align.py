@@ -64,7 +64,7 @@ def aligned(value: Any, levels: Levels) -> Any:
 
 
 def finished(found: Any, levels: Levels, sizes: tuple[int, ...]) -> Any:
-    """What a rule has returned as tensors."""
+    """Wraps the results of a rule in tensors."""
     if isinstance(found, tuple):
         return tuple(finished(part, levels, sizes) for part in found)
     if isinstance(found, list):

@@ -1,4 +1,4 @@
-"""Which operator has which batching rule.
+"""Registry of the batching rules of operators.
 
 Rules on arrays come from ``pullback.batching.array_rules``: by name, or by the class that an
 operator's table entry names. A custom operator may have a rule on tensors, replacing both.

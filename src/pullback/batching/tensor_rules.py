@@ -44,7 +44,7 @@ _ON_ARRAYS = _ArrayLevelOps()
 
 
 class VmapInfo(NamedTuple):
-    """What a batching rule receives about the vmap call.
+    """Description of the vmap call, for a batching rule.
 
     Attributes:
         batch_size: the length of the batch dimension.

@@ -1,4 +1,4 @@
-"""What a formula language must offer: the :class:`Dialect` protocol and the values it deals in.
+"""The :class:`Dialect` protocol of formula languages, and the values in formulas.
 
 Everything that depends on how a formula is *written* stands behind this protocol. Our tables are
 in the dialect of ``python_dialect``, PyTorch's in that of ``tools/torchgen`` of the repository;

@@ -1,4 +1,4 @@
-"""Which derivatives belong to which function: a search in four steps.
+"""Search for the derivatives of each function, in four steps.
 
 Most functions have no entry of their own. In-place and ``out=`` functions use the entry of the
 functional one, generated functions that of the mutating one, foreach functions one made for them.

@@ -38,7 +38,7 @@ IN_FUNCTIONS = _words(
     "CPU_FLAGS ERRORS KeyError MUTABLE Tensor as_operand error flags get_state kernel named_error "
     "operators t type"
 )
-"""What the public function of an operator reads beside its arguments."""
+"""Names that the public function of an operator reads beside its arguments."""
 
 IN_KERNELS = IN_FUNCTIONS | _words(
     "EDGED FLOAT64 FLOAT64_METADATA FREED MAX_DIRECT_SIZE MIN_FUSED_SIZE MIN_THREADED_HEAVY_SIZE "
@@ -50,7 +50,7 @@ IN_KERNELS = IN_FUNCTIONS | _words(
     "save_output second_array sequence_counter spread squeeze_singleton tuple wrap write write_by "
     "write_out xp zip"
 )
-"""What kernels, nodes and forward formulas read beside their operator's arguments."""
+"""Names that kernels, nodes and forward formulas read beside their operator's arguments."""
 
 _OF_NODES = _words(
     "backward make_hooks metadata name next_functions register_hook register_prehook release run "

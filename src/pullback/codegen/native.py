@@ -30,7 +30,7 @@ IMPLICIT_KEYS = frozenset({"CompositeImplicitAutograd", "CompositeImplicitAutogr
 """Keys whose kernels are made of other operators, and so differentiate by themselves."""
 
 META_RULES = ("elementwise", "reduction", "same", "view", "data_dependent")
-"""What may stand as the kernel for Meta instead of a function; ``pullback.meta.rules`` has them."""
+"""Rules that may be the kernel for Meta instead of a function; see ``pullback.meta.rules``."""
 
 _Key = TypeVar("_Key")
 _NOT_A_VIEW = frozenset({"resize_", "resize_as_"})

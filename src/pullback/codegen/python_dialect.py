@@ -25,7 +25,7 @@ __all__ = ["PYTHON", "Arity", "PythonDialect"]
 
 
 class Arity(NamedTuple):
-    """How many arguments a function takes; ``most`` is None if there is no limit.
+    """Number of arguments of a function; ``most`` is None if there is no limit.
 
     >>> str(Arity(1, 1)), str(Arity(1, 3)), str(Arity(2, None))
     ('1', '1 to 3', 'at least 2')

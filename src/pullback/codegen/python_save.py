@@ -1,4 +1,4 @@
-"""What a Python formula saves: the rules of the ``python`` dialect.
+"""Rules of the ``python`` dialect for the values that a formula saves.
 
 With N for the name of an argument or output, in the order they are tried:
 

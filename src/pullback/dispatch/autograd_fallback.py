@@ -134,7 +134,7 @@ def _loses_history(operator: OpOverload, flags: int) -> bool:
 
 
 def _refusal(operator: OpOverload, flags: int) -> str:
-    """Why the fallback raises at present, for explanations."""
+    """The reason why the fallback raises, for explanations."""
     refuses = _mode == "error" and _loses_history(operator, flags)
     return f"{_complaint(operator)}, and the fallback mode is 'error'" if refuses else ""
 

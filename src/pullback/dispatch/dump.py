@@ -48,7 +48,7 @@ def _registration_order(key: DispatchKey) -> tuple[bool, bool, int]:
 
 
 def dump_registrations(entry: OperatorEntry) -> str:
-    """What is registered for an operator, with the kernels that a newer one hides."""
+    """The registrations of an operator, with the kernels that a newer one hides."""
     with LOCK:
         return _dump(entry)
 

@@ -1,4 +1,4 @@
-"""Why a call runs the kernel that it runs: the same computation as a call, step by step.
+"""Explanation of a call: the steps by which its kernel is chosen.
 
 Nothing here is reached by a call; it costs nothing when unused.
 """
@@ -39,7 +39,7 @@ _AMBIGUOUS_REASON = (
 
 @dataclass(frozen=True)
 class Explanation:
-    """How one call is dispatched; print it.
+    """Explanation of how one call is dispatched, to be printed.
 
     Attributes:
         arguments: the key set of each tensor argument, by name.
@@ -150,7 +150,7 @@ def _explain(
 
 
 def _below(entry: OperatorEntry, flags: int, chosen: Entry) -> dict[DispatchKey, Entry]:
-    """Where a fallback that goes on below its own key ends up, step by step."""
+    """Follows a fallback that goes on below its own key, step by step."""
     steps = {}
     while chosen.kernel is not None and chosen.kernel.goes_on_with:
         flags &= chosen.kernel.goes_on_with

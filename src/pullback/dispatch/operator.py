@@ -155,7 +155,7 @@ class OpOverload:
         return dump.DispatchTable(self._alive())
 
     def explain(self, *args: Any, **kwargs: Any) -> explanation.Explanation:
-        """Which kernel a call with these arguments would run, and why. Calls nothing."""
+        """Explains which kernel a call with these arguments would run. Calls nothing."""
         values, keyword_values = self.bind(args, kwargs)
         return explanation.explain_call(self._entry, self.schema, values, keyword_values)
 
@@ -206,7 +206,7 @@ class OpOverloadPacket:
         return self._first_match(args, kwargs)(*args, **kwargs)
 
     def explain(self, *args: Any, **kwargs: Any) -> explanation.Explanation:
-        """Which overload and kernel a call with these arguments would run, and why."""
+        """Explains which overload and kernel a call with these arguments would run."""
         return self._first_match(args, kwargs).explain(*args, **kwargs)
 
     def _operators(self) -> list[OpOverload]:

@@ -77,7 +77,7 @@ def find_dangling_impls() -> list[str]:
 
 
 def explain(op: str | OpOverload | OpOverloadPacket, *args: Any, **kwargs: Any) -> Explanation:
-    """Which kernel a call of an operator would run, and why; calls nothing.
+    """Explains which kernel a call of an operator would run; calls nothing.
 
     >>> from pullback.dispatch import Library
     >>> with Library("why", "DEF") as lib:

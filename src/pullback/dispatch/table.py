@@ -1,4 +1,4 @@
-"""What an operator has registered, and the dispatch table computed from it.
+"""Registrations of an operator, and the dispatch table computed from them.
 
 ``candidates`` is the whole precedence rule: it lists the kernels that may fill one key, best first,
 from three things only: the operator's registrations, the aliases among them, and the global
@@ -361,7 +361,7 @@ _observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
 def observe_calls(
     observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None,
 ) -> None:
-    """Has calls wrapped by ``observer(operator, kernel)`` when they are linked; None ends that."""
+    """Sets ``observer(operator, kernel)``, which wraps linked calls; None removes it."""
     global _observer
     with LOCK:
         _observer = observer

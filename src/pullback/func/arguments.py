@@ -93,7 +93,7 @@ def require_dtype(name: str, what: str, tensor: Tensor) -> None:
 
 
 def with_aux(name: str, returned: Any, has_aux: bool) -> tuple[Any, Any]:
-    """What a function has returned, as output and auxiliary data."""
+    """Splits the result of a function into output and auxiliary data."""
     if not has_aux:
         return returned, None
     if not isinstance(returned, tuple) or len(returned) != 2:

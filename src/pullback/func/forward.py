@@ -132,7 +132,7 @@ def _primal(tensor: Tensor) -> Tensor:
 
 
 def _dual(argument: Tensor, tangent: Tensor | None, level: TransformLevel) -> Tensor:
-    """What a function gets in the place of an argument: the same memory, with a tangent."""
+    """Makes a dual tensor of an argument: the same memory, with a tangent."""
     dual = wrap(argument._array)
     dual._counter = level.take_input(argument if argument._flags & TRACKED else dual)
     if requires_grad(argument):

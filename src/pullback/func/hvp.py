@@ -45,7 +45,7 @@ _INPUT_FLAGS = CPU_FLAGS | REQUIRES_GRAD
 def curvature(
     call: _Call, leaves: Sequence[Tensor], vectors: Sequence[Tensor], *, by_tangents: bool
 ) -> _Found | None:
-    """What a scalar function returns, and its Hessian times a vector.
+    """The value of a scalar function, and its Hessian times a vector.
 
     Argument, vector and product are lists of tensors. Returns None if the general path is needed:
     the function then has to run again. If it registers hooks or turns recording off, the tangent of
@@ -165,7 +165,7 @@ def _input(leaf: Tensor, vector: Tensor, level: ClosedLevel) -> tuple[Accumulate
 
 
 def _edge_of_scalar(result: Any) -> Edge:
-    """Where the gradient of a function's result flows; None if it has none or is no real number."""
+    """The edge of a function's result; None if it has none or is no real number."""
     if type(result) is not Tensor:
         return None
     array = result._array

@@ -74,7 +74,7 @@ def _put_back(module: Any, held: dict[str, Tensor], names: list[str]) -> None:
 def _replacements(
     module: Any, held: dict[str, Tensor], given: dict[str, Tensor], tie_weights: bool, strict: bool
 ) -> dict[str, Tensor]:
-    """What is put in the place of which tensors."""
+    """The replacement of each tensor."""
     replaced = {name: tensor for name, tensor in given.items() if name in held}
     if tie_weights:
         by_identity = {id(held[name]): tensor for name, tensor in replaced.items()}

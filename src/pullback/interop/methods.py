@@ -68,7 +68,7 @@ def _set_flat(self: Tensor, value: Any) -> None:
 
 
 def _flags(self: Tensor) -> Any:
-    """How the memory lies: the flags of the tensor's array."""
+    """Memory layout: the flags of the tensor's array."""
     return np.asarray(self._array).flags  # the tensor's own: `writeable` can be set
 
 

@@ -41,11 +41,11 @@ class ArrayNamespaceInfo:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """What is possible that the standard leaves open."""
+        """Optional features of the standard that are available."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """Where new tensors are."""
+        """The device of new tensors."""
         return "cpu"
 
     def devices(self) -> list[str]:

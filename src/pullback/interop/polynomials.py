@@ -194,7 +194,7 @@ def polyfit(
 
 
 def _covariance(left: Any, scale: Any, values: Any, residues: Any, cov: Any) -> Any:
-    """How uncertain the coefficients are."""
+    """The covariance matrix of the coefficients."""
     scaled = left / scale
     inverse = linalg.linalg_inv(products.matmul(shape.permute_dims(scaled), scaled))
     base = inverse / products.outer(scale, scale)

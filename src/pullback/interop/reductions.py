@@ -245,7 +245,7 @@ def std(
 
 
 def _numbers(a: Any, where: Any) -> Any:
-    """Where there is a number, and the mask agrees."""
+    """Mask of the elements that are not NaN and that `where` selects."""
     numbers = pointwise.logical_not(pointwise.isnan(a))
     return numbers if where is True or where is _NONE else pointwise.logical_and(numbers, where)
 

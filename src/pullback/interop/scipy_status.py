@@ -1,4 +1,4 @@
-"""What each universal function of ``scipy.special`` does with tensors.
+"""Behaviour of each ufunc of ``scipy.special`` on tensors.
 
 For the page that lists them, and for the test that keeps it true.
 """
@@ -45,7 +45,7 @@ def by_functions() -> dict[str, np.ufunc]:
 
 
 def special_status(ufunc: np.ufunc) -> SpecialStatus | None:
-    """Which arguments are differentiable; None if a tensor that carries a gradient raises."""
+    """The differentiable arguments; None if a tensor that carries a gradient raises."""
     load_functions()
     for record in _records():
         if getattr(arrays, record["function"]) is ufunc:

@@ -209,7 +209,7 @@ def histogram2d(
 def _counted(
     rows: Tensor, edges: list[Tensor], density: Any, weights: Tensor | None, *, integers: bool
 ) -> Tensor:
-    """How much falls into each bin of a grid."""
+    """Counts, or sums of weights, for each bin of a grid."""
     lengths = [edge.shape[0] - 1 for edge in edges]
     points = raw(rows)
     places = []

@@ -1,4 +1,4 @@
-"""What each public NumPy function does with tensors, as one word and a remark.
+"""Behaviour of each public NumPy function on tensors, as one word and a remark.
 
 For the page that lists them, and for the test that keeps it true.
 """
@@ -58,7 +58,7 @@ def public_functions() -> list[str]:
 
 
 def status(name: str) -> Status:
-    """What a NumPy function does with tensors.
+    """The behaviour of a NumPy function on tensors.
 
     >>> status("sin").kind, status("argmax").kind, status("zeros").kind
     ('differentiable', 'values', 'in numpy_mode')

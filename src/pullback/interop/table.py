@@ -1,4 +1,4 @@
-"""What each NumPy function does when a tensor is among its arguments.
+"""Behaviour of each NumPy function when a tensor is among its arguments.
 
 Four kinds, by the name of the function:
 

@@ -247,7 +247,7 @@ def _at(ufunc: np.ufunc, array: Any, indices: Any, values: Any = None) -> None:
 
 
 def _ranks(flat: Any) -> Any:
-    """How often each place was named before: those of one rank can be written together."""
+    """The number of earlier occurrences of each index; equal ranks can be written together."""
     order = np.argsort(flat, kind="stable")
     run = flat[order]
     starts = np.flatnonzero(np.concatenate([np.ones(min(1, run.size), bool), run[1:] != run[:-1]]))

@@ -1,4 +1,4 @@
-"""What a shape function gets and returns, and the rules that many of them share.
+"""Arguments and results of shape functions, and rules that many of them share.
 
 A shape function has the parameters of the array function of the same name. In the place of arrays
 it gets things that have a shape and a dtype, and nothing else that may be read: shapes without

@@ -77,7 +77,7 @@ def automatic_fake(schema: FunctionSchema, tags: tuple[str, ...]) -> Callable[..
 
 
 def missing_fake(name: str) -> Callable[..., Any]:
-    """What stands at Meta until a fake kernel is registered."""
+    """The kernel at Meta until a fake kernel is registered; it raises."""
 
     def run(*_: Any, **__: Any) -> Any:
         raise KernelNotFoundError(

@@ -158,7 +158,7 @@ def _parameter_type(
 
 
 def _type_name(hint: Any) -> str | None:
-    """What a hint is in a schema; None where there is no such type."""
+    """The type of a hint in a schema; None if there is no such type."""
     plain = _base_name(hint)
     if plain is not None:
         return plain

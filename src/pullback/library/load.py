@@ -58,7 +58,7 @@ def load_ops(
 
 @cache
 def callable_in_formulas() -> dict[str, Arity | None]:
-    """What formulas may call: the functions made for them, and every operator."""
+    """The names that formulas may call: helper functions and every operator."""
     functions = formula_functions()
     return functions | operator_functions(_PACKAGE / "_generated" / "catalogue.json")
 

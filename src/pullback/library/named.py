@@ -18,7 +18,7 @@ __all__ = ["SavedTree", "call_named", "saved_tree"]
 
 
 class SavedTree:
-    """What `save` returned: its tensors are kept like any saved tensors, the rest as it is."""
+    """Result of `save`: its tensors are saved with versions, the rest as it is."""
 
     __slots__ = ("_places", "_spec", "_values")
 

@@ -64,7 +64,7 @@ class CustomOpNode(FunctionCtx):
 
     @property
     def _origin(self) -> str:  # type: ignore[override]
-        """Where the formula was registered, for the engine's errors."""
+        """The place where the formula was registered, for the engine's errors."""
         places = self._rules.places
         return f" (registered at {places.get('backward') or places.get('named_backward')})"
 
@@ -104,7 +104,7 @@ class CustomOpNode(FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What ``save_for_backward`` has kept, checked for writes in the meantime."""
+        """The tensors of ``save_for_backward``, after the version check."""
         kept = self._kept
         if kept is FREED:
             raise freed_error(self)
@@ -306,7 +306,7 @@ def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Functio
 
 
 def _setup(rules: Rules) -> _Function | None:
-    """What is called between kernel and recording, unless that is the user's setup as it is."""
+    """Makes the function to call between kernel and recording; None if none is needed."""
     user = rules.setup_context
     if rules.backward is None:
 

@@ -1,4 +1,4 @@
-"""What a custom operator may be called, and which schemas may have which rules."""
+"""Checks of the names of custom operators, and of schemas for rules."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def check_signature(qualname: str, fn: Callable[..., Any], schema: FunctionSchem
 
 
 def check_written(qualname: str, schema: FunctionSchema, mutates_args: Iterable[str] | str) -> None:
-    """What the schema marks as written to has to be what `mutates_args` says."""
+    """Raises unless the schema marks exactly the arguments of `mutates_args` as written to."""
     if mutates_args == "unknown":
         return
     marked = {a.name for a in schema.arguments.flat_all if a.is_write}

@@ -178,7 +178,7 @@ RULES: dict[str, Callable[[Call], list[Spec]]] = {
     "view": view,
     "data_dependent": data_dependent,
 }
-"""What a table may say instead of naming a function."""
+"""Rules that a table may name instead of a function."""
 
 
 def _by_function(function: Function) -> Callable[[Call], list[Spec]]:

@@ -74,7 +74,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
 
 class UniqueAllResult(NamedTuple):
-    """What `unique_all` gives."""
+    """Result of `unique_all`."""
 
     values: Tensor
     indices: Tensor
@@ -83,14 +83,14 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` gives."""
+    """Result of `unique_counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` gives."""
+    """Result of `unique_inverse`."""
 
     values: Tensor
     inverse_indices: Tensor

@@ -18,7 +18,7 @@ __all__ = ["Annotation", "Argument", "Arguments", "Return", "TensorOptionsArgume
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """Which alias sets a tensor belongs to before and after the call, and if it is written to.
+    """Alias sets of a tensor before and after the call, and whether it is written to.
 
     >>> str(Annotation(("a",), is_write=True, alias_set_after=("a", "b")))
     'a! -> a|b'
@@ -204,7 +204,7 @@ class Arguments:
 
 
 def _find_tensor_options(kwarg_only: Sequence[Argument]) -> int | None:
-    """Where the four tensor options stand side by side, if they do."""
+    """Finds the index of the four adjacent tensor options, or None."""
     for start, argument in enumerate(kwarg_only):
         if argument.name == _TENSOR_OPTIONS[0][0]:
             window = kwarg_only[start : start + len(_TENSOR_OPTIONS)]

@@ -21,7 +21,7 @@ SCRATCH_PREFIX = "_scratch_"
 
 
 class SchemaKind(enum.Enum):
-    """How an operator returns its result.
+    """Kind of an operator, by the way it returns its result.
 
     >>> SchemaKind("out") is SchemaKind.out
     True
@@ -123,7 +123,7 @@ class FunctionSchema:
         return names[0] if names else None
 
     def return_names(self) -> tuple[str, ...]:
-        """What each return is called in formulas; never the name of an unrelated argument."""
+        """The names of the returns in formulas; never the name of an unrelated argument."""
         return tuple(map(self._return_name, range(len(self.returns))))
 
     def _return_name(self, index: int) -> str:
@@ -145,7 +145,7 @@ class FunctionSchema:
         strip_view_copy_name: bool = False,
         keep_return_names: bool = False,
     ) -> FunctionSchema:
-        """What all variants of one operator have in common, as a functional schema.
+        """The functional schema that all variants of one operator have in common.
 
         Overload, variant marks, annotations, outputs, tensor options and (unless kept) return
         names go; a written argument that is not returned becomes an extra return. The namespace

@@ -60,7 +60,7 @@ class BaseTy(enum.Enum):
 
 
 class Type(ABC):
-    """What a value may be: a base type, a custom class, or an optional or a list of a type.
+    """Type of a value: a base type, a custom class, or an optional or a list of a type.
 
     >>> OptionalType(BaseType(BaseTy.Tensor)).is_tensor_like()
     True

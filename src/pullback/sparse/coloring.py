@@ -27,14 +27,14 @@ _MODES = ("auto", "forward", "reverse", "symmetric")
 
 
 class Coloring(NamedTuple):
-    """Which columns (of mode "forward" and "symmetric") or rows ("reverse") go together."""
+    """Colors of columns (of mode "forward" and "symmetric") or rows ("reverse")."""
 
     mode: str
     colors: Any
 
     @property
     def passes(self) -> int:
-        """How many passes it takes: the number of colors."""
+        """The number of passes, which is the number of colors."""
         return int(self.colors.max(initial=-1)) + 1
 
 

@@ -115,7 +115,7 @@ def sparse_hessian(
 
 
 def jacobian_pattern(f: Function, x: Any) -> Matrix:
-    """Where the Jacobian of a function may be nonzero, as a ``scipy.sparse.csr_array`` of bools.
+    """The sparsity pattern of the Jacobian of a function, as a ``scipy.sparse.csr_array`` of bools.
 
     It holds at other points too if the function runs through the same operations there, with the
     same indices.
@@ -130,7 +130,7 @@ def jacobian_pattern(f: Function, x: Any) -> Matrix:
 
 
 def hessian_pattern(f: Function, x: Any) -> Matrix:
-    """Where the Hessian of a function may be nonzero, as a ``scipy.sparse.csr_array`` of bools.
+    """The sparsity pattern of the Hessian of a function, as a ``scipy.sparse.csr_array`` of bools.
 
     >>> import pullback as pb
     >>> hessian_pattern(lambda x: (x * x).sum(), pb.ones(2)).toarray().astype(int).tolist()

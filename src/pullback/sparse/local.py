@@ -1,4 +1,4 @@
-"""Which elements of an operation's result depend on which elements of its inputs.
+"""Links: which elements of an operation's result depend on which elements of its inputs.
 
 The answer for one input is a ``Link``: pairs of places, or a *dense* link where nothing better is
 known. A dense link claims that everything depends on everything, so it is never wrong. In order:
@@ -34,7 +34,7 @@ Link = tuple[Any, Any] | None  # places in the output and in the input; None: de
 
 
 def link_of(node: Node, number: int, edge: int) -> Link:
-    """How an output of a node depends on the input behind one of its edges."""
+    """The link between an output of a node and the input of one of its edges."""
     target, target_number = unpack_edge(node._edges[edge])
     if target is None:  # inside of a write, whose own edges do not say where the base comes from
         return None
@@ -117,7 +117,7 @@ class _Trial:
 def _sources(
     apply: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any, result_dtype: Any
 ) -> tuple[Any, Any] | None:
-    """Where each element of a linear map's result comes from, if from one element at most.
+    """Finds the source of each element of a linear map's result, if it is one element at most.
 
     Returns places in the result and in the argument, without those that come from nowhere.
     """

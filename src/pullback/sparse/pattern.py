@@ -1,4 +1,4 @@
-"""Which outputs of a recorded computation depend on which inputs.
+"""Sparsity patterns: which outputs of a recorded computation depend on which inputs.
 
 One walk through the graph, from the input to the results. Every tensor on the way has a pattern, a
 sparse matrix of truth values with a row for each of its elements and a column for each input

@@ -70,7 +70,7 @@ class Meta:
 
 
 class Creation(Enum):
-    """How a view was made, if that restricts in-place writes to it."""
+    """Origin of a view, if that restricts in-place writes to it."""
 
     RECORDED = "in grad mode"
     NO_GRAD = "in no_grad mode"

@@ -1,4 +1,4 @@
-"""How tensors print: ``tensor([1., 2.], requires_grad=True)``."""
+"""Printed form of tensors: ``tensor([1., 2.], requires_grad=True)``."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class Tensor(TensorMethods):
 
     @property
     def device(self) -> str:
-        """Where the data is: ``"cpu"``, unless the tensor holds something else than an array."""
+        """The device of the data: ``"cpu"``, unless the tensor holds a payload."""
         array = self._array
         return array.device if isinstance(array, Payload) else "cpu"
 

@@ -58,7 +58,7 @@ class Spec:
         return f"{self.kind.__name__}({', '.join(inside)})"
 
     def steps(self) -> list[str]:
-        """How each child is reached from its container, as it is written in Python."""
+        """The path of each child from its container, as Python source."""
         if _is_dict(self.kind):
             return [f"[{key!r}]" for key in self.context[0]]
         if self.kind is not None and dataclasses.is_dataclass(self.kind):
@@ -68,7 +68,7 @@ class Spec:
         return [f"[{place}]" for place in range(len(self.children))]
 
     def paths(self) -> list[str]:
-        """How each leaf is reached from the whole tree.
+        """The path of each leaf from the root, as Python source.
 
         >>> flatten({"w": [1.0, 2.0], "b": 3.0})[1].paths()
         ["['w'][0]", "['w'][1]", "['b']"]

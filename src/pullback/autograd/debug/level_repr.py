@@ -1,4 +1,4 @@
-"""How tensors print inside transforms, and dual tensors: with their levels and tangents.
+"""Printed form of tensors inside transforms, and of dual tensors: with levels and tangents.
 
 A tensor that depends on inputs of transforms prints as in PyTorch, the innermost transform
 outermost::

@@ -34,7 +34,7 @@ _MAX_NAMES = 6  # nodes of a path, and leaves of a history, that are printed
 
 
 def why_no_grad(y: Tensor, x: Tensor) -> str:
-    """Says why ``grad(y, x)`` has no gradient, or which path it takes.
+    """Explains why ``grad(y, x)`` has no gradient, or which path it takes.
 
     The answer is exact where y was computed in anomaly mode, and says so where it is a guess.
 

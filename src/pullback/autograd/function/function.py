@@ -82,12 +82,12 @@ class FunctionCtx(Node):
         self._for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
-        """Says that these inputs were modified in place; they have to be returned."""
+        """Declares that these inputs were modified in place; they have to be returned."""
         _require_tensors("mark_dirty can only accept variables", args)
         self._dirty = args
 
     def mark_non_differentiable(self, *args: Tensor) -> None:
-        """Says that these outputs do not depend on the inputs differentiably."""
+        """Declares that these outputs do not depend on the inputs differentiably."""
         _require_tensors("mark_non_differentiable only accepts variable arguments", args)
         self._constant = args
 
@@ -97,7 +97,7 @@ class FunctionCtx(Node):
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What ``save_for_backward`` has kept, checked for writes in the meantime."""
+        """The tensors of ``save_for_backward``, after the version check."""
         if self._kept is FREED:
             raise freed_error(self)
         if self._forward_cls.clear_saved_tensors_on_access:

@@ -105,7 +105,7 @@ class Run:
         return tuple(found) if self.takes_tuple else found[0]
 
     def value(self) -> Any:
-        """What the function has returned."""
+        """The result of the function."""
         return self.finished(self.outputs if self.returns_tuple else self.outputs[0])
 
     def finished(self, tree: Any) -> Any:

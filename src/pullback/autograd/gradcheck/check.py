@@ -78,7 +78,7 @@ def gradcheck(
 
 
 class _Kinds:
-    """Which derivatives are checked, and whether in batches and with some missing."""
+    """Selection of derivatives to check, and whether in batches and with some missing."""
 
     def __init__(self, backward: bool, forward: bool, missing: bool):
         self.backward = backward

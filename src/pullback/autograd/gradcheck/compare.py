@@ -12,7 +12,7 @@ __all__ = ["Where", "agree", "check_agreement", "describe_worst"]
 
 
 class Where:
-    """Which Jacobian is meant: of which output, by which input, and how it was computed.
+    """Description of a Jacobian: its output, its input, and how it was computed.
 
     `part` names the real or imaginary part of a complex output (in forward mode, of a complex
     input's change) that is being looked at; None where there is no choice.

@@ -48,7 +48,7 @@ def _total(direction: Array) -> float:
 
 
 def check_no_outputs_fast(problem: Problem, options: Options) -> None:
-    """Where no result requires grad, none may change either."""
+    """Checks that results that do not require grad do not change."""
     for place, direction in _directions(problem)[0].items():
         for number, change in enumerate(problem.difference(place, direction, options.eps)):
             if np.any(change != 0):

@@ -48,7 +48,7 @@ def parts_of(tensor: Tensor) -> list[tuple[str | None, complex]]:
 
 
 def check_no_outputs(problem: Problem, options: Options) -> None:
-    """Where no result requires grad, none may change either."""
+    """Checks that results that do not require grad do not change."""
     for place in problem.places:
         for number, changes in enumerate(numerical_jacobians(problem, place, options.eps)):
             for change in changes:

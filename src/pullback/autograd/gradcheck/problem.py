@@ -1,4 +1,4 @@
-"""What is checked: a function, its arguments, and which arguments and results are differentiated.
+"""Function to check, its arguments, and which arguments and results are differentiated.
 
 Finite differences change the memory of the arguments in place, without counting versions, and
 restore it: the function may hold the same tensors.

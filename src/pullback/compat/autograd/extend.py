@@ -256,7 +256,7 @@ def defjvp(fun: Any, *jvpfuns: _Rule | str | None, argnums: Iterable[int] | None
 
 
 def def_linear(fun: Any) -> None:
-    """Says that a primitive is linear in each of its arguments; this is its rule forward."""
+    """Declares that a primitive is linear in each of its arguments, which gives its JVP rule."""
     defjvp_argnum(
         fun,
         lambda argnum, g, ans, args, kwargs: fun(  # noqa: ARG005

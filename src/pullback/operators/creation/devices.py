@@ -1,4 +1,4 @@
-"""Where tensors are made: on the CPU, or on the meta device, which has shapes and no data.
+"""Devices of new tensors: the CPU, or the meta device, which has shapes and no data.
 
 The functions of ``operators/creation/functions.py`` get the kernel for a device from here.
 """

@@ -31,7 +31,7 @@ __all__ = [
 
 
 def _fractions(num: int, endpoint: bool) -> NDArray[Any]:
-    """How far along each of so many points is."""
+    """Fractions from 0 to 1 (or below) of equally spaced points."""
     if num < 0:
         raise ValueError(f"the number of points may not be negative, it is {num}")
     steps = num - 1 if endpoint else num
@@ -163,7 +163,7 @@ def ix_(*sequences: Any) -> tuple[Tensor, ...]:
 
 
 def _picks(given: Tensor) -> Tensor:
-    """What is spread along one axis of a grid: numbers, or the places that are true."""
+    """The values along one axis of a grid: numbers, or the indices that are true."""
     if given.ndim != 1:
         raise ValueError(f"ix_: Cross index must be 1 dimensional, not of shape {given.shape}")
     return given if given.dtype.kind in "fc" else fresh(np.ix_(given._array)[0])

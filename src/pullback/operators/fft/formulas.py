@@ -10,7 +10,7 @@ __all__ = ["adjoint_norm", "irfft_grad", "resized", "rfft_grad"]
 
 
 def adjoint_norm(xp: Any, norm: str | None) -> str:  # noqa: ARG001 - a formula's helper
-    """How the adjoint of a transform is scaled: an inverse scales where the transform does not."""
+    """The normalization of the adjoint of a transform: that of the inverse."""
     return {"ortho": "ortho", "forward": "backward"}.get(norm or "backward", "forward")
 
 

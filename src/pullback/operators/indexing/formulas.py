@@ -200,7 +200,7 @@ def _slopes(
 
 
 def _equal(xp: Any, x: Any, y: Any) -> Any:
-    """Where two values are the same, NaN too."""
+    """Mask of equal values; NaN equals NaN."""
     return xp.logical_or(x == y, xp.logical_and(xp.isnan(x), xp.isnan(y)))
 
 

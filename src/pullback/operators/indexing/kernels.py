@@ -272,7 +272,7 @@ def picked_sums(values: Array, shape: tuple[int, ...], indices: Indices) -> Arra
 
 
 def copy_(x: Array, src: Any) -> Array:
-    """What a tensor is to be overwritten with, in its dtype."""
+    """The values that overwrite a tensor, in its dtype."""
     if type(src) is not np.ndarray and not isinstance(src, np.ndarray):
         return np.asarray(src, x.dtype)  # a Python number that does not fit raises here
     is_apart = src.base is None and x is not src and x.base is not src  # as most sources are

@@ -200,7 +200,7 @@ def multi_dot(arrays: list[Tensor]) -> Tensor:
 
 
 def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Where to split each run of a chain of matrices, which has sizes[i] x sizes[i + 1] at i."""
+    """The optimal splits of a chain of matrices, of sizes[i] x sizes[i + 1] each."""
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     best: dict[tuple[int, int], int] = {}

@@ -62,7 +62,7 @@ def _turned(xp: Any, u: Any, adjugate: Any, vh: Any) -> Any:
 
 
 def _groups(x: Tensor) -> list[int]:
-    """How many singular values are of about one size, largest first; without those near zero."""
+    """The sizes of groups of similar singular values, largest first, without those near zero."""
     n = x.shape[-1]
     array = x._array.array if isinstance(x._array, BatchedArray) else x._array
     if n <= _FEW or isinstance(array, Payload):  # the latter has no values
@@ -144,7 +144,7 @@ def _trace(xp: Any, x: Any) -> Any:
 
 
 def _change_of_diagonal(xp: Any, s: Any, change: Any) -> Any:
-    """How the adjugate of a diagonal matrix changes; the map is its own adjoint."""
+    """The tangent of the adjugate of a diagonal matrix; the map is its own adjoint."""
     n = s.shape[-1]
     one = np.eye(n, dtype=bool)
     factors = xp.where(one[:, None] | one, 1, xp.expand_dims(s, [-3, -2]))

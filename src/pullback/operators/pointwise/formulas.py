@@ -83,7 +83,7 @@ def zero_gradient(xp: Any, grad: Any) -> Any:
 
 
 def whole_part(xp: Any, self: Any, other: Any, result: Any) -> Any:
-    """How many times `other` was taken away from `self` to leave `result`."""
+    """The integer quotient ``(self - result) / other`` of a remainder."""
     return xp.rint((self - result) / other)
 
 
@@ -204,7 +204,7 @@ def slope_of_exponent(xp: Any, self: Any, other: Any, result: Any) -> Any:
 
 
 def by_exponent(xp: Any, change: Any, base: Any, exponent: Any, result: Any) -> Any:
-    """How a power changes with its exponent.
+    """The tangent of a power from that of its exponent.
 
     The power of a negative number has no slope there, and none is needed where the exponent stays.
     """

@@ -85,7 +85,7 @@ def _matmul_of_stacks(a: Array, b: Array) -> Any:
 
 
 def mismatch(a: Any, b: Any) -> str:
-    """Why two shapes have no matrix product."""
+    """The error message for two shapes without a matrix product."""
     x, y = np.shape(a), np.shape(b)
     text = f"shapes {x} and {y} do not match"
     if not x or not y:

@@ -130,7 +130,7 @@ def nancumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = 
 
 
 def _count(x: Tensor, axis: Axes, keepdims: bool) -> Tensor:
-    """How many elements are not NaN, as a real number that divides without promotion."""
+    """The number of elements that are not NaN, in a real dtype that divides without promotion."""
     return sum(logical_not(isnan(x)), axis, keepdims, dtype=_real_dtype(x))
 
 
@@ -247,7 +247,7 @@ def diff(
 
 
 def _as_slice(x: Tensor, axis: int, end: Tensor | None) -> Tensor | None:
-    """What is put before or after a tensor; one number stands for a slice of it."""
+    """Values to join before or after a tensor; a number is expanded to a slice."""
     if end is None or end.ndim:
         return end
     return broadcast_to(end, [1 if i == axis else length for i, length in enumerate(x.shape)])

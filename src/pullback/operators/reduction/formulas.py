@@ -36,7 +36,7 @@ Shape = tuple[int, ...]
 
 
 def reduced_count(xp: Any, shape: Shape, axis: Any) -> int:  # noqa: ARG001 - called as a formula
-    """How many elements each result is made of; one where there are none, to divide by."""
+    """The number of elements of each result, at least 1, to divide by."""
     return max(prod(shape[a] for a in reduced_axes(shape, axis)), 1)
 
 

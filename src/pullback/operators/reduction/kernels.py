@@ -249,7 +249,7 @@ def _extreme(name: str, which: np.ufunc, x: NDArray[Any], axis: Axes, keepdims: 
 def ties(
     x: NDArray[Any], extreme: NDArray[Any], axis: Axes, keepdims: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Which elements of a slice equal its extreme, or are NaN as it is, and how many do."""
+    """A mask of the elements that equal the extreme of their slice (or NaN), and their number."""
     axis = axes_of(axis)
     if not keepdims and x.ndim:
         extreme = np.expand_dims(extreme, tuple(range(x.ndim)) if axis is None else axis)

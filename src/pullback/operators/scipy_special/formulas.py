@@ -293,7 +293,7 @@ def slope_of_agm(xp: Any, a: Any, b: Any, result: Any) -> Any:
 
 
 def _reduced(xp: Any, phi: Any) -> tuple[Any, Any, Any]:
-    """How many half turns an angle has, and sine and cosine of the rest."""
+    """The number of half turns of an angle, and sine and cosine of the rest."""
     turns = xp.rint(phi / math.pi)
     rest = phi - turns * math.pi
     return turns, xp.sin(rest), xp.cos(rest)

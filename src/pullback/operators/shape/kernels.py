@@ -242,7 +242,7 @@ def unbind(x: Array, axis: int = 0) -> list[Array]:
 
 
 def split_bounds(n: int, indices_or_sections: Any) -> list[tuple[int, int]]:
-    """Where the parts of an axis of length `n` begin and end; a part may be empty."""
+    """The bounds of the parts of an axis of length `n`; a part may be empty."""
     if isinstance(indices_or_sections, int | np.integer):
         count = int(indices_or_sections)
         if count <= 0 or n % count:
@@ -253,7 +253,7 @@ def split_bounds(n: int, indices_or_sections: Any) -> list[tuple[int, int]]:
 
 
 def split_bound(n: int, indices_or_sections: Any, number: int) -> tuple[int, int]:
-    """Where one of these parts begins and ends."""
+    """The bounds of one of these parts."""
     cuts = indices_or_sections
     if isinstance(cuts, int | np.integer):
         length = n // int(cuts)

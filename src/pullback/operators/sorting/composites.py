@@ -82,14 +82,14 @@ def nanmedian(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 def quantile(
     x: Tensor, q: Tensor, axis: Axes = None, *, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
-    """What a share of the elements does not exceed."""
+    """A quantile of the elements."""
     return _quantile("quantile", x, q, 1, axis, method, keepdims, skip_nan=False)
 
 
 def nanquantile(
     x: Tensor, q: Tensor, axis: Axes = None, *, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
-    """What a share of the elements that are not NaN does not exceed."""
+    """A quantile of the elements that are not NaN."""
     return _quantile("nanquantile", x, q, 1, axis, method, keepdims, skip_nan=True)
 
 
@@ -219,7 +219,7 @@ def histogram(
     density: bool = False,
     weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """How much falls into each bin, and the edges of the bins.
+    """The counts, or sums of weights, of bins, and the edges of the bins.
 
     What an element falls into is constant, so gradients pass to the weights and to the edges.
     """
@@ -265,7 +265,7 @@ def _edges(x: Tensor, bins: Tensor | None, range: Any) -> Tensor:
 
 
 def _ends(x: Tensor, range: Any) -> tuple[Tensor, Tensor]:
-    """Where the first bin begins and the last one ends."""
+    """The lower edge of the first bin and the upper edge of the last."""
     if range is None and x.size:
         kind = np.result_type(x.dtype, 1.0)
         ends = astype(min(x), kind), astype(max(x), kind)

@@ -48,7 +48,7 @@ def picked_backward(
 
 
 def quantile_slope(xp: Any, count: Any, method: str) -> Any:  # noqa: ARG001 - called as a formula
-    """How fast the place of a quantile in sorted order grows with its share."""
+    """The derivative of the position of a quantile in sorted order by its fraction."""
     if method not in CONTINUOUS_METHODS:
         return count * 0
     first, last = CONTINUOUS_METHODS[method]

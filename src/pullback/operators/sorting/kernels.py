@@ -221,12 +221,12 @@ def _of_rank(x: Array, is_nan: Array, value: Array, rank: Array) -> Array:
 def searchsorted(
     x: Array, v: Array, side: Literal["left", "right"] = "left", sorter: Array | None = None
 ) -> Any:
-    """Where elements have to be inserted into a sorted array."""
+    """The indices at which elements are inserted into a sorted array."""
     return np.searchsorted(x, v, side=side, sorter=sorter)
 
 
 def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Array:
-    """How often each integer from zero up occurs, or the sum of the weights where it does."""
+    """The count of each integer from zero up, or the sum of its weights."""
     if weights is None:
         return np.bincount(x, minlength=minlength)
     weights = np.asarray(weights)

@@ -180,7 +180,7 @@ def _basic(key: Any) -> tuple[Any, ...] | None:
 
 
 def _ends(item: slice) -> _Ends | None:
-    """Where a slice begins and ends, and its step, if these are plain integers."""
+    """Start, stop and step of a slice, if these are plain integers."""
     start, stop, step = item.start, item.stop, item.step
     if (
         (type(start) is int or start is None)
@@ -265,7 +265,7 @@ def _plain_slice(item: slice) -> slice:
 
 
 def _axes_of(item: Any) -> int:
-    """How many axes of the tensor a part of an index stands for; an ellipsis for the rest."""
+    """The number of axes of the tensor that a part of an index covers; an ellipsis the rest."""
     if item is None or item is Ellipsis:
         return 0
     if isinstance(item, Tensor) and item.dtype.kind == "b":
@@ -274,7 +274,7 @@ def _axes_of(item: Any) -> int:
 
 
 def _picked_ndim(target: Tensor, arrays: list[Any]) -> int:
-    """How many axes the elements at some arrays have."""
+    """The number of axes of the elements at index arrays."""
     given = [i for i in arrays if i is not None]
     kept = target.ndim - sum(map(_axes_of, given))
     return kept + max(1 if i.dtype.kind == "b" else i.ndim for i in given)

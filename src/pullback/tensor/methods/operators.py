@@ -141,7 +141,7 @@ def _named(method: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any],
 
 
 def _operand_maker(public: str) -> Callable[[Tensor, Any], Tensor]:
-    """What makes tensors of operands; these two look at what a Python number is."""
+    """Returns the function that converts operands; two operators do not cache numbers."""
     is_particular = public in ("power", "matmul")
     return (lambda _, other: as_operand(other)) if is_particular else operand_beside
 

@@ -36,7 +36,7 @@ def parse_bytes(budget: int | str) -> int:
 
 
 def slots_for(budget: int | str, state: int) -> int:
-    """How many states of so many bytes a budget has room for."""
+    """The number of states of a given size that fit into a budget."""
     slots = parse_bytes(budget) // max(state, 1)
     if slots < 1:
         raise AutogradValueError(

@@ -97,7 +97,7 @@ class _Arguments(Node):
         return loaded
 
     def name(self) -> str:
-        """How errors call the arguments."""
+        """The name of the arguments in errors."""
         return "checkpoint, arguments"
 
 
@@ -280,7 +280,7 @@ def run_in_frame(
 
 
 def _user_line() -> str:
-    """Where in the user's program we are: the innermost line that is not of this library."""
+    """The innermost line of user code, with its file and function."""
     frame = get_frame(1)
     while frame.f_globals.get("__name__", "").startswith("pullback") and frame.f_back is not None:
         frame = frame.f_back

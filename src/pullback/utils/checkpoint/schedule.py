@@ -19,7 +19,7 @@ __all__ = ["best_split", "kept_places", "recomputations"]
 
 
 def _reach(slots: int, repeats: int) -> int:
-    """How many steps can be run backwards with so many slots, each repeated at most so often."""
+    """The number of steps that can be reversed if each is repeated at most `repeats` times."""
     return comb(slots + repeats, slots) if repeats >= 0 else 0
 
 
@@ -31,7 +31,7 @@ def _repeats(length: int, slots: int) -> int:
 
 
 def best_split(length: int, slots: int) -> int:
-    """How far to go before keeping a state; from 1 to ``length - 1``, for ``length > 1``.
+    """The number of steps before the next kept state, 1 to ``length - 1``, for ``length > 1``.
 
     >>> best_split(10, 3), best_split(10, 10), best_split(10, 1)
     (4, 1, 9)
@@ -50,7 +50,7 @@ def kept_places(length: int, slots: int) -> list[int]:
 
 
 def recomputations(length: int, slots: int) -> int:
-    """How many steps are run once more than the one time that each is run backwards.
+    """The number of additional forward steps.
 
     >>> recomputations(10, 3), recomputations(10, 10)
     (8, 0)

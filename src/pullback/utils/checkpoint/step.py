@@ -58,7 +58,7 @@ class _Outside(Node):
 
 
 class _Bridge(_Outside):
-    """Where the graph of a whole loop ends, and that of what is outside begins."""
+    """Node between the graph of a whole loop and the outer graph."""
 
     __slots__ = ()
 

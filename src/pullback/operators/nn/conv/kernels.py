@@ -41,7 +41,7 @@ _COLUMNS = 1 << 20  # elements of columns at a time
 
 
 class Windows(NamedTuple):
-    """How a kernel slides over an image."""
+    """Geometry of sliding windows: kernel size, stride, padding, dilation."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]

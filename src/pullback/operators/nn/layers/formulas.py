@@ -28,7 +28,7 @@ def embedding_rows(xp: Any, grad: Any, indices: Any, padding_idx: int | None) ->
 
 
 def dropout_scale(xp: Any, p: float) -> float:  # noqa: ARG001
-    """By how much the elements that dropout keeps are enlarged."""
+    """The factor of the elements that dropout keeps."""
     return 0.0 if p == 1 else 1 / (1 - p)
 
 

@@ -240,7 +240,7 @@ def hinge_embedding_loss(
 def margin_ranking_loss(
     x: Any, other: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
-    """What the first input lacks to be larger than the second."""
+    """Margin ranking loss: the amount by which the first input is too small."""
     loss = _positive(margin - _in_dtype_of(x, target) * (x - other))
     return _reduced("margin_ranking_loss", loss, reduction)
 
@@ -248,7 +248,7 @@ def margin_ranking_loss(
 def cosine_embedding_loss(
     x: Any, other: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
-    """How far vectors along the last axis are from parallel, or from a margin."""
+    """Cosine embedding loss of vectors along the last axis."""
     sizes = (sum(x * x, -1) + 1e-12) * (sum(other * other, -1) + 1e-12)
     cosine = sum(x * other, -1) / sqrt(sizes)
     loss = where(target == 1, 1 - cosine, 0) + where(target == -1, _positive(cosine - margin), 0)
@@ -266,7 +266,7 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
-    """What a negative lacks to be farther away; with `swap`, also from the positive."""
+    """Triplet loss; with `swap`, the negative is also compared with the positive."""
     far = pairwise_distance(anchor, other, p, eps)
     if swap:
         far = minimum(far, pairwise_distance(positive, other, p, eps))

@@ -120,7 +120,7 @@ def check_classes(name: str, x: Array, target: Array) -> None:
 
 
 def _refuse_classes(name: str, numbers: Array, classes: int) -> NoReturn:
-    """Says which classes do not exist."""
+    """The error for classes that do not exist."""
     low, high = np.minimum.reduce(numbers, None), np.maximum.reduce(numbers, None)
     raise IndexError(
         f"{name}: the targets lie between {low} and {high}, but there are {classes} classes"
@@ -128,7 +128,7 @@ def _refuse_classes(name: str, numbers: Array, classes: int) -> NoReturn:
 
 
 def _counted(target: Array, ignore: int) -> tuple[Array | None, Array]:
-    """Which targets count, and the targets, with class 0 for the others.
+    """A mask of the targets that count, and the targets, with class 0 for the others.
 
     None says at once that all count, and that none of them is negative.
     """
@@ -139,7 +139,7 @@ def _counted(target: Array, ignore: int) -> tuple[Array | None, Array]:
 
 
 def count(target: Array, ignore_index: int) -> int:
-    """How many targets are not to be ignored.
+    """The number of targets that are not ignored.
 
     >>> count(np.array([2, -100, 0]), -100)
     2
