@@ -31,15 +31,15 @@ INSTEAD = {
 }
 FORBIDDEN = {re.compile(rf"\b(?:{words})\b", re.IGNORECASE): new for words, new in INSTEAD.items()}
 QUESTION = re.compile(r"(?:What|Who|Where|Which|How|Why|When)\b")
-# Folders whose texts are still to be rewritten.
+# Folders and modules whose texts are still to be rewritten.
 EXCEPTIONS = (
     "autograd/engine/",
     "autograd/forward/",
-    "autograd/graph/",
+    "autograd/graph/pre_reduced_cotangent.py",
+    "autograd/graph/version_counters.py",
     "autograd/linearize/",
     "autograd/record/",
     "codegen/emit/",
-    "library/checks/",
 )
 
 
@@ -137,7 +137,7 @@ def test_tables_and_documents_use_the_fields_words(root: Path):
 
 
 def test_exceptions_exist(root: Path):
-    assert [name for name in EXCEPTIONS if not (root / "src/pullback" / name).is_dir()] == []
+    assert [name for name in EXCEPTIONS if not (root / "src/pullback" / name).exists()] == []
 
 
 @pytest.mark.parametrize(

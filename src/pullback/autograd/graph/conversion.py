@@ -1,8 +1,8 @@
-"""A tensor becomes a Python number or an ndarray: allowed where no gradient vanishes unnoticed.
+"""Conversion of tensors to Python numbers and arrays, unless a gradient is lost silently.
 
 ``float(x)`` of a tensor that requires grad warns, as in PyTorch. NumPy's compiled code converts in
-the same way, and leaves no frame of its own: what an ndarray would swallow is told from a call of
-``float`` by the caller's present instruction, and raises.
+the same way, and leaves no frame of its own: the caller's current instruction distinguishes a
+conversion for an ndarray, which raises, from a call of ``float``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
 
 
 def _is_for_array(frame: FrameType, kind: Callable[[Any], Any]) -> bool:
-    """Whether what asks for a number is NumPy, to keep it: in ``array[i] = x`` and its kin."""
+    """Whether NumPy converts, to store the number: in ``array[i] = x`` and the like."""
     file = frame.f_code.co_filename
     if CAN_READ_BYTECODE and is_item_assignment(frame):
         return True

@@ -1,7 +1,7 @@
-"""In-place operations: what may be written to, and how history follows the write.
+"""In-place writes: checks before them, and the recording of their history.
 
-A write to a tensor replaces its edge by the node of the write; who used the old value keeps the old
-edge. A write to a view is a write to a part of its base::
+A write to a tensor replaces its edge by the node of the write; nodes that used the old value keep
+the old edge. A write to a view is a write to a part of its base::
 
     a[:2].mul_(10)      a ── CopySlices ──┬── a's old edge
                                           └── the other inputs of mul_
@@ -206,7 +206,7 @@ def write_by(ufunc: np.ufunc, tensor: Tensor, name: str, *operands: Any) -> Any:
 
 
 def write_out(result: Any, out: Tensor, name: str) -> Tensor:
-    """Puts a result into the tensor that a caller handed in as ``out=``.
+    """Writes a result to the tensor that a caller passed as ``out=``.
 
     A write like any other: it is recorded if the result has a history, so nothing is lost.
     """
@@ -285,7 +285,7 @@ class CopySlices(Node):
     def run_on(
         self, grad: Any, buffers: dict[Node, Any], owned: set[Node], keep: bool
     ) -> tuple[Any, ...]:
-        """``run`` on a gradient that may be written to if nobody else holds it."""
+        """``run`` on a gradient that may be written to if no other object holds it."""
         if not (self in owned and type(grad) is _ndarray and layout_of(grad) == self.layout):
             grad = arrays.in_layout(grad, self.layout)
         base = node_of(self._edges[self.place])

@@ -1,4 +1,4 @@
-"""Nodes: the recorded operations. A node knows its edges, its saved values and nothing else.
+"""Nodes: recorded operations, with their edges and saved values.
 
 An edge says where a gradient flows: a node, which means its first output, or an ``Output``; None
 where no gradient is needed. ``_edges`` has one for each differentiable input. ``_output_metadata``
@@ -12,7 +12,7 @@ without a tuple, and all that is mostly the same for many nodes is one tuple, wh
 
 A saved value is a bare array where that is all that has to be kept: of the node's own result, or of
 an input that is a result of the node behind an edge. The counter of its versions begins with the
-first view, ``detach`` or write; its node knows it from then on.
+first view, ``detach`` or write, and is stored in the node of the result.
 
 Generated nodes are subclasses with a slot for every saved value and one method, ``backward(xp,
 grad)``, whose `xp` is a namespace: raw array functions, or operators on tensors when the backward
@@ -222,7 +222,7 @@ class Node:
     _is_exact: ClassVar[bool] = False
     # Whether each has the shape and dtype of the result where an edge leads to the same ones.
     _is_alike: ClassVar[bool] = False
-    # Whether every gradient that ``run`` returns is a new array, which nobody else holds.
+    # Whether every gradient that ``run`` returns is a new array, which no other object holds.
     _makes_new: ClassVar[bool] = False
     # Whether nothing stands against ``run``: that it calls no code of the user's, nor has a way of
     # its own, ``run_on``, for passes that let it see the other gradients on their way.
@@ -248,7 +248,7 @@ class Node:
         raise NotImplementedError(f"{self.name()} has no backward")
 
     def run(self, xp: Any, grad: Any, keep: bool) -> tuple[Any, ...]:
-        """``backward`` on raw arrays, as the engine calls it; releases unless told to keep.
+        """``backward`` on raw arrays, as the engine calls it; releases saved values unless `keep`.
 
         Generated nodes have the formula once more in this form, with what is saved read in line.
         `grad` is a list where a node has several outputs.
@@ -354,7 +354,7 @@ class ManyEdges(OperatorNode):
 
 
 def set_traits(cls: type[Node]) -> None:
-    """Puts what the engine asks of each node into one tuple.
+    """Collects the attributes that the engine reads of each node in one tuple.
 
     The first two are its ``run``, or ``run_on``, where nothing stands against calling them; then
     whether its results are exact, alike and new, and how many edges have slots.

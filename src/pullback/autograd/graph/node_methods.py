@@ -1,6 +1,6 @@
-"""What users may do with a node: call it, hook it, read what it has saved.
+"""Public methods of nodes: call, hooks, saved values.
 
-Attached to ``Node`` when ``pullback.autograd`` is imported, because a node itself knows neither
+Attached to ``Node`` when ``pullback.autograd`` is imported, because ``node.py`` imports neither
 tensors nor hooks. Saved values are read as ``node._saved_<name>``; ``node._raw_saved_<name>`` is a
 handle that takes hooks.
 """
@@ -113,7 +113,7 @@ def _with_hooks(node: Node, value: Any, hooks: Hooks) -> Any:
 
 
 class InputMetadata(NamedTuple):
-    """What a node knows of one forward output, the input of its backward."""
+    """Metadata of one forward output, the input of the node's backward."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -127,7 +127,7 @@ def _input_metadata(self: Node) -> tuple[InputMetadata, ...]:
 
 
 class _Saved:
-    """What a node has saved under a name: an attribute for each, in the classes of nodes.
+    """Descriptor of a saved value, an attribute of the class of nodes.
 
     A ``__getattr__`` would serve all of them, but a class that has one is read slowly for every
     attribute, and a backward pass does little else than read its nodes.
@@ -155,7 +155,7 @@ class _Saved:
         if expected is None:
             return load_output_tensor(node, value)
         loaded = load_tensor(node, value, expected)
-        return tuple(map(_shown, loaded)) if is_list else _shown(loaded)
+        return tuple(map(_expose, loaded)) if is_list else _expose(loaded)
 
 
 def _held(node: Node, name: str) -> tuple[Any, Any]:
@@ -169,7 +169,7 @@ def _held(node: Node, name: str) -> tuple[Any, Any]:
         return value if tensor is None else tensor, expected  # if it is alive, that is meant
     tensor = _living(held, node) if is_bare else None
     if tensor is not None:
-        version_of(tensor)  # who writes to what is shown must be noticed by other nodes too
+        version_of(tensor)  # other nodes find writes to the exposed tensor by this counter
     return saved_output(node, name), getattr(node, name + "_v", None)
 
 
@@ -189,8 +189,8 @@ def _complete(cls: type[Node]) -> None:
         setattr(cls, _RAW + name, _Saved(name, True))
 
 
-def _shown(tensor: Tensor | None) -> Tensor | None:
-    """A saved tensor as users see it; a Python number becomes a tensor of theirs here."""
+def _expose(tensor: Tensor | None) -> Tensor | None:
+    """A saved tensor for user code; a cached constant is copied."""
     return wrap(np.array(tensor._array)) if tensor is not None and is_constant(tensor) else tensor
 
 

@@ -87,7 +87,7 @@ class NodeHooks:
 
 
 class OutputExtras:
-    """What few outputs have: version counters and hooks.
+    """Rare state of outputs: version counters and hooks.
 
     Attributes:
         version_counters: by output number; an output without one has no view and no write.

@@ -1,4 +1,4 @@
-"""Which nodes were recorded over payloads: formulas cannot run on raw arrays there.
+"""Marks of nodes that were recorded on payloads: their formulas cannot run on arrays.
 
 Few programs use payloads, so nodes have no slot for it. The nodes that are marked are listed here,
 as long as they live, and a backward pass looks for its own among them only if there are any.

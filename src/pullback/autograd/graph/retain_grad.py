@@ -1,7 +1,7 @@
 """``retain_grad``: a tensor in the middle of the graph that keeps its gradient.
 
-The writer hangs on the tensor's node and runs after the tensor's hooks. It knows the tensor only by
-a weak reference to its rare state, so that a graph does not keep the tensors that came out of it.
+The writer belongs to the tensor's node and runs after the tensor's hooks. It has only a weak
+reference to the tensor's rare state, so that a graph does not keep its results alive.
 
 One pass for a batch of gradients (``grad`` with ``is_grads_batched=True``) stands for a loop of
 passes, each of which would add to ``grad``. So the tensor gets the sum over the batch. (PyTorch
@@ -42,7 +42,7 @@ def retain_grad(tensor: Tensor) -> None:
     if not requires_grad(tensor):
         raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
     meta = meta_of(tensor)
-    if meta.retains_grad:  # the writer follows a view when that is next used, not when asked again
+    if meta.retains_grad:  # the writer follows a view at its next use
         return
     node, number = unpack_edge(edge_of(tensor))
     if node is None or isinstance(node, AccumulateGrad):

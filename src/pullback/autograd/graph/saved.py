@@ -3,8 +3,8 @@
 A node stores an input as the tensor itself, beside the version it had. An output cannot be stored
 as its tensor, which would hold the node that holds it; a ``SavedOutput`` keeps array and counter.
 Kernels of plain operations store the array alone, of their result and of inputs that are results of
-other nodes and have no counter yet: one object less for each, while graphs grow. The node whose
-result it is knows what has become of it. ``saved_output`` and ``saved_input`` read all forms.
+other nodes and have no counter yet: one object less for each, while graphs grow. The node of the
+result has its version counter. ``saved_output`` and ``saved_input`` read all forms.
 What went through the hooks of ``saved_tensors_hooks`` is stored as an object of ``saved_hooks.py``,
 which has a method ``unpack(node)``.
 """
@@ -60,7 +60,7 @@ __all__ = [
 
 
 def version(tensor: Tensor | None) -> int:
-    """How often a tensor's memory has been written to."""
+    """The version of a tensor: the number of writes to its memory."""
     counter = None if tensor is None else tensor._counter
     return 0 if counter is None else counter[0]
 
@@ -101,12 +101,12 @@ def output_edge(node: Node, number: int, slices: ref[Any] | None) -> Edge:
 
 
 def save_output(tensor: Tensor, number: int = 0) -> SavedOutput:
-    """What a node stores of its own result."""
+    """The form in which a node stores its own result."""
     return SavedOutput(tensor, number)
 
 
 def saved_output(node: Any, name: str) -> Any:
-    """What a node has stored of a result; a bare array is made a ``SavedOutput`` first."""
+    """The stored form of a result; a bare array is converted to a ``SavedOutput`` first."""
     value = getattr(node, name, None)  # no value where none was needed
     if type(value) is np.ndarray and name in node._saves_results:
         with COUNTING:  # at this moment another thread could do the same
@@ -126,7 +126,7 @@ def output_array(node: Any, name: str) -> Any:
 
 
 def saved_input(node: Any, name: str) -> tuple[Any, Any]:
-    """What a node has stored of an input, and the version that it had.
+    """The stored form of an input, and its version when it was saved.
 
     A bare array becomes a tensor with its history. Its counter is known behind the edge.
     """

@@ -75,7 +75,7 @@ class Packed:
             )
 
     def unpack(self, node: Node) -> Tensor:
-        """What the hook returns now, in the place of the graph where the saved tensor was."""
+        """The result of the unpack hook, with the history of the saved tensor."""
         unpacked = self._unpack(self._value)
         if not isinstance(unpacked, Tensor):
             raise AutogradTypeError(
@@ -209,7 +209,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
     def __init__(self, pin_memory: bool = False, device_type: str = "cpu"):
         self.pin_memory = pin_memory
         self.device_type = device_type
-        # Without its history: an output that knew its node would hold the node that holds it.
+        # Detached: an output with its history would hold the node that holds it.
         super().__init__(lambda tensor: tensor.detach(), lambda stored: stored)
 
 

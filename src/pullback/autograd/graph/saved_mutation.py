@@ -37,7 +37,7 @@ class _Held:
 
 
 def _checked(held: _Held) -> Tensor:
-    """The saved tensor, unless a write has changed it that no block was told of."""
+    """The saved tensor; raises if it was written to outside of a block."""
     tensor = held.tensor
     if tensor._counter is held.counter and held.counter[0] != held.version:
         if type(held.counter) is ContentVersion:

@@ -62,7 +62,7 @@ class CopyItem(TwoEdges):
 
     @property
     def fn(self) -> Node:
-        """The node of the write alone, for those who look at the graph."""
+        """The node of the write alone, as an attribute for users."""
         node: Any = self.write()
         node._edges = (None, self._edge1)
         node._seq = self._seq
@@ -95,7 +95,7 @@ class CopyItem(TwoEdges):
         owned: set[Node],
         keep: bool,  # noqa: ARG002
     ) -> tuple[Any, ...]:
-        """``run`` on a gradient that may be written to if nobody else holds it."""
+        """``run`` on a gradient that may be written to if no other object holds it."""
         index = self.index
         base = self._edge0
         if base is None:  # the tensor had no history, so the rest of its gradient is lost

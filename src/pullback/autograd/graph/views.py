@@ -1,11 +1,11 @@
-"""Views: tensors that share memory with a base, and what the graph knows of them.
+"""Views: tensors that share memory with a base, and their edges in the graph.
 
-A view shares its base's version counter and keeps how to make it again from the base::
+A view shares its base's version counter and stores the step that makes it from the base::
 
     a = w * 1           a ── MulBackward0 ── w
     v = a[:2]           v: base a, step = "take [:2]", edge = the slicing, at version 0
     a.mul_(5)           a ── MulBackward0' ── MulBackward0 ── w        version 1
-    v.grad_fn           the edge is of version 0: replay [:2] on a, take that edge, note version 1
+    v.grad_fn           the edge is of version 0: replay [:2] on a, store that edge with version 1
 
 So a write does not search for the views of its tensor; a view whose base was written to makes its
 edge anew when that is next read. What was computed from the old value keeps the old edge.
@@ -65,7 +65,7 @@ EDGED = REQUIRES_GRAD | PLAIN_VIEW  # flags without which a tensor has no edge
 
 
 def view_of(tensor: Tensor) -> View | None:
-    """How a tensor hangs on its base, if it is a view."""
+    """The view state of a tensor; None if it is no view."""
     meta = tensor._meta
     return meta if type(meta) is View else None
 
@@ -94,7 +94,7 @@ def make_view(parent: Tensor, array: Any, step: Step, node: Node | None, number:
 
 
 def creation_now() -> Creation:
-    """How a view that is made now comes to be."""
+    """The origin of a view that is made now."""
     state = get_state()
     if state.modes & INFERENCE:
         return Creation.INFERENCE
@@ -165,7 +165,7 @@ def make_constant(tensor: Tensor) -> None:
 
 
 def edge_of(tensor: Tensor) -> Edge:
-    """Where a tensor's gradient flows: its node, its accumulator, or nowhere."""
+    """The edge of a tensor: its node, its accumulator, or None."""
     edge: Edge = tensor._edge
     if edge is not None:
         return edge

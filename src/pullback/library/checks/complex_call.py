@@ -2,7 +2,7 @@
 
 Formulas of ``define_op`` follow the conventions of the built-in tables, which hold for complex
 numbers. A Python function is meant for them if its code mentions them; if it only happens to run, a
-gradient that is wrong for complex numbers is noted, and is no failure.
+gradient that is wrong for complex numbers is reported as a remark, and is no failure.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _RTOL = 3e-7
 
 
 def _differs(found: _Array, expected: _Array) -> NDArray[np.bool_]:
-    """Which elements differ, each by its own magnitude, and by more than the rounding of all."""
+    """A mask of the elements that differ, each by its own magnitude, beyond the rounding of all."""
     with errstate(all="ignore"):
         scale = np.maximum(np.abs(expected), np.abs(found))
         top = np.max(scale, initial=0.0, where=np.isfinite(scale))

@@ -68,7 +68,7 @@ class FailuresDict:
             self.path.write_text(self.text(), encoding="utf-8")
 
     def status(self, op: str, test: str) -> str:
-        """What is expected of an operator in a test."""
+        """Expected outcome of an operator in a test."""
         return self.data.get(op, {}).get(test, {}).get("status", "xsuccess")
 
     def set_status(self, op: str, test: str, status: str, comment: str = "") -> None:

@@ -162,7 +162,7 @@ def _judge(
 
 
 def _repro(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], util: str) -> str:
-    """How to run the check by itself."""
+    """The instructions to run the check by itself."""
     return (
         f"To run it by itself:\n    import pullback as pb\n    pb.library.opcheck("
         f"pb.ops.{op}, args, kwargs, tests=[{util!r}])\nwith args = {args!r:.300} and "

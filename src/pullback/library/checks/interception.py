@@ -1,7 +1,7 @@
 """Seeing every call of an operator, before autograd does: at the key Tracer.
 
 Blocks that watch may nest, and run in several threads: a check of a call may have to see the calls
-of its own that it makes. One fallback serves all of them, and asks whose block a call is in.
+of its own that it makes. One fallback serves all of them, and finds the block of a call.
 """
 
 from __future__ import annotations

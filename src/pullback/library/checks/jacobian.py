@@ -92,7 +92,7 @@ def gradient_grain(problem: Problem, name: str) -> _Array:
 
 
 def entry_noise(problem: Problem, row: Row, column: Column) -> float:
-    """How much an entry by the reverse rule changes when its input moves in the last places."""
+    """The change of an entry by the reverse rule when its input changes in the last places."""
     name, at = column.name, problem.at[column.name]
     found = []
     for units in (-4, 4):

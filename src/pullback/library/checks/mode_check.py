@@ -247,7 +247,7 @@ def _check_tangents(case: Case, wide: Case) -> None:
 
 
 def _roundings(case: Case) -> float:
-    """How many roundings of float32 a result of some products and sums may have."""
+    """The number of float32 roundings that a result of some products and sums may have."""
     return 64.0 + max((p.tensor.size for p in case.places()), default=0)
 
 
@@ -258,7 +258,7 @@ def _rounding(expected: _Array, count: float) -> _Array:
 
 
 def _grains(case: Case, outputs: list[_Array]) -> dict[str, _Array]:
-    """What the elements of a gradient are rounded to where it cancels, by the sizes of the call."""
+    """The rounding of the elements of a gradient that cancels, from the sizes of the call."""
     sizes = [np.abs(o[np.isfinite(o)]) for o in outputs if o.dtype.kind in "fc"]
     reach = max((float(np.max(size, initial=0.0)) for size in sizes), default=0.0)
     return {
@@ -269,7 +269,7 @@ def _grains(case: Case, outputs: list[_Array]) -> dict[str, _Array]:
 
 
 def _noise(case: Case, base: Outcome) -> dict[str, _Array]:
-    """How much the results change when inputs change by the rounding of single precision."""
+    """The change of the results when inputs change by the rounding of single precision."""
     random = np.random.default_rng(3)
     worst: dict[str, _Array] = {}
     for _ in range(2):

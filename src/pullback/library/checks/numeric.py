@@ -71,7 +71,7 @@ def slope(
     here: _Arrays,
     grain: _Arrays | None = None,
 ) -> Slope:
-    """How `fn` changes along a direction: four calls, at steps of `width` and a half of it.
+    """The rate of change of `fn` along a direction: four calls, at steps of `width` and half of it.
 
     `here` is ``fn(at)``; `grain` is the size of the numbers that it comes from, which are rounded.
     """

@@ -1,4 +1,4 @@
-"""What one call gives: outputs, written arguments and gradients, as arrays that can be compared."""
+"""Outcome of one call: outputs, written arguments and gradients, as arrays to compare."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
     written: dict[str, _Array]
 
     def pairs(self, other: Outcome) -> Iterator[tuple[str, _Array | None, _Array | None]]:
-        """What corresponds in two outcomes, with its name."""
+        """Pairs of corresponding arrays of two outcomes, with their names."""
         for number in range(max(len(self.outputs), len(other.outputs))):
             yield (
                 f"output {number}",
@@ -120,7 +120,7 @@ def find_difference(case: Case, found: Outcome, expected: Outcome) -> tuple[str,
 
 
 def describe_difference(found: _Array | None, expected: _Array | None) -> str:
-    """Where two arrays differ most, as 'a at [i], not b'."""
+    """The largest difference of two arrays, as 'a at [i], not b'."""
     if found is None or expected is None:
         lost, there = ("missing", expected) if found is None else (found, None)
         return f"{_short(lost)}, not {'missing' if there is None else _short(there)}"

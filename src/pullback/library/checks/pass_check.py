@@ -153,7 +153,7 @@ def _check_linear(
 def _cotangent_noise(
     problem: Problem, outputs: list[Tensor], used: dict[str, Tensor], name: str, base: _Array
 ) -> _Array:
-    """How much a gradient changes when its cotangents move in the last places."""
+    """The change of a gradient when its cotangents change in the last places."""
     worst = problem.eps * gradient_grain(problem, name)
     for _ in range(3):
         moved = [

@@ -55,7 +55,7 @@ def check_repeated_calls(case: Case) -> str:
 
 
 def _position_of_generator() -> tuple[bytes, int]:
-    """Where NumPy's global generator is: changed by every random number that is drawn from it."""
+    """The state of NumPy's global generator, which every drawn random number changes."""
     _, keys, position, *_ = np.random.get_state(legacy=True)
     return np.asarray(keys).tobytes(), int(position)
 

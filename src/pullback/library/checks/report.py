@@ -1,4 +1,4 @@
-"""What ``opcheck`` found, as a table."""
+"""Results of ``opcheck``, as a table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Row:
 
     @property
     def why(self) -> str:
-        """What is wrong; empty where nothing is."""
+        """The failures; empty if there are none."""
         if isinstance(self.error, CheckFailedError):
             return self.error.why
         return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
@@ -86,12 +86,12 @@ class Report(dict[str, "str | Exception"]):
         failed = len(self.failures)
         what = f"{failed} of {len(self.rows)} checks failed" if failed else "all checks passed"
         lines = [f"opcheck({self.name}): {what}"]
-        told: dict[str, str] = {}
+        reported: dict[str, str] = {}
         for row in self.rows:
             words = row.why.removeprefix(f"{type(row.error).__name__}: ")
-            lines += row.lines(width, told.get(words, ""))
+            lines += row.lines(width, reported.get(words, ""))
             if words:
-                told.setdefault(words, row.test)
+                reported.setdefault(words, row.test)
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -157,7 +157,7 @@ def _rate(fn: _Function, here: list[_Array], step: float) -> list[_Array]:
 
 
 def _exceeds(tiny: _Array, wide: _Array, size: _Array, error: Any = 0.0) -> NDArray[np.bool_]:
-    """Where two rates differ by a hundredth, and by more than the error of both."""
+    """A mask of rates that differ by a hundredth, and by more than the error of both."""
     gap = np.abs(tiny - wide)
     limit = 20 * error + 0.01 * np.abs(wide) + 64 * _EPS * size / _TINY_STEPS[-1]
     return np.asarray(np.isfinite(gap) & (gap > limit))

@@ -115,7 +115,7 @@ def _run_all(names: list[str], case: Case) -> list[Row]:
             # A failure may come from a call that rarely differs: worth more calls.
             check_again(case, _CALLS_AFTER_FAILURE if is_failed else 1)
         except CheckFailedError as error:
-            rows[_REPEATED] = Row(_REPEATED, "FAILED", _shown_call(case), _without_frames(error))
+            rows[_REPEATED] = Row(_REPEATED, "FAILED", _describe_call(case), _without_frames(error))
     if _REPEATED in rows and isinstance(rows[_REPEATED].error, CheckFailedError):
         rows = {name: _with_note(row) for name, row in rows.items()}
     return [rows[name] for name in names]
@@ -189,11 +189,11 @@ def _run(name: str, case: Case) -> Row:
     except Skipped as reason:
         return Row(name, "skipped", str(reason))
     except CheckFailedError as error:
-        return Row(name, "FAILED", _shown_call(case), _without_frames(error))
+        return Row(name, "FAILED", _describe_call(case), _without_frames(error))
     except NoDataError as error:
-        return Row(name, "FAILED", _shown_call(case), _explain_kept_tensor(error))
+        return Row(name, "FAILED", _describe_call(case), _explain_kept_tensor(error))
     except Exception as error:
-        return Row(name, "FAILED", _shown_call(case), error)
+        return Row(name, "FAILED", _describe_call(case), error)
 
 
 def _explain_kept_tensor(error: NoDataError) -> CheckFailedError:
@@ -206,6 +206,6 @@ def _explain_kept_tensor(error: NoDataError) -> CheckFailedError:
     )
 
 
-def _shown_call(case: Case) -> str:
+def _describe_call(case: Case) -> str:
     tensors = ", ".join(f"{p.name}: {p.tensor.dtype}{list(p.tensor.shape)}" for p in case.places())
     return f"called with {tensors}" if tensors else "called without tensors"

@@ -38,7 +38,7 @@ class Snapshot:
         return Snapshot(array.tobytes(), array.shape, array.strides, id(memory_of(tensor)))
 
     def difference(self, tensor: Tensor) -> str:
-        """What has changed since; empty if nothing has."""
+        """The changes since the snapshot; empty if there are none."""
         now = Snapshot.of(tensor)
         for what in ("shape", "strides", "memory"):
             if getattr(now, what) != getattr(self, what):
@@ -120,7 +120,7 @@ def _argument(case: Case, name: str) -> Argument:
     return next(a for a in case.schema.arguments.flat_all if a.name == base)
 
 
-def _shown(name: str) -> str:
+def _argument_name(name: str) -> str:
     return "input" if name == "self" else name
 
 
@@ -130,7 +130,7 @@ def _check_mutation(given: Any, before: list[Snapshot], arguments: list[Argument
         change = snapshot.difference(place.tensor)
         excused = any(in_same_memory(place.tensor, other) for other in written)
         if change and not argument.is_write and not excused:
-            name = _shown(place.name)
+            name = _argument_name(place.name)
             raise CheckFailedError(
                 f"Argument {name} is not defined as mutable but was mutated: {change} changed.",
                 f"write to a copy of {name!r}, or declare the write: mutates_args=({name!r},), "
@@ -145,7 +145,7 @@ def _check_versions(
     for place, snapshot, version, argument in zip(given, before, versions, arguments, strict=True):
         is_written = argument.is_write and snapshot.difference(place.tensor)
         if is_written and place.tensor._version == version:
-            name = _shown(place.name)
+            name = _argument_name(place.name)
             raise CheckFailedError(
                 f"Argument {name} was written to, and its version counter is {version} before and "
                 f"after the call: a backward pass that saved the old values would compute with the "
@@ -166,7 +166,7 @@ def _check_aliases(
             argument.annotation in returned or "*" in argument.annotation.alias_set_after
         )
         for number, output in enumerate(outputs):
-            name = _shown(place.name)
+            name = _argument_name(place.name)
             as_declared = argument.is_write or (declared and composite)
             if output is place.tensor and not as_declared:
                 raise CheckFailedError(
