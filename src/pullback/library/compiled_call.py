@@ -25,8 +25,8 @@ from pullback.autograd.graph.views import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import get_state, set_state
 from pullback.library.gradients import flat_gradients
-from pullback.library.quiet import QUIET
 from pullback.library.rules import Rules
+from pullback.library.user_state import USER_STATES
 from pullback.schema import FunctionSchema
 from pullback.tensor.meta import View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor
@@ -296,7 +296,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         "following": sequence_counter,
         "run_generally": Node.run,
         "get": get_state,
-        "known": QUIET,
+        "known": USER_STATES,
         "ndarray": np.ndarray,
         "new": object.__new__,
         "put": set_state,

@@ -28,8 +28,8 @@ from pullback.autograd.levels import Level
 from pullback.dispatch.modes import get_state, set_state
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.library.kernel_call import tensors_in
-from pullback.library.quiet import QUIET
 from pullback.library.rules import Rules
+from pullback.library.user_state import USER_STATES
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["forward_kernel"]
@@ -92,7 +92,7 @@ def _context(
     if setup is not None:
         state = get_state()
         try:
-            set_state(QUIET[state])
+            set_state(USER_STATES[state])
             more = {"keyword_only_inputs": kwargs} if kwargs else {}
             setup(ctx=ctx, inputs=primals, output=output, **more)
         finally:

@@ -18,7 +18,7 @@ from pullback.dispatch.keys import REQUIRES_GRAD, after_ADInplaceOrView
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, set_state
 from pullback.errors import InferenceError, KernelResultError
 from pullback.library.compiled_call import compile_plain, is_simple
-from pullback.library.quiet import QUIET
+from pullback.library.user_state import USER_STATES
 from pullback.schema import FunctionSchema
 from pullback.tensor.meta import Creation
 from pullback.tensor.payload import shares_memory
@@ -72,7 +72,7 @@ def checked_kernel(
     """Wraps `fn` as a kernel: runs it without recording, checks its result by the schema."""
     promise = _returned_check(schema, name, tags)
     makes_new = not tags or not {"inplace", "out"} & set(tags)
-    get, put, known = get_state, set_state, QUIET
+    get, put, known = get_state, set_state, USER_STATES
 
     def check(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         modes = get().modes

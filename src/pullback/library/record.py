@@ -29,9 +29,9 @@ from pullback.library.forward import forward_kernel
 from pullback.library.gradients import flat_gradients
 from pullback.library.kernel_call import tensors_in
 from pullback.library.named import call_named, saved_tree
-from pullback.library.quiet import QUIET, Quietly
 from pullback.library.results import attach_all
 from pullback.library.rules import Rules
+from pullback.library.user_state import USER_STATES, UserState
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, zeros_beside
 
@@ -203,7 +203,7 @@ def _saving_anyway(rules: Rules, below: _Function) -> _Function:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         result = below(*args, **kwargs)
-        with Quietly():
+        with UserState():
             saved_tree(rules, args, kwargs, result)
         return result
 
@@ -290,7 +290,7 @@ def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Functio
         node._seq = sequence_counter()()
         state = get_state()
         try:
-            set_state(QUIET[state])
+            set_state(USER_STATES[state])
             result = kernel(*args, **kwargs)
             if check is not None:
                 result = check(args, kwargs, result)

@@ -1,4 +1,4 @@
-"""The state in which user code runs: nothing is recorded, and no tangent is followed."""
+"""The thread's state while user code runs: nothing is recorded, no tangents propagate."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import State, get_state, set_state, state_of
 from pullback.interrupts import uninterrupted_entry
 
-__all__ = ["QUIET", "Quietly"]
+__all__ = ["USER_STATES", "UserState"]
 
 
-class _QuietStates(dict[State, State]):
-    """By state, the same state with nothing recorded and no tangent followed."""
+class _UserStates(dict[State, State]):
+    """Maps each state to the same state without recording and without tangents."""
 
     def __missing__(self, state: State) -> State:
         keep = state.keep & ~(REQUIRES_GRAD | DUAL | PLAIN_VIEW)
         return self.setdefault(state, state_of(state.include, keep, state.modes))
 
 
-QUIET = _QuietStates()
+USER_STATES = _UserStates()
 
 
-class Quietly:
-    """A block in which nothing is recorded."""
+class UserState:
+    """Block in which nothing is recorded and no tangents propagate."""
 
     __slots__ = ("_state",)
 
     def __enter__(self) -> None:
         self._state = state = get_state()
         try:
-            set_state(QUIET[state])
+            set_state(USER_STATES[state])
         except BaseException:
             set_state(state)
             raise
