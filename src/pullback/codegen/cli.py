@@ -74,7 +74,9 @@ def _write(
 ) -> int:
     """Writes, or checks, the package that some tables make together."""
     known = kernel_names(_PACKAGE)
-    files = generate(tables, functions=functions, kernels=known, namespace=namespace)
+    files = generate(
+        tables, functions=functions, kernels=known, namespace=namespace, on_demand=on_demand
+    )
     if on_demand:
         files.pop(METHOD_STUBS)  # methods of Tensor belong to the built-in tables
     files = format_files(files)

@@ -172,7 +172,8 @@ class OperatorEntry:
         self.tags: tuple[str, ...] = ()
         self.definition: Any = None  # the handle that ends the definition
         self.operator: Any = None
-        self.source = ""  # the module that registers the first kernels, until it has been imported
+        # What registers the first kernels, until it has: a module to import, then a function.
+        self.source: str | Callable[[], None] = ""
         self._kernels: dict[DispatchKey, list[Kernel]] = {}
         self._fallbacks = fallbacks
         self.missing = missing
@@ -209,9 +210,25 @@ class OperatorEntry:
         acquire ``LOCK`` while it is being imported, or two threads could deadlock.
         """
         with LOCK:
-            if self.source:
-                import_module(self.source)
-                assert not self.source, f"{self.source} has no kernels for {self.name}"
+            source = self.source
+            if isinstance(source, str) and source:
+                import_module(source)
+                source = self.source
+            if callable(source):
+                source()
+            assert not self.source, f"{source} has no kernels for {self.name}"
+
+    def defer(self, build: Callable[[], None]) -> None:
+        """Has the first kernels registered by `build` when they are first read.
+
+        The namespaces of formulas find operators of other libraries only if they are there, so
+        those are built at once.
+        """
+        if self.name.startswith("pullback::"):
+            with LOCK:
+                self.source = build
+        else:
+            build()
 
     def fill(self, kernels: dict[DispatchKey, list[Kernel]]) -> None:
         """Sets the first kernels of an operator, atomically for readers without the lock."""

@@ -8,19 +8,18 @@ a dense link. Places are counted through the elements in C order.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import pullback._generated
+from pullback.autograd.graph.node import Node
 from pullback.sparse.contraction import PRODUCTS, Pairs, Shape
 from pullback.sparse.windows import WINDOWS
 
 __all__ = ["Rule", "rule_for"]
 
-_PACKAGE = pullback._generated.__name__
 Rule = Callable[[Any, int, int, Shape, Shape], Pairs]
 
 # Everything along an axis, or along several, depends on everything along it.
@@ -60,27 +59,23 @@ _OF_MATRICES = {
 }
 
 
-def rule_for(kind: type) -> Rule | None:
+def rule_for(kind: type[Node]) -> Rule | None:
     """The rule of a class of nodes, if there is one."""
-    return _rules().get(kind)
+    return _rules().get(kind._operator)
 
 
 @functools.cache
-def _rules() -> dict[type, Rule]:
-    """By the class itself and not by its name, which operators of users may share."""
+def _rules() -> dict[str, Rule]:
+    """By the operator and not by the name of the class, which operators of users may share."""
     import json  # neither is needed before the first sparse derivative
     from pathlib import Path
 
     folder = Path(pullback._generated.__file__).parent
-    found: dict[type, Rule] = {}
+    found: dict[str, Rule] = {}
     for entry in json.loads((folder / "catalogue.json").read_text(encoding="utf-8")):
         rule = _rule_of(entry["name"].removeprefix("pullback::"), entry["tags"])
-        if not entry.get("node") or rule is None:
-            continue
-        module = f"{_PACKAGE}.kernels_{entry['family']}"
-        kind = getattr(sys.modules.get(module), entry["node"], None)
-        if kind is not None:
-            found[kind] = rule
+        if entry.get("node") and rule is not None:
+            found[entry["name"]] = rule
     return found
 
 

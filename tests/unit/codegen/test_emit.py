@@ -50,19 +50,23 @@ def test_generation_is_reproducible_byte_for_byte():
 def test_a_node_saves_what_its_formulas_read(table):
     files = generate([table(SCALE)], namespace="mine")
     source = files["kernels_mine.py"]
-    assert "class ScaleBackward0(TwoEdges):" in source
-    assert '__slots__ = ("factor", "factor_v", "power", "self", "self_v")' in source
-    assert "xp.load(node, node.factor, node.factor_v)" in source
-    assert 'else xp.load_input(node, "factor")' in source
-    assert "grad * xp.conj(factor ** power) if to_self is not None else None," in source
-    assert "def release(node):\n        node.self = node.factor = FREED" in source
+    assert "def scale_vjp_self(xp, grad, factor, power):\n" in source
+    assert "    return grad * xp.conj(factor ** power)\n" in source
+    assert "def scale_vjp_factor(xp, grad, self, factor, power):\n" in source
+    assert "def scale_save(node, self, factor, power=1):\n    node.power = power\n" in source
+    row = " ".join(source[source.index("operator(\n") :].split())
+    assert 'node="ScaleBackward0", saves="self factor power", save=scale_save' in row
+    assert "vjps=(scale_vjp_self, scale_vjp_factor), jvp=scale_jvp" in row
+    assert "inplace=(operators.scale_, functions_mine.scale_)" in row
 
 
-def test_shape_of_operand_with_an_edge_is_read_from_its_array(table):
-    text = SCALE.replace("conj(factor ** power)", "factor.ndim")
+def test_shape_of_only_tensor_is_read_from_its_array(table):
+    text = SCALE.replace("Tensor factor", "float factor").replace(
+        "    factor: grad * conj(self * power * factor ** (power - 1))\n", ""
+    )
+    text = text[: text.index("    result")].replace("conj(factor ** power)", "self.ndim")
     source = generate([table(text)], namespace="mine")["kernels_mine.py"]
-    shape = "factor._array.ndim if to_factor is not None else factor.ndim"
-    assert f"node.factor_ndim = {shape}\n" in source
+    assert "node.self_ndim = self._array.ndim\n" in source
 
 
 @pytest.mark.parametrize("function", ["dot", "outer"])

@@ -236,6 +236,7 @@ class Node:
     # Operators narrow a complex gradient to a real input by themselves; user code must do it.
     _narrows: ClassVar[bool] = True
     _origin: ClassVar[str] = ""  # for errors: where a formula that is user code comes from
+    _operator: ClassVar[str] = ""  # the operator that an `OperatorNode` records
 
     _edges: tuple[Edge, ...]
     _edge0: Edge
@@ -318,6 +319,16 @@ class OperatorNode(Node):
     __slots__ = ()
     _is_plain: ClassVar[bool] = True
     _is_direct: ClassVar[bool] = True
+
+    # Slots of subclasses for saved tensor arguments, by their places, and for the only result;
+    # those of options and of several results have the names that the schema has for them.
+    _saved0: Any
+    _saved1: Any
+    _saved2: Any
+    _version0: Any
+    _version1: Any
+    _version2: Any
+    _result: Any
 
 
 class OneEdge(OperatorNode):

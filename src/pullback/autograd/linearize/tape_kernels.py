@@ -29,7 +29,7 @@ def noting_kernel(record: _Function, formula: JvpRule | None, is_view: bool) -> 
         return record
     if formula.has_only_tensors() and not is_view:
         if formula.places == (0,):
-            return _note_first(record, Rule(formula, 1))
+            return _note_first(record, Rule(formula, 1), len(formula.arguments()))
         if formula.places == (0, 1) and formula.skips_none and len(formula.arguments()) == 2:
             return _note_two(record, Rule(formula, 2))
     return _note_any(record, Rule(formula, None))
@@ -49,36 +49,25 @@ def leaving_kernel(kernel: _Function) -> _Function:
     return call
 
 
-# The operator's own arguments, because ``*args`` and ``**kwargs`` would take twice as long.
-_NOTE_FIRST = """def call(self{parameters}):
-    pb_output = pb_record(self{passed})
-    pb_node = pb_output._edge
-    if pb_node is not None:  # integers have no tangent
-        pb_current_level().notes[pb_node] = pb_rule, (self._array{values}), pb_output._array
-    return pb_output
-"""
-
-
-def _note_first(record: _Function, rule: Rule) -> _Function:
+def _note_first(record: _Function, rule: Rule, arity: int) -> _Function:
     """The kernel of an operator whose first argument is its only tensor."""
-    made: Any = record
-    code = made.__code__
-    count = code.co_argcount
-    positional = [f"pb_{place}" for place in range(1, count)]
-    named = list(code.co_varnames[count : count + code.co_kwonlyargcount])
-    parameters = [*positional, *(["*", *named] if named else [])]
-    passed = [*positional, *(f"{name}={name}" for name in named)]
-    texts = {"parameters": parameters, "passed": passed, "values": [*positional, *named, ""]}
-    source = _NOTE_FIRST.format(**{key: ", ".join(["", *text]) for key, text in texts.items()})
-    space: dict[str, Any] = {
-        "pb_record": record,
-        "pb_current_level": current_level,
-        "pb_rule": rule,
-    }
-    exec(compile(source, f"<noting {made.__name__}>", "exec"), space)
-    call: Any = space["call"]
-    call.__defaults__, call.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
-    return call  # type: ignore[no-any-return]
+
+    def call(self: Any) -> Any:
+        output = record(self)
+        node = output._edge
+        if node is not None:  # integers have no tangent
+            current_level().notes[node] = rule, (self._array,), output._array
+        return output
+
+    def call_with_options(self: Any, *options: Any, **named: Any) -> Any:
+        output = record(self, *options, **named)
+        node = output._edge
+        if node is not None:
+            values = (self._array, *options, *named.values())
+            current_level().notes[node] = rule, values, output._array
+        return output
+
+    return call if arity == 1 else call_with_options
 
 
 def _note_two(record: _Function, rule: Rule) -> _Function:

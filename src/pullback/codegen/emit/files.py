@@ -57,6 +57,7 @@ def generate(
     functions: Mapping[str, Arity | None] | None = None,
     kernels: Collection[str] | None = None,
     namespace: str = "pullback",
+    on_demand: bool = False,
 ) -> dict[str, str]:
     """The generated files of some tables: name to text.
 
@@ -66,18 +67,18 @@ def generate(
     loaded = load_ops(*tables, functions=functions)
     if kernels is not None:
         check_kernels(loaded.functions, kernels)
-    return generate_from(loaded, [family_of(table) for table in tables], namespace)
+    names = [family_of(table) for table in tables]
+    return generate_from(loaded, names, namespace, on_demand=on_demand)
 
 
-def generate_from(loaded: Tables, names: list[str], namespace: str) -> dict[str, str]:
-    """The generated files of tables that have been read; `names` are those of their families."""
-    of_numpy = {
-        str(function.func.name): kernel.removeprefix("numpy.")
-        for function in loaded.functions
-        if (kernel := function.dispatch.get("CPU", "")).startswith("numpy.")
-        and kernel.count(".") == 1
-    }
-    ops = [Emitted(matched, of_numpy) for matched in loaded.match()]
+def generate_from(
+    loaded: Tables, names: list[str], namespace: str, *, on_demand: bool = False
+) -> dict[str, str]:
+    """The generated files of tables that have been read; `names` are those of their families.
+
+    `on_demand` says that the functions are few programs' and may share code.
+    """
+    ops = [Emitted(matched) for matched in loaded.match()]
     families: dict[str, list[Emitted]] = {name: [] for name in names}
     for op in ops:
         assert op.function.place is not None
@@ -92,7 +93,9 @@ def generate_from(loaded: Tables, names: list[str], namespace: str) -> dict[str,
         "catalogue.json": emit_catalogue(sorted(ops, key=lambda op: op.name), namespace),
     }
     for family, members in families.items():
-        files[f"functions_{family}.py"] = modules.functions_module(family, members)
+        files[f"functions_{family}.py"] = modules.functions_module(
+            family, members, on_demand=on_demand
+        )
         public = modules.public_functions(members)
         with_out = modules.functions_with_out(members)
         files[f"functions_{family}.pyi"] = stubs.emit_function_stubs(public, with_out)

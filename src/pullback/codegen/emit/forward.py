@@ -6,7 +6,7 @@ import ast
 
 from pullback.codegen.emit.conjugates import cancel_conjugates
 from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor, is_tensor_list
-from pullback.codegen.emit.source import docstring, indent, tuple_text
+from pullback.codegen.emit.source import indent, tuple_text
 from pullback.codegen.model import ForwardDerivative
 from pullback.schema import Argument, BaseTy, BaseType
 
@@ -153,7 +153,6 @@ def emit_jvp(op: Emitted) -> str:
     returns = ["result"] if op.inplace else list(op.schema.return_names())
     tangents = [f"{a.name}_t" for a in tangent_arguments(op)]
     names = [*(a.name for a in op.arguments), *tangents]
-    texts = [f"{', '.join(f.var_names)}: {f.original_formula}" for f in _formulas(op)]
     by_output: dict[str, str] = {}
     lines = []
     for formula in _formulas(op):
@@ -171,7 +170,7 @@ def emit_jvp(op: Emitted) -> str:
     lines.append(f"return {results[0] if len(results) == 1 else tuple_text(results)}")
     lines = _shortened(op) or lines
     head = f"def {op.name}_jvp(xp, {', '.join([*names, *returns])}):\n"
-    return head + indent(docstring(str(op.schema), texts)) + "\n" + indent("\n".join(lines)) + "\n"
+    return head + indent("\n".join(lines)) + "\n"
 
 
 def _real_numbers(op: Emitted) -> set[str]:

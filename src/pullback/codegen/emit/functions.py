@@ -10,11 +10,12 @@ from pullback.codegen.emit.model import (
     is_tensor_list,
     is_tensor_value,
 )
-from pullback.codegen.emit.source import docstring, indent
+from pullback.codegen.emit.source import docstring, indent, quoted
 from pullback.schema import Argument, ListType, OptionalType
 
-__all__ = ["emit_function", "emit_operator", "positional_only", "public_name"]
+__all__ = ["emit_call", "emit_function", "emit_operator", "positional_only", "public_name"]
 
+_COUNTS = {1: "one", 2: "two", 3: "three"}
 _NAMELESS = ("self", "other", "tensors")
 _NAMESPACES = ("fft", "linalg")
 
@@ -29,6 +30,15 @@ def emit_operator(op: Emitted, namespace: str, source: str) -> str:
     quote = "'" if '"' in str(op.schema) else '"'
     text = f"{quote}{namespace}::{op.schema}{quote}"
     return f"{op.name} = stock_operator({text}, {source})\n"
+
+
+def emit_call(op: Emitted) -> str:
+    """The public function of an operator of tensors as one call, which takes a little longer."""
+    call = f"call_{_COUNTS.get(len(op.arguments), 'any')}"
+    names = ", ".join(argument.name for argument in op.arguments)
+    line = f"return {call}(operators.{op.name}, {quoted(_error_name(op))}, {names})"
+    head = f"def {public_name(op)}({_parameters(op, None)}):\n"
+    return head + indent(f"{_docstring(op)}\n{line}") + "\n"
 
 
 def emit_function(op: Emitted, *, out: str | None = None) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pullback.codegen.model import (
     Derivative,
@@ -54,8 +53,6 @@ class Emitted:
     """One function of the tables, with what its source needs."""
 
     matched: NativeFunctionWithDifferentiabilityInfo
-    # The operators of all tables that are functions of NumPy, each with the name that it has there.
-    of_numpy: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def function(self) -> NativeFunction:
@@ -162,7 +159,7 @@ class _Namespaced(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if name and name != "len" and not name.startswith("np_"):  # NumPy's own, see run.py
+        if name and name != "len":
             node.func = ast.Attribute(ast.Name("xp", ast.Load()), name, ast.Load())
         return node
 

@@ -10,15 +10,21 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pullback.codegen.emit.array_calls import array_function
-from pullback.codegen.emit.forward import emit_jvp, form_of, has_jvp, sums_terms, tangent_arguments
-from pullback.codegen.emit.functions import emit_function, emit_operator, public_name
-from pullback.codegen.emit.kernels import emit_composite, emit_kernels
-from pullback.codegen.emit.model import Emitted
-from pullback.codegen.emit.nodes import emit_node
+from pullback.codegen.emit.forward import emit_jvp, has_jvp
+from pullback.codegen.emit.functions import emit_call, emit_function, emit_operator, public_name
+from pullback.codegen.emit.model import Emitted, is_tensor, is_tensor_list
+from pullback.codegen.emit.rows import (
+    emit_again,
+    emit_row,
+    emit_save,
+    emit_vjps,
+    has_save,
+    row_text,
+)
 from pullback.codegen.emit.source import quoted
 from pullback.codegen.families import module_alias, table_name
 from pullback.codegen.native import META_RULES
-from pullback.schema import SchemaKind
+from pullback.schema import OptionalType, SchemaKind
 
 __all__ = [
     "Families",
@@ -38,13 +44,6 @@ __all__ = [
 Families = Mapping[str, list[Emitted]]
 
 _COMPOSITE = "CompositeImplicitAutograd"
-# Tags that name the class of a batching rule.
-_BATCHING = {
-    "elementwise": "elementwise",
-    "reduction": "reduction",
-    "nondeterministic_seeded": "random",
-}
-_REFUSAL = re.compile(r"not_implemented\('(.*)'\)")
 _NAMESPACES = ("fft", "linalg", "nn")  # families whose functions have a namespace of their own
 _HEADER = '''"""{doc}
 
@@ -60,55 +59,14 @@ from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 
 from . import operators
 """
+_IMPORTS_CALLS = """\
+from pullback.tensor.operator_call import call_any, call_one, call_three, call_two
+"""
 _IMPORTS_KERNELS = """\
-from pullback.autograd.graph.output_metadata import (
-    FLOAT64,
-    FLOAT64_METADATA,
-    UNDESCRIBED,
-    intern_metadata,
-)
-from pullback.autograd.graph.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.graph.node import (
-    FREED,
-    ManyEdges,
-    OneEdge,
-    TwoEdges,
-    sequence_counter,
-)
-from pullback.autograd.graph.slice_cotangent import SliceCotangent, SliceNode
-from pullback.autograd.record.record import (
-    EDGED,
-    RECORDED_FLAGS,
-    edge_of,
-    record_inplace,
-    record_view,
-    record_views,
-    recorded,
-    recorded_list,
-    recorded_several,
-    save_before_write,
-    save_list,
-)
-from pullback.autograd.record.register import register, register_composite
-from pullback.autograd.graph.saved import (
-    input_array,
-    output_array,
-    save_output,
-)
-from pullback.kernels.broadcasting import (
-    MAX_DIRECT_SIZE,
-    MIN_FUSED_SIZE,
-    broadcast_ufunc,
-    squeeze_singleton,
-)
-from pullback.kernels.threads import MIN_THREADED_HEAVY_SIZE, spread
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.autograd.record.operator import composite, foreach, operator, out_variant
 
 from . import functions_{family}, operators
 
-ndarray = np.ndarray
-np_asarray = np.asarray
-new_tensor = object.__new__
 """
 
 
@@ -132,14 +90,6 @@ def _kernel_imports(kernels: Iterable[str], text: str) -> str:
             package, _, name = module.rpartition(".")
             imports += f"from pullback.{package} import {name} as {alias}\n"
     return imports
-
-
-def _numpy_names(text: str) -> str:
-    """Lines that name NumPy's functions, and numbers as arrays, for this module."""
-    names = sorted(set(re.findall(r"\bnp_(\w+)", text)))
-    numbers = sorted(set(re.findall(r"\bnumber_(\d+)", text)), key=int)
-    lines = [f"np_{name} = np.{name}\n" for name in names]
-    return "".join([*lines, *(f"number_{n} = np.array({n}.0)\n" for n in numbers)])
 
 
 def _sorted(ops: Iterable[Emitted]) -> list[Emitted]:
@@ -197,16 +147,30 @@ def operators_module(families: Families, namespace: str) -> str:
     return text
 
 
-def functions_module(family: str, ops: list[Emitted]) -> str:
-    """The public functions of one table."""
-    text = _header(f"Public functions: {family}.", _table_of(ops)) + _IMPORTS_FUNCTIONS
+def functions_module(family: str, ops: list[Emitted], *, on_demand: bool = False) -> str:
+    """The public functions of one table; those of a table that is loaded on demand share code."""
     public = public_functions(ops)
+    with_out = functions_with_out(ops)
+    shared = [op for op in public if on_demand and _takes_tensors(op) and op.name not in with_out]
+    own = [op for op in public if op not in shared]
+    text = _header(f"Public functions: {family}.", _table_of(ops))
+    text += _IMPORTS_FUNCTIONS if own else "from . import operators\n"
+    if shared:
+        text = text.replace("from . import", f"{_IMPORTS_CALLS}\nfrom . import", 1)
     listed = "".join(f"    {quoted(name)},\n" for name in sorted(map(public_name, public)))
     text += f"\n__all__ = [\n{listed}]\n\n"
     # Every call reads its operator's table; a name of the module is the cheapest way to it.
-    text += "".join(f"_{op.name}_calls = operators.{op.name}.calls\n" for op in public)
-    with_out = functions_with_out(ops)
-    return text + "".join(f"\n\n{emit_function(op, out=with_out.get(op.name))}" for op in public)
+    text += "".join(f"_{op.name}_calls = operators.{op.name}.calls\n" for op in own)
+    for op in public:
+        is_shared = op in shared
+        text += "\n\n"
+        text += emit_call(op) if is_shared else emit_function(op, out=with_out.get(op.name))
+    return text
+
+
+def _takes_tensors(op: Emitted) -> bool:
+    """Whether all arguments are tensors that are always given."""
+    return all(is_tensor(a.type) and not isinstance(a.type, OptionalType) for a in op.arguments)
 
 
 def functions_with_out(ops: Iterable[Emitted]) -> dict[str, str]:
@@ -223,24 +187,33 @@ def functions_with_out(ops: Iterable[Emitted]) -> dict[str, str]:
 
 
 def kernels_module(family: str, ops: list[Emitted]) -> str:
-    """The nodes, kernels and forward formulas of one table, and their registration."""
+    """The formulas and the row of each operator of one table."""
     members = with_arrays(ops)
+    variants = {op.name: _variant_of(op, members) for op in members if op.inplace}
+    inplace = {owner.name: op for op in members if (owner := variants.get(op.name)) is not None}
     text = ""
-    seen: set[str] = set()
     for op in members:
-        if op.info is not None and op.info.op not in seen:
-            seen.add(str(op.info.op))
-            text += "\n\n" + emit_node(_owner(op, ops))
-    for op in members:
-        text += "\n\n" + emit_kernels(op)
-        if has_jvp(op):
-            text += "\n\n" + emit_jvp(op)
-    for op in made_of_entry(ops):
-        text += "\n\n" + emit_composite(op, _entry_function(op, ops), f"functions_{family}")
-    text += "\n\n" + _registration(family, ops)
-    head = _header(f"Nodes and kernels: {family}.", _table_of(ops))
+        if variants.get(op.name) is None:
+            text += _operator_text(family, op, ops, inplace.get(op.name))
+    text += "\n\n# fmt: off\n" + _composite_rows(family, ops) + "# fmt: on\n"
+    head = _header(f"Formulas and rows: {family}.", _table_of(ops))
     head += _kernel_imports(_named_functions(ops), text) + _IMPORTS_KERNELS.format(family=family)
-    return head + _numpy_names(text) + text
+    return head + text
+
+
+def _operator_text(family: str, op: Emitted, ops: list[Emitted], inplace: Emitted | None) -> str:
+    """The schema as a comment, the formulas, and the row."""
+    owner = _owner(op, ops) if op.info is not None else op
+    pieces = emit_vjps(op) if op.info is not None and owner is op else []
+    if op.info is not None and owner is op and has_save(op):
+        pieces.append(emit_save(op))
+    if op.is_view and is_tensor_list(op.schema.returns[0].type):
+        pieces.append(emit_again(op))
+    if has_jvp(op):
+        pieces.append(emit_jvp(op))
+    row = emit_row(family, op, owner, _jvp_owner(op, ops), inplace)
+    pieces.append(row.removesuffix("\n") + "  # fmt: skip\n")
+    return f"\n\n# {op.schema}\n" + "\n\n".join(pieces)
 
 
 def _named_functions(ops: list[Emitted]) -> list[str]:
@@ -251,20 +224,36 @@ def _named_functions(ops: list[Emitted]) -> list[str]:
     return named + [op.function.dispatch[_COMPOSITE] for op in composites(ops)]
 
 
-def _registration(family: str, ops: list[Emitted]) -> str:
-    """The calls that fill the dispatch tables of the operators of one table."""
+def _composite_rows(family: str, ops: list[Emitted]) -> str:
+    """The rows of operators that are made of others."""
     text = ""
-    for op in with_arrays(ops):
-        text += _register_call(family, op, ops)
     for op in composites(ops):
-        function = f"functions_{family}.{public_name(op)}"
-        kernel = array_function(op.function.dispatch[_COMPOSITE])
-        text += f"register_composite(operators.{op.name}, {function}, {kernel})\n"
+        items = [f"operators.{op.name}", f"functions_{family}.{public_name(op)}"]
+        text += row_text("composite", [*items, array_function(op.function.dispatch[_COMPOSITE])])
     for op in made_of_entry(ops):
-        own = public_name(op) if not op.schema.is_out_fn() else _entry_function(op, ops)
-        function = f"functions_{family}.{own}"
-        text += f"register_composite(operators.{op.name}, {function}, {op.name}_composite)\n"
+        entry = f"functions_{family}.{_entry_function(op, ops)}"
+        if op.schema.is_out_fn():
+            text += row_text("out_variant", [f"operators.{op.name}", entry])
+            continue
+        lists = [str(n) for n, a in enumerate(op.arguments) if is_tensor_list(a.type)]
+        own = f"functions_{family}.{public_name(op)}"
+        items = [f"operators.{op.name}", own, entry, quoted(" ".join(lists))]
+        text += row_text("foreach", items)
     return text
+
+
+def _variant_of(op: Emitted, members: list[Emitted]) -> Emitted | None:
+    """The operator of the same entry that does not write; a row serves both if they are alike."""
+    for other in members:
+        if (
+            not other.inplace
+            and other.function.place == op.function.place
+            and other.function.dispatch == op.function.dispatch
+            and [a.name for a in other.arguments] == [a.name for a in op.arguments]
+            and (other.info is op.info)
+        ):
+            return other
+    return None
 
 
 def _owner(op: Emitted, ops: list[Emitted]) -> Emitted:
@@ -324,50 +313,3 @@ def _jvp_owner(op: Emitted, ops: list[Emitted]) -> Emitted | None:
     entry = op.matched.info["Default"].func.func
     owner = next(other for other in ops if other.function.func == entry)
     return owner if has_jvp(owner) else None
-
-
-def _refused(op: Emitted) -> tuple[tuple[int, str], ...]:
-    """The places of the arguments without a derivative, each with what its formula says."""
-    places = {argument.name: place for place, argument in enumerate(op.arguments)}
-    found = []
-    for derivative in op.derivatives:
-        words = _REFUSAL.fullmatch(derivative.formula)
-        if words is not None:
-            found += [(places[name], words[1]) for name in derivative.var_names]
-    return tuple(found)
-
-
-def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
-    items = [f"operators.{op.name}", f"cpu={op.name}_cpu"]
-    if not op.tensors:
-        items.append("factory=True")
-    if op.is_view:
-        items.append(f"view={op.name}_view")
-    elif op.inplace:
-        items.append(f"inplace={op.name}_inplace")
-    if op.info is not None:
-        items.append(f"record={op.name}_record")
-        items.append(f"node={op.name}_node")
-        if not op.is_view and not op.inplace and len(op.schema.returns) > 1:
-            items.append(f"differentiable={op.differentiable_outputs}")
-    jvp = _jvp_owner(op, ops)
-    if jvp is not None:
-        tangents = tuple(jvp.arguments.index(a) for a in tangent_arguments(jvp))
-        items += [f"jvp={jvp.name}_jvp", f"tangents={tangents}"]
-        if sums_terms(jvp):
-            items.append("sums=True")
-        refused, form = _refused(jvp), form_of(jvp)
-        if refused:
-            items.append(f"refused={refused!r}")
-        elif form is not None and not op.inplace:
-            items.append(f"form={form!r}")
-    if op.schema.kind() is SchemaKind.functional:
-        items.append(f"array_function={array_function(op.function.dispatch['CPU'])}")
-        kind = next((_BATCHING[tag] for tag in op.function.tags if tag in _BATCHING), None)
-        if kind is not None:
-            items.append(f"batching={kind!r}")
-    meta = op.function.dispatch.get("Meta")
-    if meta is not None:
-        items.append(f"meta={quoted(meta) if meta in META_RULES else array_function(meta)}")
-    items.append(f"function=functions_{family}.{public_name(op)}")
-    return "register(\n" + "".join(f"    {item},\n" for item in items) + ")\n"

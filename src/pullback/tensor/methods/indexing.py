@@ -13,6 +13,7 @@ integer too, but what it picks is a copy.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -30,9 +31,9 @@ from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
 
 if TYPE_CHECKING:
-    from pullback._generated import kernels_indexing as kernels
+    from pullback.autograd.record import operator as record
 else:
-    kernels = lazy_module("pullback._generated.kernels_indexing")
+    record = lazy_module("pullback.autograd.record.operator")
 
 __all__ = ["getitem", "iterate", "setitem"]
 
@@ -120,11 +121,20 @@ def _write_at_once(self: Tensor, basic: tuple[Any, ...], value: Tensor) -> bool:
         write = _copy_calls[state][flags | value._flags]
     except KeyError:  # the first of its kind: they will be linked
         return False
-    if read is not kernels.getitem_record and read is not kernels.getitem_view:
+    getitem_record, getitem_view, copy_record, copy_inplace, node_class = _find_own_kernels()
+    if read is not getitem_record and read is not getitem_view:
         return False
-    if write is kernels.copy__record:
-        return write_item(self, basic, value, kernels.CopyBackward0)
-    return write is kernels.copy__inplace and write_item(self, basic, value, None)
+    if write is copy_record:
+        return write_item(self, basic, value, node_class)
+    return write is copy_inplace and write_item(self, basic, value, None)
+
+
+@functools.cache
+def _find_own_kernels() -> tuple[Any, ...]:
+    """Our kernels of ``getitem`` and ``copy_``, which have been called, and the latter's node."""
+    _, getitem = record.BUILT["pullback::getitem"]
+    spec, copy = record.BUILT["pullback::copy_"]
+    return getitem.record, getitem.view, copy.record, copy.inplace, spec.node_class()
 
 
 def iterate(self: Tensor) -> Iterator[Tensor]:
