@@ -11,8 +11,7 @@ import pytest
 import pullback as pb
 import pullback.nn.functional
 from pullback import func
-from pullback.autograd.engine import vjp_graph
-from pullback.func import hvp
+from pullback.func import hvp, vjp_graph
 from tests.samples import OPS
 from tests.samples.opinfo import Make
 

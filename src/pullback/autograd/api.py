@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
-from pullback.autograd.engine.anomaly_task import AnomalyTask
-from pullback.autograd.engine.fast_path import as_tensors, run_scalar_backward
+from pullback.autograd.engine.exposed import to_tensors
+from pullback.autograd.engine.fast_path import run_scalar_backward
 from pullback.autograd.engine.graph_task import GraphTask
-from pullback.autograd.engine.roots import GradientEdge, Root, Seeds, listed, seeds_of
+from pullback.autograd.engine.roots import Root, Seeds, seeds_of
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
+from pullback.autograd.graph.gradient_edge import GradientEdge, list_roots
 from pullback.autograd.graph.node import Edge, Node, output_of, unpack_edge
 from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.retain_grad import retain_grad
@@ -25,8 +26,10 @@ from pullback.tensor.levels import RowLevel
 from pullback.tensor.tensor import Tensor, fresh, zeros_beside
 
 if TYPE_CHECKING:
+    from pullback.autograd.debug import anomaly_task
     from pullback.batching import add_remove_dim
 else:
+    anomaly_task = lazy_module("pullback.autograd.debug.anomaly_task")
     add_remove_dim = lazy_module("pullback.batching.add_remove_dim")
 
 __all__ = ["Inputs", "backward", "grad"]
@@ -69,7 +72,7 @@ def backward(
         )
         grad_tensors = grad_variables
     forbid_in_transform("Tensor.backward()", "use func.grad or func.vjp, or autograd.grad, instead")
-    roots = listed(tensors)
+    roots = list_roots(tensors)
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True makes a reference cycle between a parameter "
@@ -79,7 +82,7 @@ def backward(
         )
     task = _task(create_graph, retain_graph)
     if inputs is not None:
-        wanted = listed(inputs)
+        wanted = list_roots(inputs)
         if not wanted:
             raise AutogradError(
                 "`inputs` argument to `backward()` cannot be empty; leave it out to reach all"
@@ -136,7 +139,7 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    roots, wanted = listed(outputs), listed(inputs)
+    roots, wanted = list_roots(outputs), list_roots(inputs)
     if not wanted:
         raise AutogradError(
             "`inputs` argument to `grad()` cannot be empty; name the tensors to differentiate by"
@@ -186,7 +189,7 @@ def _fill_unused(
 
 
 def _task(create_graph: bool, retain_graph: bool | None) -> GraphTask:
-    kind = AnomalyTask if is_anomaly_enabled() else GraphTask
+    kind = anomaly_task.AnomalyTask if is_anomaly_enabled() else GraphTask
     keep = create_graph if retain_graph is None else retain_graph
     return kind(create_graph=create_graph, retain_graph=keep)
 
@@ -206,8 +209,9 @@ def _gradients(
     task.capture([(*edge, place) for place, edge in enumerate(edges)])
     captured = task.run(seeds_of(roots, grad_outputs))
     found = [captured.get(place) for place in range(len(edges))]
-    given = [] if grad_outputs is None else listed(grad_outputs)
-    return as_tensors(task, found, [seed for seed in given if isinstance(seed, Tensor)])
+    given = [] if grad_outputs is None else list_roots(grad_outputs)
+    seeds = [seed for seed in given if isinstance(seed, Tensor)]
+    return to_tensors(task.exposed, task.xp, found, seeds)
 
 
 def _batched(
@@ -238,7 +242,7 @@ def _in_level(row: Tensor, number: int) -> Tensor:
 
 def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], tuple[int]]:
     """Batched gradients of the roots, checked, and how many there are of each."""
-    batched = listed(grad_outputs)
+    batched = list_roots(grad_outputs)
     if grad_outputs is None or any(not isinstance(g, Tensor) for g in batched):
         raise AutogradValueError(
             "grad: is_grads_batched=True needs grad_outputs, a tensor for every output"

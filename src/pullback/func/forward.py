@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.engine.vjp_graph import Alias, VjpGraph
 from pullback.autograd.forward.tangents import beside, set_tangent, split, tangents_of, zeros_like
 from pullback.autograd.graph.escapes import end_inputs
 from pullback.autograd.graph.views import edge_of, requires_grad
@@ -15,6 +14,7 @@ from pullback.dispatch.modes import get_state
 from pullback.errors import AutogradError
 from pullback.func.arguments import require_dtype, require_function, result_leaves, with_aux
 from pullback.func.reverse import Pulled
+from pullback.func.vjp_graph import Alias, VjpGraph
 from pullback.tensor.tensor import TRACKED, Tensor, tag_level, wrap
 from pullback.utils import pytree
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
 from pullback.autograd.engine.input_buffer import InputBuffers
-from pullback.autograd.engine.vjp_graph import Alias, VjpGraph
 from pullback.autograd.forward.batched_tangent import Rows, rows
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.escapes import end_inputs, pending
@@ -31,6 +30,7 @@ from pullback.dispatch.modes import get_state
 from pullback.errors import DerivativeMissingError
 from pullback.func.forward import jvp
 from pullback.func.reverse import grad_and_value
+from pullback.func.vjp_graph import Alias, VjpGraph
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import Meta
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, share_counter, version_of, wrap

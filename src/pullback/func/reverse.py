@@ -1,7 +1,7 @@
 """Reverse-mode transforms: ``grad``, ``grad_and_value``, ``vjp``.
 
 All have one mechanism: the function runs on aliases of its arguments, and the graph between its
-result and the aliases is pulled back (``pullback.autograd.engine.vjp_graph``).
+result and the aliases is pulled back (``pullback.func.vjp_graph``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.autograd.engine.roots import checked_seed, implicit_seed
-from pullback.autograd.engine.vjp_graph import Alias, Seeds, VjpGraph, records_outside, released
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.escapes import end_inputs, hold_inputs, pending
 from pullback.autograd.levels import TransformLevel
@@ -24,6 +23,7 @@ from pullback.func.arguments import (
     result_leaves,
     with_aux,
 )
+from pullback.func.vjp_graph import Alias, Seeds, VjpGraph, records_outside, released
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 

@@ -123,7 +123,7 @@ def run(self, xp, grad, keep):
         backward is None
         or task is None
         or get().modes
-        or ((task.exposed is not None or task.given_seeds) and current_exposed().knows(grad))
+        or ((task.exposed is not None or task.given_seeds) and current_exposed().holds(grad))
     ):
         return run_generally(self, xp, grad, keep)
     tensor = new(Tensor)

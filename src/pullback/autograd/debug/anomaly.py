@@ -193,7 +193,7 @@ def remember_call(node: Any) -> None:
     In a backward pass, the node that runs is kept too: its operation induced the recorded one.
     """
     node.metadata[_TRACEBACK] = traceback.format_list(traceback.extract_stack(user_frame()))
-    parent = getattr(current_graph_task(), "node", None)  # a CheckedTask's
+    parent = getattr(current_graph_task(), "node", None)  # of an AnomalyTask
     if parent is not None and parent is not node:
         node.metadata[_PARENT] = parent
 

@@ -1,16 +1,24 @@
-"""Searches through the graph that run nothing: who waits for how many, and who leads where."""
+"""Searches through the graph: dependency counts, order of sequence numbers, nodes on a path."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from pullback.autograd.graph.node import LEAF_SEQUENCE_NUMBER, Node, Output, later_threads
+from pullback.autograd.graph.node import (
+    LEAF_SEQUENCE_NUMBER,
+    Edge,
+    Node,
+    Output,
+    later_threads,
+    node_of,
+)
 
-__all__ = ["count_dependencies", "is_ordered", "needed_nodes"]
+__all__ = ["count_dependencies", "is_ordered", "needed_nodes", "nodes_leading_to"]
 
 
-def count_dependencies(roots: list[Node], needed: set[Node] | None = None) -> dict[Node, int]:
-    """How many gradients each reachable node, of those that run, will get from other nodes."""
+def count_dependencies(roots: Iterable[Node], needed: set[Node] | None = None) -> dict[Node, int]:
+    """For each needed node that the roots reach, the number of edges that lead to it."""
     pending = dict.fromkeys(roots, 0)
     stack = list(pending)
     while stack:
@@ -27,106 +35,65 @@ def count_dependencies(roots: list[Node], needed: set[Node] | None = None) -> di
     return pending
 
 
-def is_ordered(roots: list[Node]) -> bool:
-    """Whether every node has a number of its own, higher than those of the nodes behind it.
+def is_ordered(roots: Iterable[Node]) -> bool:
+    """Whether sequence numbers are unique and fall along every edge; leaves have none.
 
-    It is so where one thread has recorded them. Leaves, which all have the last number, are apart.
+    It is so where one thread has recorded all nodes.
     """
     if not later_threads:
         return True
-    seen = set(roots)
-    stack = list(seen)
-    while stack:
-        node = stack.pop()
-        number = node._seq
-        for target in node._edges:
-            if type(target) is Output:
-                target = target.node
-            if target is not None and target._seq != LEAF_SEQUENCE_NUMBER:
-                if target._seq >= number:
-                    return False
-                if target not in seen:
-                    seen.add(target)
-                    stack.append(target)
-    return len({node._seq for node in seen}) == len(seen)
+    reached = count_dependencies(roots)
+    numbers = [node._seq for node in reached if node._seq != LEAF_SEQUENCE_NUMBER]
+    return len({*numbers}) == len(numbers) and not any(
+        target is not None and node._seq <= target._seq != LEAF_SEQUENCE_NUMBER
+        for node in reached
+        for target in map(node_of, node._edges)
+    )
 
 
 def needed_nodes(roots: list[Node], wanted: set[Node]) -> set[Node] | None:
     """The nodes from which a wanted one can be reached; None if these are all."""
-    return None if _all_end_at(roots, wanted) else _search(roots, wanted)
+    if _all_end_at(roots, wanted):
+        return None
+    return nodes_leading_to(count_dependencies(roots), wanted)
 
 
 def _all_end_at(roots: list[Node], wanted: set[Node]) -> bool:
     """Whether every path from the roots ends at a wanted node, as with all parameters of a loss.
 
-    A pass for some inputs asks this of every node before it runs, so nodes with edges in slots have
-    a loop of their own.
+    A pass for some inputs visits every node here, so slots are read without ``_edges``, a property.
     """
-    leaves = [
-        node for node in wanted if node._seq == LEAF_SEQUENCE_NUMBER
-    ]  # behind these is nothing
-    stack: list[Any] = list(set(roots).difference(leaves))
-    seen: set[Any] = {*leaves, *stack}
+    stack: list[Any] = list({*roots})
+    seen: set[Edge] = {None, *stack}
     while stack:
         node = stack.pop()
-        arity = node._arity
-        if arity == 2:
-            one, two = node._edge0, node._edge1
-            if two is not None:
-                if two not in seen:
-                    seen.add(two)
-                    stack.append(two)
-                if one is None:
-                    continue
-        elif arity:
-            one = node._edge0
+        count = len(seen)
+        if node._arity == 1:
+            targets: tuple[Edge, ...] = (node._edge0,)
+        elif node._arity:
+            targets = (node._edge0, node._edge1)
         else:
-            one = None
-        if one is not None:
-            if one not in seen:
-                seen.add(one)
-                stack.append(one)
-            continue
-        if type(node) is Output:
-            node = node.node
-            if node not in seen:
-                seen.add(node)
-                stack.append(node)
-            continue
-        targets = [target for target in node._edges if target is not None]
-        if not targets and node not in wanted:
-            return False
+            targets = (node.node,) if type(node) is Output else node._edges
         for target in targets:
             if target not in seen:
                 seen.add(target)
                 stack.append(target)
+        if count == len(seen) and node not in wanted and not any(targets):
+            return False
     return True
 
 
-def _search(roots: list[Node], wanted: set[Node]) -> set[Node]:
-    """A depth-first search without recursion."""
+def nodes_leading_to(nodes: Iterable[Node], wanted: set[Node]) -> set[Node]:
+    """The wanted nodes, and those of the given ones from which a wanted one can be reached."""
+    users: dict[Node | None, list[Node]] = {}
+    for node in nodes:
+        for target in node._edges:
+            users.setdefault(node_of(target), []).append(node)
     needed = set(wanted)
-    seen: set[Node] = set()
-    for root in roots:
-        if root in seen:
-            continue
-        seen.add(root)
-        stack = [(root, iter(root._edges))]
-        while stack:
-            node, edges = stack[-1]
-            for target in edges:
-                if type(target) is Output:
-                    target = target.node
-                if target is None:
-                    continue
-                if target not in seen:
-                    seen.add(target)
-                    stack.append((target, iter(target._edges)))
-                    break
-                if target in needed:
-                    needed.add(node)
-            else:
-                stack.pop()
-                if node in needed and stack:
-                    needed.add(stack[-1][0])
+    stack = list(needed)
+    while stack:
+        for user in users.get(stack.pop(), ()):
+            if user not in needed:
+                needed.add(user)
+                stack.append(user)
     return needed

@@ -1,4 +1,4 @@
-"""Where a backward pass starts: its roots, and the gradient of each.
+"""Where a backward pass starts: its roots, and the cotangent of each.
 
 A root is a tensor, or a ``GradientEdge``: a place in the graph that can stand for a tensor.
 """
@@ -6,13 +6,14 @@ A root is a tensor, or a ``GradientEdge``: a place in the graph that can stand f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.autograd.graph.accumulate_grad import ended
-from pullback.autograd.graph.node import Node, output_of, unpack_edge
+from pullback.autograd.graph.gradient_edge import GradientEdge, list_roots
+from pullback.autograd.graph.node import Edge, Node, output_of, unpack_edge
 from pullback.autograd.graph.views import edge_of, settle
 from pullback.autograd.namespaces import tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
@@ -21,82 +22,47 @@ from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = [
-    "GradientEdge",
     "Root",
+    "RootCotangent",
     "Seeds",
     "checked_seed",
-    "get_gradient_edge",
     "implicit_seed",
-    "listed",
+    "root_cotangent",
     "seeds_of",
 ]
 
 
-class GradientEdge(NamedTuple):
-    """Where a gradient flows: a node, and which of its outputs."""
+class RootCotangent(NamedTuple):
+    """An output that a pass starts from, and its cotangent; None stands for one."""
 
     node: Node
-    output_nr: int
+    number: int
+    seed: Tensor | None
+
+
+def root_cotangent(edge: Edge, seed: Tensor | None) -> RootCotangent:
+    """The root at the end of an edge, which leads somewhere."""
+    node, number = unpack_edge(edge)
+    assert node is not None
+    return RootCotangent(node, number, seed)
 
 
 Root = Tensor | GradientEdge
 Seeds = Tensor | Sequence[Tensor | None] | None
 
-_ROOTS = (Tensor, GradientEdge)
 
-
-def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge of a tensor; it can stand for the tensor in ``grad`` and ``backward``.
-
-    >>> import pullback as pb
-    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
-    >>> y = x * x
-    >>> edge = get_gradient_edge(y)
-    >>> pb.autograd.grad(y.sum(), edge)[0].tolist()
-    [1.0, 1.0]
-    """
-    node, number = unpack_edge(edge_of(tensor))
-    if node is None:
-        raise AutogradError(
-            "It is not possible to get the gradient edge for a Tensor that does not require "
-            "gradients; call requires_grad_() on it before computing"
-        )
-    return GradientEdge(node, number)
-
-
-def listed(value: Any) -> list[Any]:
-    """One tensor or edge, or several in any container, as a list."""
-    kind = type(value)
-    if kind is Tensor:
-        return [value]
-    if kind is list or kind is tuple:
-        return list(value)
-    if isinstance(value, _ROOTS):
-        return [value]
-    if isinstance(value, Mapping):
-        return list(value.values())
-    if isinstance(value, Iterable):
-        return list(value)
-    return [value]
-
-
-def seeds_of(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | None]]:
-    """The roots' nodes with the gradient that each starts from; None stands for ones."""
+def seeds_of(roots: list[Any], given: Seeds) -> list[RootCotangent]:
+    """The outputs that a pass starts from, with the given cotangents, checked."""
     if ended:
         for root in roots:
             if type(root) is Tensor:
                 settle(root)
-    if given is None and len(roots) == 1 and type(roots[0]) is Tensor:
-        edge, array = roots[0]._edge, roots[0]._array
-        is_loss = type(array) is np.ndarray and not array.shape and array.dtype.kind == "f"
-        if edge is not None and is_loss:
-            return [(*unpack_edge(edge), None)]  # what nearly every pass begins with
-    gradients = [None] * len(roots) if given is None else listed(given)
+    gradients = [None] * len(roots) if given is None else list_roots(given)
     if len(gradients) != len(roots):
         raise AutogradError(f"got {len(roots)} tensors and {len(gradients)} gradients")
-    seeds: list[tuple[Node, int, Tensor | None]] = []
+    seeds: list[RootCotangent] = []
     for place, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
-        if type(root) is not Tensor and not isinstance(root, _ROOTS):
+        if type(root) is not Tensor and not isinstance(root, Tensor | GradientEdge):
             raise AutogradTypeError(f"root {place} is a {type(root).__name__}, not a tensor")
         node, number = root if isinstance(root, GradientEdge) else unpack_edge(edge_of(root))
         if node is None:
@@ -108,7 +74,7 @@ def seeds_of(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | N
             seed = implicit_seed(root, shape, dtype)
         else:
             seed = checked_seed(gradient, shape, dtype, place)
-        seeds.append((node, number, seed))
+        seeds.append(RootCotangent(node, number, seed))
     return seeds
 
 

@@ -11,8 +11,8 @@ import typing as _typing
 from pullback._lazy import lazy_names as _lazy_names
 
 if _typing.TYPE_CHECKING:
-    from pullback.autograd.engine.graph_task import current_graph_task_id, queue_callback
-    from pullback.autograd.engine.roots import GradientEdge, get_gradient_edge
+    from pullback.autograd.graph.current_pass import current_graph_task_id, queue_callback
+    from pullback.autograd.graph.gradient_edge import GradientEdge, get_gradient_edge
     from pullback.autograd.graph.multi_grad_hook import register_multi_grad_hook
     from pullback.autograd.graph.node import Node
     from pullback.autograd.graph.node_methods import SavedTensor
@@ -30,8 +30,8 @@ else:
     __getattr__, __dir__ = _lazy_names(
         __name__,
         {
-            "pullback.autograd.engine.graph_task": ["current_graph_task_id", "queue_callback"],
-            "pullback.autograd.engine.roots": ["GradientEdge", "get_gradient_edge"],
+            "pullback.autograd.graph.current_pass": ["current_graph_task_id", "queue_callback"],
+            "pullback.autograd.graph.gradient_edge": ["GradientEdge", "get_gradient_edge"],
             "pullback.autograd.graph.multi_grad_hook": ["register_multi_grad_hook"],
             "pullback.autograd.graph.node": ["Node"],
             "pullback.autograd.graph.node_methods": ["SavedTensor"],

@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from pullback.autograd.engine.exposed import expose, unwrap
-from pullback.autograd.graph.node import Node
+from pullback.autograd.engine.input_buffer import unbroadcast
+from pullback.autograd.graph.node import Node, unpack_edge
+from pullback.autograd.namespaces import Namespace
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.tensor import Tensor
@@ -58,7 +60,7 @@ class RemovableHandle:
         self.remove()
 
 
-def run_tensor_hooks(xp: Any, node: Node, grads: list[Any]) -> list[Any]:
+def run_tensor_hooks(xp: Namespace, node: Node, grads: list[Any]) -> list[Any]:
     """Tensor hooks of every output, and the writers of retained gradients after them."""
     lists = node._hooks
     by_output = {} if lists is None else lists.tensor
@@ -78,7 +80,7 @@ def run_tensor_hooks(xp: Any, node: Node, grads: list[Any]) -> list[Any]:
     return grads
 
 
-def run_pre_hooks(xp: Any, node: Node, grads: list[Any]) -> list[Any]:
+def run_pre_hooks(xp: Namespace, node: Node, grads: list[Any]) -> list[Any]:
     """The node's pre-hooks, each seeing what the one before it returned."""
     lists = node._hooks
     for hook in [] if lists is None else list(lists.pre.values()):
@@ -88,20 +90,48 @@ def run_pre_hooks(xp: Any, node: Node, grads: list[Any]) -> list[Any]:
 
 
 def run_post_hooks(
-    xp: Any, node: Node, results: tuple[Any, ...], grads: list[Any]
+    xp: Namespace,
+    node: Node,
+    results: tuple[Any, ...],
+    grads: list[Any],
+    needed: set[Node] | None,
 ) -> tuple[Any, ...]:
-    """The leaf's post-accumulate hooks, and the node's post-hooks."""
+    """The leaf's post-accumulate hooks, and the node's post-hooks.
+
+    `needed` are the nodes that the pass runs, None for all.
+    """
     variable: Tensor | None = getattr(node, "variable", None)
     if variable is not None and variable._meta is not None and variable._meta.accumulator_hooks:
         for hook in list(variable._meta.accumulator_hooks.values()):
             _check_returns_none(hook(variable), variable)
     lists = node._hooks
-    outcome = list(results)
-    for hook in [] if lists is None else list(lists.post.values()):
+    if lists is None or not lists.post:
+        return results
+    outcome = _grad_inputs(xp, node, results, needed)
+    for hook in list(lists.post.values()):
         inputs = tuple(expose(xp, grad) for grad in outcome)
         outputs = tuple(expose(xp, grad) for grad in grads)
         outcome = _replace_all(xp, hook, inputs, hook(inputs, outputs), outcome)
     return tuple(outcome)
+
+
+def _grad_inputs(
+    xp: Namespace, node: Node, results: tuple[Any, ...], needed: set[Node] | None
+) -> list[Any]:
+    """The arguments of post-hooks: gradients unbroadcast to the inputs' shapes.
+
+    None where no gradient is needed; what a user's Function returned is passed on even there.
+    """
+    made = []
+    for edge, grad in itertools.zip_longest(node._edges, results):
+        target, number = unpack_edge(edge)
+        if grad is None or target is None:
+            made.append(None if node._is_plain else grad)
+        elif needed is not None and target not in needed and node._is_plain:
+            made.append(None)
+        else:
+            made.append(unbroadcast(xp, node, target, number, grad))
+    return made
 
 
 def _check_returns_none(returned: Any, variable: Tensor) -> None:
@@ -120,7 +150,7 @@ def _name(hook: Any) -> str:
 
 
 def _replace_all(
-    xp: Any, hook: Any, before: tuple[Tensor | None, ...], returned: Any, kept: list[Any]
+    xp: Namespace, hook: Any, before: tuple[Tensor | None, ...], returned: Any, kept: list[Any]
 ) -> list[Any]:
     if returned is None:
         return kept

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Literal
 
-from pullback.autograd.engine.graph_task import current_graph_task_id, queue_callback, will_run
+from pullback.autograd.graph.current_pass import current_graph_task_id, queue_callback, will_run
 from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.autograd.graph.node import Node, node_of
 from pullback.autograd.graph.views import edge_of, requires_grad

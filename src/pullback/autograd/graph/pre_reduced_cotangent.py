@@ -1,12 +1,12 @@
-"""``PreReducedCotangent``: a gradient of which only sums are wanted, and so only these were made.
+"""``PreReducedCotangent``: the sums of a cotangent over the axes that its node unbroadcasts.
 
-``points - means`` repeats its means, and what it asks of its gradient, if the points are constant,
-is the sum over the repetitions. A product of which this is a factor can sum its other factor
-first, which spares the gradient at full size: making it, adding it to others, and summing it.
+``points - means`` broadcasts its means; if the points are constant, it needs only the sum of its
+cotangent over the broadcast axes. A product with this difference as a factor can sum its other
+factor first, so that the cotangent is never computed at full size (gmm_d64_k5 -17 %).
 
-Made by products of large arrays in the loop of ``sequence.py``, when the node at the other end of
-an edge does nothing but sum; that node is the only one that ever gets it. While it waits for it, it
-passes for a gradient of full size to which others can be added.
+The array loop creates it for products of large arrays, when the node at the other end of an edge
+only unbroadcasts; no other node gets it. In the input buffer it has the shape of the full
+cotangent, to which others can be added.
 """
 
 from __future__ import annotations

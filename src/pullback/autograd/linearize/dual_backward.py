@@ -12,8 +12,8 @@ from heapq import heappop, heappush
 from typing import Any
 
 from pullback.autograd.engine.dependencies import is_ordered
-from pullback.autograd.engine.graph_task import Root
 from pullback.autograd.engine.input_buffer import InputBuffers, accumulate, unbroadcast
+from pullback.autograd.engine.roots import RootCotangent
 from pullback.autograd.forward.batched_tangent import DeclinedError
 from pullback.autograd.forward.dual_array import Dual, Duals
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
@@ -26,7 +26,7 @@ __all__ = ["Dual", "run_on_duals"]
 
 
 def run_on_duals(
-    roots: Sequence[Root], targets: Container[Node], level: Level, keep: bool
+    roots: Sequence[RootCotangent], targets: Container[Node], level: Level, keep: bool
 ) -> dict[Node, Any] | None:
     """The gradients that arrive at the targets, as arrays and dual numbers; None if it declines.
 
@@ -49,7 +49,7 @@ def run_on_duals(
 
 
 def _run(
-    roots: Sequence[Root], targets: Container[Node], xp: Duals
+    roots: Sequence[RootCotangent], targets: Container[Node], xp: Duals
 ) -> tuple[dict[Node, Any], list[Node]]:
     """The pass itself, last recorded first; leaves have no turn.
 

@@ -15,6 +15,7 @@ from typing import Any
 from weakref import ref
 
 from pullback.autograd.engine.graph_task import GraphTask
+from pullback.autograd.engine.roots import RootCotangent, root_cotangent
 from pullback.autograd.graph.node import (
     Edge,
     Node,
@@ -211,10 +212,12 @@ class RecordedStep:
         if not ends:
             return {}
         # Totals come first, so that everything is added up in the order of a plain backward pass.
-        roots: list[Any] = [
-            (end, 0, wrap(totals[edge])) for edge, end in self.captures.items() if edge in totals
+        roots = [
+            RootCotangent(end, 0, wrap(totals[edge]))
+            for edge, end in self.captures.items()
+            if edge in totals
         ]
-        roots += [(*unpack_edge(edge), wrap(grad)) for edge, grad in ends]
+        roots += [root_cotangent(edge, wrap(grad)) for edge, grad in ends]
         wanted = [*self._sources.values(), *self.captures.values()]
         task = GraphTask(create_graph=False, retain_graph=False)
         task.capture((end, 0, place) for place, end in enumerate(wanted))
@@ -277,9 +280,7 @@ class WholeLoop(RecordedStep):
 
     def gradients(self, grads: dict[int, Tensor], create_graph: bool) -> list[Tensor | None]:
         """The gradients of the state before the loop, and of what it captures."""
-        roots: list[Any] = [
-            (*unpack_edge(self._roots[place]), grad) for place, grad in grads.items()
-        ]
+        roots = [root_cotangent(self._roots[place], grad) for place, grad in grads.items()]
         wanted = [*self._sources.values(), *self._bridges.values()]
         task = GraphTask(create_graph=create_graph, retain_graph=create_graph)
         task.capture((end, 0, place) for place, end in enumerate(wanted))

@@ -1,4 +1,4 @@
-"""The backward pass in anomaly mode: every node's result is looked at."""
+"""The backward pass in anomaly mode, which checks what each node returns."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ __all__ = ["AnomalyTask"]
 
 
 class AnomalyTask(GraphTask):
-    """A pass that says which forward operation failed, and stops at the first bad number."""
+    """A pass that raises at the first NaN or infinity, and reports the call behind its node."""
 
-    node: Node | None = None  # that runs now: the parent of nodes that are recorded meanwhile
+    counts_dependencies = True
+    node: Node | None = None  # the one that runs: the parent of nodes that are recorded meanwhile
 
-    def _execute(self, node: Node, grad: Any) -> tuple[Any, ...]:
+    def execute(self, node: Node, grad: Any) -> tuple[Any, ...]:
+        """Runs one node and checks what it returns."""
         self.node = node
         try:
-            results = super()._execute(node, grad)
+            results = super().execute(node, grad)
             self._check(node, results)
         except Exception:
             report_call(node)

@@ -1,16 +1,16 @@
-"""The way back from some results to the inputs of one transform; it may be gone many times.
+"""The graph between some results and the inputs of one transform, which can be pulled back often.
 
-A transform of ``pullback.func`` gives its function *aliases* of the arguments and asks for the
-gradients that arrive at them, and nowhere else. So reverse mode nests on one tape: what an inner
-transform asks for is never confused with what an outer one does.
+A transform of ``pullback.func`` gives its function *aliases* of the arguments and computes the
+gradients of these aliases only. So reverse mode nests on one graph: the gradients of an inner
+transform are never mixed with those of an outer one.
 
     outer argument ──┐
                      └─ AliasGrad ── alias ── ... ── result
     a plain argument:  AccumulateGrad ── alias ── ... ── result
 
-An alias of something that can be differentiated outside has an ``AliasGrad``, which hands gradients
-on to the outer graph. If no such node and no foreign leaf is met on the way, the graph is *closed*:
-the gradient cannot be differentiated any more, and the pass runs on raw arrays.
+An alias of a tensor that can be differentiated outside has an ``AliasGrad``, which passes gradients
+to the outer graph. If the graph has no such node and no other leaf, it is *closed*: the gradient
+cannot be differentiated further, and the pass runs on raw arrays.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
-from pullback.autograd.engine.anomaly_task import AnomalyTask
+from pullback.autograd.engine.dependencies import nodes_leading_to
 from pullback.autograd.engine.graph_task import GraphTask
+from pullback.autograd.engine.roots import RootCotangent
 from pullback.autograd.forward.tangents import set_tangent, tangents_of
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, leaf_edge
 from pullback.autograd.graph.hooks import run_tensor_hooks
@@ -62,8 +63,10 @@ from pullback.tensor.tensor import (
 )
 
 if TYPE_CHECKING:
+    from pullback.autograd.debug import anomaly_task
     from pullback.autograd.linearize import dual_backward
 else:
+    anomaly_task = lazy_module("pullback.autograd.debug.anomaly_task")
     dual_backward = lazy_module("pullback.autograd.linearize.dual_backward")
 
 __all__ = ["Alias", "AliasGrad", "Seeds", "VjpGraph", "records_outside", "released"]
@@ -165,10 +168,10 @@ class VjpGraph:
         targets = {alias.node for alias in aliases}
         nodes, self.is_open, is_all = _explored(self.edges, targets)
         self.reached = [node for node in targets if node in nodes]
-        self._needed = None if is_all else _leading_to(nodes, targets)
+        self._needed = None if is_all else nodes_leading_to(nodes, targets & nodes)
 
     def released(self, result: Tensor, outside: bool) -> Tensor:
-        """One of the results, as the world outside may see it."""
+        """One of the results, for use outside of the transform."""
         if self.is_open or result._flags & (PLAIN_VIEW | DUAL):
             return released(result, self.aliases, outside)
         if not result._flags & REQUIRES_GRAD:
@@ -199,31 +202,29 @@ class VjpGraph:
 
         A gradient of None is zero; without any, that of a single scalar result is one.
         """
-        roots: list[tuple[Node, int, Tensor | None]] = []
+        roots: list[RootCotangent] = []
         for place, edge in enumerate(self.edges):
             seed = None if seeds is None else seeds[place]
             if edge is not None and (seed is not None or seeds is None):
-                roots.append((*unpack_edge(edge), seed))
+                roots.append(RootCotangent(*unpack_edge(edge), seed))
         if not (roots and self.reached):
             return [self._zeros(place) for place in range(len(self.aliases))]
         if not create_graph and not self.is_open and in_forward_mode():
             found = self._run_on_duals(roots, retain_graph)
             if found is not None:
                 return found
-        kind = AnomalyTask if is_anomaly_enabled() else GraphTask
+        kind = anomaly_task.AnomalyTask if is_anomaly_enabled() else GraphTask
         task = kind(create_graph=create_graph, retain_graph=retain_graph)
         task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
-        task.search = lambda *_: self._needed
-        task.leaves_out_ended = False  # a pullback may be called after its transform has ended
+        task.find_needed = lambda *_: self._needed
+        task.skips_ended = False  # a pullback may be called after its transform has ended
         captured = task.run(roots)
         if task.xp is arrays:
             return self._owned(captured, roots)
         made = [task.xp.to_tensor(captured.get(place)) for place in range(len(self.aliases))]
         return [self._zeros(n) if t is None else t for n, t in enumerate(made)]
 
-    def _run_on_duals(
-        self, roots: list[tuple[Node, int, Tensor | None]], keep: bool
-    ) -> list[Tensor] | None:
+    def _run_on_duals(self, roots: list[RootCotangent], keep: bool) -> list[Tensor] | None:
         """The same in forward mode, if it can be done on arrays and tangents that are arrays."""
         level = only_forward_level()
         if level is None or is_anomaly_enabled():
@@ -245,9 +246,7 @@ class VjpGraph:
         alias = self.aliases[place].tensor
         return zeros_beside(alias, alias.shape, alias.dtype)
 
-    def _owned(
-        self, captured: dict[int, Any], roots: list[tuple[Node, int, Tensor | None]]
-    ) -> list[Tensor]:
+    def _owned(self, captured: dict[int, Any], roots: list[RootCotangent]) -> list[Tensor]:
         """Gradients in memory of their own: no seed's, no other's, and free to be written to."""
         seen = {id(owner_of(seed._array)) for _, _, seed in roots if seed is not None}
         results = []
@@ -294,26 +293,8 @@ def _explored(edges: Sequence[Edge], targets: set[Node]) -> tuple[set[Node], boo
     return nodes, is_open, is_all and not is_open
 
 
-def _leading_to(nodes: set[Node], targets: set[Node]) -> set[Node]:
-    """Those of the nodes from which a target can be reached."""
-    users: dict[Node, list[Node]] = {}
-    for node in nodes:
-        if node not in targets:
-            for target in map(node_of, node._edges):
-                if target is not None:
-                    users.setdefault(target, []).append(node)
-    needed = {target for target in targets if target in nodes}
-    stack = list(needed)
-    while stack:
-        for user in users.get(stack.pop(), ()):
-            if user not in needed:
-                needed.add(user)
-                stack.append(user)
-    return needed
-
-
 def released(tensor: Tensor, aliases: Sequence[Alias], outside: bool) -> Tensor:
-    """What a transformed function has returned, as the world outside may see it.
+    """A result of a transformed function, for use outside of the transform.
 
     What does not depend on the aliases stays as it is. The rest keeps its history if someone
     outside can use it; so do tangents, each for itself.
