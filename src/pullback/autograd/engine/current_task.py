@@ -1,4 +1,4 @@
-"""Which backward pass a thread is in, for user code that reads ``current_graph_task()``.
+"""The current backward pass of a thread, for user code that reads ``current_graph_task()``.
 
 A pass over nodes of operators alone runs no user code, and is not published. It is published before
 the first user function runs. Hooks need a whole ``GraphTask``: where a fast path reaches a hook, it

@@ -112,7 +112,7 @@ def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
     copy = wrap(tensor._array.copy())
     copy._flags = tensor._flags & ~DUAL
     copy._edge = edge
-    copy._counter = [0]  # of its own: the node behind the edge knows that of the memory written to
+    copy._counter = [0]  # a new one: the node of the edge has that of the written memory
     for level, tangent in tangents_of(tensor).items():
         set_tangent(copy, level, tensors.clone(tangent))
     setattr(node, name, copy)
@@ -177,7 +177,7 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
             if now is not Creation.RECORDED:
                 view.creation = now
         view.base_edge = view.base._edge
-        if len(counter) > 2:  # a counter that knows the tensors in its memory: see share_counter
+        if len(counter) > 2:  # a counter with a list of aliases: see share_counter
             register_alias(counter, tensor)
         return tensor
     if not is_view and array.size and not shares_memory(array, whole):
@@ -188,7 +188,7 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
     if node is not None:
         node._seq = sequence_counter()()
         describe(node, array.shape, array.dtype)
-        if isinstance(array, Payload):  # a view of an array may be none: the door of a level
+        if isinstance(array, Payload):  # a view of an array may be a payload: `_add_level`
             mark(node)
     return make_view(parent, array, step, node)
 
