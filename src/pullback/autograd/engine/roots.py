@@ -1,4 +1,4 @@
-"""Where a backward pass starts: its roots, and the cotangent of each.
+"""Roots of a backward pass, and the cotangent of each.
 
 A root is a tensor, or a ``GradientEdge``: a place in the graph that can stand for a tensor.
 """

@@ -21,7 +21,7 @@ __all__ = ["match_levels"]
 def match_levels(grad: Any, shape: tuple[int, ...]) -> Any:
     """A gradient with the levels of what it is the gradient of, as far as these have ended.
 
-    `shape` is that of the value, which knows the value's levels.
+    `shape` is that of the value, with its levels as an attribute (``BatchShape``).
     """
     if not isinstance(grad, Tensor):
         return grad

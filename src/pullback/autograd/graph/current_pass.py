@@ -1,4 +1,4 @@
-"""What user code may read of the backward pass that it runs in: its id, its end, its nodes."""
+"""State of the running backward pass for user code: its id, its end, its nodes."""
 
 from __future__ import annotations
 

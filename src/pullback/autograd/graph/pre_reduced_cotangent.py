@@ -77,7 +77,7 @@ class PreReducedCotangent:
     __radd__ = __add__
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """What ``array + summed`` and ``array += summed`` come to; nothing is written."""
+        """Implements ``array + summed`` and ``array += summed``; nothing is written."""
         if ufunc is not np.add or method != "__call__":
             return NotImplemented
         first, second = inputs

@@ -105,7 +105,7 @@ def _by_keyword(spec: OperatorSpec) -> Function:
 
 
 def _wrapper(spec: OperatorSpec) -> Function:
-    """What makes tensors of the arrays that a kernel returns."""
+    """Returns the function that makes tensors of the arrays that a kernel returns."""
     if spec.returns == "tensor":
         return wrap
     if spec.returns == "list":
@@ -223,8 +223,11 @@ def _complete(args: _Arguments, named: _Named, names: Sequence[str]) -> _Argumen
 def _keeping(
     spec: OperatorSpec, name: str, keeps_arrays: bool
 ) -> tuple[str, str, int, int | None, bool, bool]:
-    """How a tensor argument is saved: its slots, its place, the edge without which it is not
-    needed, whether it is a list, and whether it may be kept as a bare array."""
+    """Describes how a tensor argument is saved.
+
+    That is its slots, its place, the edge without which it is not needed, whether it is a list, and
+    whether it may be kept as a bare array.
+    """
     argument = next(argument for argument in spec.arguments if argument.name == name)
     slot = spec.slot(name)
     version = slot.replace("saved", "version")

@@ -166,7 +166,7 @@ def _run_list(spec: OperatorSpec) -> Function:
 
 
 def _reading(spec: OperatorSpec, name: str) -> tuple[str, Function | None]:
-    """How a value is read for a formula on arrays; None: as it is in the node."""
+    """Returns the function that reads a saved value as an array; None: as it is in the node."""
     if name in spec.saved_outputs:
         return name, _read_result
     if name in spec.saved_tensors:

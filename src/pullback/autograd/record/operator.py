@@ -1,7 +1,7 @@
 """From a generated row to a working operator: node class, kernels, registration.
 
 The generator writes the formulas of an operator as functions, and one call of `operator` with
-everything else that it knows. When the operator is first used, its kernels and its node class are
+everything else in the table. When the operator is first used, its kernels and its node class are
 built from that: by ``operands.py`` where all arguments are tensors, up to three, and by
 ``generic.py`` otherwise. ``fused.py`` has hand-written forms of few operators.
 """
@@ -38,7 +38,7 @@ _KINDS = {"": "tensor", "?": "optional", "[]": "list", "[?]": "gaps"}
 
 
 class Built(NamedTuple):
-    """What was built for one operator; None for what it does not have."""
+    """Parts built for one operator; None for what it does not have."""
 
     cpu: Function
     record: Function | None = None
@@ -92,7 +92,7 @@ def _parse_arguments(text: str) -> tuple[Argument, ...]:
 
 
 class OperatorSpec:
-    """What a row says of one operator, and what follows from it."""
+    """Row of one operator, and what follows from it."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class OperatorSpec:
 
     @property
     def arity(self) -> int:
-        """How many edges have a slot of their own; none if all are in a tuple."""
+        """The number of edges with a slot of their own; 0 if all are in a tuple."""
         count = len(self.differentiable)
         return 0 if self.has_lists or count > _MOST_SLOTS else count
 
@@ -461,7 +461,7 @@ def _named(spec: OperatorSpec, entry: OperatorEntry, made: dict[str, Function]) 
 
 
 def _forward(spec: OperatorSpec) -> dict[str, Any]:
-    """What variants of an operator share: its JVP rule and its shape function."""
+    """Parts that variants of an operator share: its JVP rule and its shape function."""
     shared: dict[str, Any] = {"meta": spec.meta}
     if spec.jvp is not None:
         places = tuple(argument.place for argument in spec.differentiable)

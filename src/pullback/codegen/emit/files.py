@@ -43,7 +43,7 @@ def formula_functions() -> dict[str, Arity | None]:
 
 
 def _arity(arguments: ast.arguments) -> Arity:
-    """How many arguments a formula gives: all but the namespace."""
+    """The number of arguments of a formula helper, without the namespace."""
     positional = len(arguments.posonlyargs) + len(arguments.args) - 1
     keyword_only = len(arguments.kwonlyargs)
     optional = len(arguments.defaults) + sum(d is not None for d in arguments.kw_defaults)

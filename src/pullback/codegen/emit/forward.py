@@ -52,7 +52,7 @@ def is_auto_linear(op: Emitted) -> bool:
 
 
 def form_of(op: Emitted) -> str | None:
-    """How the formula gets along with tangents that have batch axes in front; None: not at all.
+    """The treatment of tangents with batch dimensions in front by a formula; None: unsupported.
 
     An element-wise one broadcasts. One made of function calls alone can run by batching rules; it
     is linear if it reads no primal that may have a tangent, nor the result; one of products of
@@ -183,7 +183,7 @@ def _target(name: str, returns: list[str]) -> str:
 
 
 def _plain_primals(op: Emitted, formula: str) -> str:
-    """Primals under the names of the arguments: tangents are told apart by their suffix."""
+    """Primals under the names of the arguments: tangents have a suffix."""
     assert op.matched.info is not None
     dialect = op.matched.info["Default"].dialect
     names = {f"{a.name}_p": a.name for a in op.tensors if not is_tensor_list(a.type)}

@@ -21,7 +21,7 @@ _NAMESPACES = ("fft", "linalg")
 
 
 def public_name(op: Emitted) -> str:
-    """What the function is called in Python; the operator's own name unless the table says."""
+    """The function's name in Python; the operator's own name unless the table has another."""
     return op.function.python or op.name
 
 
@@ -65,7 +65,7 @@ def emit_function(op: Emitted, *, out: str | None = None) -> str:
 
 
 def _error_name(op: Emitted) -> str:
-    """What messages call a function: ``linalg_inv`` is found as ``linalg.inv``."""
+    """The name of a function in messages: ``linalg.inv`` for ``linalg_inv``."""
     name = public_name(op).lstrip("_")
     space, _, rest = name.partition("_")
     return f"{space}.{rest}" if space in _NAMESPACES else name
@@ -76,7 +76,7 @@ def _docstring(op: Emitted) -> str:
 
 
 def positional_only(op: Emitted) -> int:
-    """How many leading parameters have no name for callers: tensors that are just operands."""
+    """The number of positional-only parameters: leading tensors that are operands."""
     last = 0
     for place, argument in enumerate(op.positional, 1):
         if not is_tensor_value(argument.type):

@@ -1,4 +1,4 @@
-"""What the emitters know of one function: names in Python, arguments in order, what is saved."""
+"""Model of one function for the emitters: names in Python, arguments in order, saved values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Emitted:
 
     @property
     def name(self) -> str:
-        """The operator's name in Python: overloads are told apart by a suffix."""
+        """The operator's name in Python: overloads have a suffix."""
         overload = self.schema.name.overload_name
         return f"{self.schema.name.name}{'_' + overload if overload else ''}"
 
@@ -124,7 +124,7 @@ class Emitted:
         return tuple(name in names for name in self.schema.return_names())
 
     def saved(self, of: str) -> list[SavedAttribute]:
-        """What the node saves of ``inputs`` or ``outputs``."""
+        """The values that the node saves of ``inputs`` or ``outputs``."""
         if self.info is None:
             return []
         return list(self.info.all_saved_inputs if of == "inputs" else self.info.all_saved_outputs)

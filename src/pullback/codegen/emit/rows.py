@@ -1,4 +1,4 @@
-"""What an operator is in generated source: its formulas as functions, and a row with the rest.
+"""Generated source of an operator: its formulas as functions, and a row with the rest.
 
 ``autograd/record/operator.py`` makes kernels and node classes of the rows.
 """
@@ -86,7 +86,7 @@ def _gradients(op: Emitted) -> list[str]:
 
 
 def _own_saves(op: Emitted) -> list[SavedAttribute]:
-    """What is saved besides tensors and lists of them."""
+    """The saved values besides tensors and lists of them."""
     saved = op.saved("inputs")
     return [s for s in saved if s.expr != s.source or not is_tensor_value(s.type)]
 
@@ -107,7 +107,7 @@ def emit_save(op: Emitted) -> str:
 
 
 def _saved_value(op: Emitted, attribute: SavedAttribute) -> str:
-    """What is saved of an input; a tensor is slower to ask than its array."""
+    """The saved attribute of an input; reading it from an array is faster than from a tensor."""
     source, expr = attribute.source, attribute.expr
     is_alone = len(op.tensors) == 1 and is_tensor(op.tensors[0].type)
     if is_alone and op.differentiable == op.tensors and expr.startswith(f"{source}."):

@@ -1,7 +1,7 @@
-"""What follows from an operator's schema and formulas: the traits that its row lists.
+"""Traits of an operator that follow from its schema and formulas, for its row.
 
-``autograd/record/operator.py`` reads them. The engine asks a node class for some (`exact`,
-`alike`, `new`, `sums`), so that it need not look at gradients that cannot need it.
+``autograd/record/operator.py`` reads them. The engine reads some of them from the node class
+(`exact`, `alike`, `new`, `sums`), so that it need not look at gradients that cannot need it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def traits_of(op: Emitted) -> list[str]:
 
 
 def _slots(op: Emitted) -> int:
-    """How many slots a node has for its edges; none if they are in a tuple."""
+    """The number of slots for edges of a node; 0 if they are in a tuple."""
     differentiable = op.differentiable
     has_list = any(is_tensor_list(a.type) for a in differentiable)
     return 0 if has_list or len(differentiable) > _MOST_SLOTS else len(differentiable)
