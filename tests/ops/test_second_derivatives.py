@@ -87,7 +87,7 @@ def problems(op):
 def test_dual_numbers_of_arrays_agree_with_dual_tensors(op, monkeypatch):
     for problem in problems(op):
         with monkeypatch.context() as patch:
-            patch.setattr(vjp_graph.VjpGraph, "_run_on_duals", lambda *_: None)
+            patch.setattr(vjp_graph.VjpGraph, "_run_on_dual_arrays", lambda *_: None)
             wanted = [problem.general(vector) for vector in problem.vectors]
         one = hvp.curvature(problem, problem.leaves, problem.vectors[0], by_tangents=True)
         stacked = [

@@ -7,7 +7,7 @@ import pytest
 
 import pullback as pb
 from pullback import func
-from pullback.autograd.linearize.tangent_tape import ClosedLevel
+from pullback.autograd.linearize.tangent_tape import TangentTape
 
 X, V = np.array([1.0, -2.0, 0.5]), np.array([1.0, 10.0, 100.0])
 
@@ -21,15 +21,15 @@ def expected(f, v=V):
 def computed(monkeypatch):
     """The edges whose tangents have been computed."""
     edges = []
-    compute = ClosedLevel._compute
+    compute = TangentTape._compute
 
-    def watched(level, edge):
-        sources = compute(level, edge)
-        if sources is None:
+    def watched(tape, edge):
+        source = compute(tape, edge)
+        if source is None:
             edges.append(edge)
-        return sources
+        return source
 
-    monkeypatch.setattr(ClosedLevel, "_compute", watched)
+    monkeypatch.setattr(TangentTape, "_compute", watched)
     return edges
 
 

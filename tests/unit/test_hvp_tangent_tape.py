@@ -167,14 +167,14 @@ def test_error_of_the_function_leaves_no_level():
         with pytest.raises(KeyError, match="mine"):
             call()
         assert get_state() is DEFAULT_STATE
-        assert not levels[-1].notes
+        assert not levels[-1].tape
     assert counted.calls == 2
 
 
 def test_tangent_tape_is_freed_afterwards():
     levels = []
     pb.hvp(lambda x: levels.append(current_level()) or pb.exp(x).sum())(X, V)
-    assert not levels[0].notes
+    assert not levels[0].tape
     assert not levels[0].tangents
 
 

@@ -11,10 +11,10 @@ import pullback as pb
 import pullback.nn.functional
 from pullback import func
 from pullback.autograd import functional
+from pullback.autograd.forward.jvp_rule import JVP_RULES
 from pullback.autograd.function import Function
-from pullback.autograd.linearize.tangent_tape import ClosedLevel
+from pullback.autograd.linearize.tangent_tape import TangentTape
 from pullback.errors import AutogradError
-from pullback.func import hvp
 
 RNG = np.random.default_rng(0)
 X, V, A = RNG.normal(size=4), RNG.normal(size=4), RNG.normal(size=(3, 4))
@@ -161,13 +161,13 @@ def test_the_function_runs_once(f):
 
 def test_unneeded_tangents_are_not_computed(monkeypatch):
     computed = []
-    end = ClosedLevel.end
+    end = TangentTape.end
 
     def seen(level):
-        computed.extend(node.name() for node in level.notes if node in level.tangents)
+        computed.extend(node.name() for node in level.tape if node in level.tangents)
         end(level)
 
-    monkeypatch.setattr(ClosedLevel, "end", seen)
+    monkeypatch.setattr(TangentTape, "end", seen)
     pb.hvp(logistic)(X, V)
     assert sorted(computed) == ["ExpBackward0", "MatmulBackward0", "NegBackward0"]
 
@@ -386,8 +386,8 @@ def test_errors_of_forward_formulas_are_not_taken_for_those_of_operators(monkeyp
     def broken(*_):
         raise ValueError("a formula")
 
-    monkeypatch.setattr(hvp, "rows", type(hvp.rows)())
-    monkeypatch.setattr(hvp.rows, "roll", broken, raising=False)
+    pb.roll(pb.tensor(X), 1)
+    monkeypatch.setattr(JVP_RULES["roll"], "function", broken)
 
     def f(x):
         try:

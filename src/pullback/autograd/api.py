@@ -18,7 +18,7 @@ from pullback.autograd.graph.node import Edge, Node, output_of, unpack_edge
 from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.retain_grad import retain_grad
 from pullback.autograd.graph.views import edge_of, requires_grad
-from pullback.autograd.levels import forbid_in_transform, leave_notes
+from pullback.autograd.levels import forbid_in_transform, leave_tape
 from pullback.autograd.namespaces import tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradValueError
@@ -203,7 +203,7 @@ def _gradients(
 ) -> list[Tensor | None]:
     """One pass: the gradient that arrives at each input, None where none does."""
     if not create_graph:
-        leave_notes()
+        leave_tape()
     edges = [_input_edge(tensor) for tensor in wanted]
     task = _task(create_graph, retain_graph)
     task.capture([(*edge, place) for place, edge in enumerate(edges)])

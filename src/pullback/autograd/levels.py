@@ -50,7 +50,7 @@ __all__ = [
     "forbid_in_transform",
     "has_transform_since",
     "in_forward_mode",
-    "leave_notes",
+    "leave_tape",
     "only_forward_level",
     "process_levels",
     "records_in_transform",
@@ -179,15 +179,15 @@ class TransformLevel(Level):
                     self.end()
 
     @property
-    def notes(self) -> Any:
-        """The tangent tape of the innermost enclosing level that has one, or None."""
-        return None if self._outer is None else self._outer.notes
+    def tape(self) -> Any:
+        """The records of the innermost tangent tape around this level, or None."""
+        return None if self._outer is None else self._outer.tape
 
-    def settle(self) -> None:
-        """Called before an in-place write to memory that the tangent tape still reads."""
+    def compute_tangents(self) -> None:
+        """Called before a write to memory that tangents may still have to be computed from."""
 
-    def leave(self) -> None:
-        """Called where tangents take a path that recorded history does not contain."""
+    def leave_tape(self) -> None:
+        """Called where tangents propagate otherwise than recorded history says."""
 
     def take_input(self, tensor: Tensor) -> list[int]:
         """Registers an input, which must not be written to; returns its version counter."""
@@ -245,12 +245,12 @@ def tangents_are_recorded() -> bool:
     return any(of.recorded for of in process_levels) or (level is not None and level.recorded)
 
 
-def leave_notes() -> None:
-    """Stops the tangent tapes of all levels: tangents flow here, and recorded history does not."""
+def leave_tape() -> None:
+    """Says that tangents depend on what happens now, and recorded history does not."""
     if get_state().modes & TAPE:
         level = _current.get()
         while level is not None:
-            level.leave()
+            level.leave_tape()
             level = level._outer
 
 
@@ -293,7 +293,7 @@ def check_capture(tensor: Tensor) -> None:
     """Refuses a write, inside a transform, to memory that came from outside."""
     level = outer = _current.get()
     while outer is not None:
-        outer.settle()
+        outer.compute_tangents()
         outer = outer._outer
     if level is None or tensor.dtype.kind not in "fc":
         return

@@ -1,9 +1,15 @@
-"""The namespaces in which a derivative formula can run: arrays, and tensors that are recorded.
+"""Namespaces: what a derivative formula runs on. There are three.
 
-A generated formula reads ``xp.conj(other)``; `xp` is one of the two namespaces below. Both have
-every operator under its name, and functions that the engine needs. Operators are added to a
-namespace when their table is loaded, at the first lookup of one. Arrays are the fast path; tensors
-are used when the gradient is to be differentiated again.
+A generated formula reads ``xp.conj(other)``; `xp` is a namespace. Each has every operator under its
+name, and what a backward pass needs besides.
+
+- ``arrays``: raw arrays; nothing is recorded. The fast one.
+- ``tensors``: tensors that record, for gradients that are differentiated again.
+- ``DualArrays`` (``forward/dual_array.py``): arrays with tangents, for gradients in forward mode
+  that are not differentiated again: Hessian products and ``jvp`` of ``grad``.
+
+Operators stand in a namespace when their table is loaded, which the first formula that reads one
+brings about.
 """
 
 from __future__ import annotations

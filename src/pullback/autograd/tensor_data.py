@@ -19,7 +19,7 @@ from pullback.autograd.graph.node import Output, next_sequence_number, unpack_ed
 from pullback.autograd.graph.output_metadata import copy_metadata
 from pullback.autograd.graph.saved import version
 from pullback.autograd.graph.views import requires_grad, view_of
-from pullback.autograd.levels import TransformLevel, leave_notes, process_levels
+from pullback.autograd.levels import TransformLevel, leave_tape, process_levels
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import MAPPING, TRANSFORM, get_state, is_grad_enabled
 from pullback.errors import AutogradError, AutogradTypeError, InferenceError, InplaceError
@@ -68,7 +68,7 @@ def detach_(self: Tensor) -> Tensor:
         raise InplaceError(
             "Can't detach views in-place. Use detach() instead: the base would keep its history."
         )
-    leave_notes()
+    leave_tape()
     if self._edge is not None:
         version_of(self)  # before its node changes: saved copies share the counter
         node, number = unpack_edge(self._edge)
@@ -111,7 +111,7 @@ def _set_data(self: Tensor, new: Tensor) -> None:
             f"data: the tensor and the new data have incompatible tensor types: "
             f"{type(self._array).__name__} and {type(new._array).__name__}"
         )
-    leave_notes()
+    leave_tape()
     version_of(self)  # as long as it has the memory that its node may have saved
     if new.shape != self.shape or new.dtype != self.dtype:
         _outdate_node_metadata(self, new._array)

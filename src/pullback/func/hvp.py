@@ -15,16 +15,15 @@ from weakref import ref
 import numpy as np
 
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
-from pullback.autograd.engine.input_buffer import InputBuffers
-from pullback.autograd.forward.batched_tangent import Rows, rows
+from pullback.autograd.engine.roots import RootCotangent
+from pullback.autograd.forward.dual_array import DualArray
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.escapes import end_inputs, pending
-from pullback.autograd.graph.node import Edge, Node, node_of
+from pullback.autograd.graph.node import Edge, Node, node_of, unpack_edge
 from pullback.autograd.graph.views import edge_of
 from pullback.autograd.levels import TransformLevel, process_levels
-from pullback.autograd.linearize.backward import run_for_tangents
-from pullback.autograd.linearize.tangent_tape import ClosedLevel
-from pullback.autograd.namespaces import arrays
+from pullback.autograd.linearize.backward import TapeArrays, run_on_dual_arrays
+from pullback.autograd.linearize.tangent_tape import TangentTape
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import get_state
 from pullback.errors import DerivativeMissingError
@@ -53,9 +52,9 @@ def curvature(
     """
     if not _are_plain(leaves, vectors):
         return None
-    level = ClosedLevel(arrays)
-    found = _run(call, leaves, vectors, level)
-    if found is None and level.is_left and by_tangents:
+    tape = TangentTape()
+    found = _run(call, leaves, vectors, tape)
+    if found is None and tape.is_left and by_tangents:
         return _by_tangents(call, leaves, vectors)
     return found
 
@@ -66,7 +65,7 @@ def curvatures(
     """The products with many vectors at once, which the first axis of `vectors` counts."""
     if not _are_plain(leaves, vectors) or not len(vectors[0]._array):
         return None
-    found = _run(call, leaves, vectors, ClosedLevel(rows))
+    found = _run(call, leaves, vectors, TangentTape((len(vectors[0]._array),)))
     return None if found is None else found[1]
 
 
@@ -81,7 +80,7 @@ def _are_plain(leaves: Sequence[Tensor], vectors: Sequence[Tensor]) -> bool:
 
 
 def _run(
-    call: _Call, leaves: Sequence[Tensor], vectors: Sequence[Tensor], level: ClosedLevel
+    call: _Call, leaves: Sequence[Tensor], vectors: Sequence[Tensor], tape: TangentTape
 ) -> _Found | None:
     """The value and the tangents of the gradients; None where the general path has to be taken.
 
@@ -89,7 +88,7 @@ def _run(
     """
     inputs: list[Tensor] = []
     try:
-        return _run_closed(call, leaves, vectors, level, inputs)
+        return _run_on_tape(call, leaves, vectors, tape, inputs)
     finally:
         is_held = False
         for tensor in inputs:  # constants from now on
@@ -99,36 +98,38 @@ def _run(
             end_inputs(inputs)
 
 
-def _run_closed(
+def _run_on_tape(
     call: _Call,
     leaves: Sequence[Tensor],
     vectors: Sequence[Tensor],
-    level: ClosedLevel,
+    tape: TangentTape,
     inputs: list[Tensor],
 ) -> _Found | None:
     """The value and the tangents of the gradients; by two passes, if one for tangents fails.
 
-    None where neither works, with ``level.is_left`` as the reason or not. The leaves that the
+    None where neither works, with ``tape.is_left`` as the reason or not. The leaves that the
     function is called with are appended to `inputs`.
     """
     nodes: list[Node] = []
     given: list[Any] = []
-    found: InputBuffers | None = None
-    with level:
+    found: dict[Node, Any] | None = None
+    with tape:
         for leaf in leaves:
-            node, array = _input(leaf, vectors[len(nodes)], level)
+            node, array = _input(leaf, vectors[len(nodes)], tape)
             nodes.append(node)
             inputs.append(node.variable)
             given.append(array)
         value = call(inputs)
         edge = _edge_of_scalar(value)
-        if edge is not None and not level.is_left:
-            found = run_for_tangents(edge, level, nodes)
+        if edge is not None and not tape.is_left:
+            roots = [RootCotangent(*unpack_edge(edge), None)]
+            order = reversed(tape.tape)
+            found = run_on_dual_arrays(roots, order, nodes, TapeArrays(tape), retain_graph=True)
     if found is not None:
         return _constant(value), _owned(found, nodes, given)
-    if edge is not None and not level.is_left and _has_hooks(edge):
-        level.leave()
-    if edge is None or level.is_left or level.xp is not arrays:
+    if edge is not None and not tape.is_left and _has_hooks(edge):
+        tape.leave_tape()
+    if edge is None or tape.is_left or tape.batch_shape:
         return None
     products = _pulled_twice(value, vectors, [*map(_Made, inputs, nodes)])
     return None if products is None else (_constant(value), products)
@@ -142,7 +143,7 @@ def _constant(value: Tensor) -> Tensor:
     return made
 
 
-def _input(leaf: Tensor, vector: Tensor, level: ClosedLevel) -> tuple[AccumulateGrad, Any]:
+def _input(leaf: Tensor, vector: Tensor, tape: TangentTape) -> tuple[AccumulateGrad, Any]:
     """An alias of an argument, by its node: made directly, as there is nothing outside. And its
     tangent, or those of all rows, as an array.
     """
@@ -150,17 +151,17 @@ def _input(leaf: Tensor, vector: Tensor, level: ClosedLevel) -> tuple[Accumulate
     tensor = wrap(like)
     tensor._flags = _INPUT_FLAGS
     tensor._counter = counter = version_of(leaf)
-    level.inputs.append(counter)
+    tape.inputs.append(counter)
     node = AccumulateGrad(tensor)
     tensor._meta = meta = Meta()
     meta.accumulator = ref(node)
-    if level.xp is not arrays:
-        level.tangents[node] = Rows(array)
+    if tape.batch_shape:
+        tape.tangents[node] = array
         return node, array
     if array.dtype is not like.dtype or (array.ndim > 1 and array.strides != like.strides):
         array = empty_in_layout(like.shape, like.dtype, layout_of(like))
         np.copyto(array, vector._array)
-    level.tangents[node] = array
+    tape.tangents[node] = array
     return node, array
 
 
@@ -173,18 +174,18 @@ def _edge_of_scalar(result: Any) -> Edge:
     return (result._edge or edge_of(result)) if is_real else None
 
 
-def _owned(found: InputBuffers, nodes: list[Node], taken: list[Any]) -> list[Tensor]:
+def _owned(found: dict[Node, Any], nodes: list[Node], taken: list[Any]) -> list[Tensor]:
     """Tangents in memory of their own: no input's and, as those of a sum would have, no other's.
 
     `taken` are those of the inputs.
     """
     products: list[Tensor] = []
     for node in nodes:
-        tangent = found.get(node)
-        if tangent is None:
+        cotangent = found.get(node)
+        if type(cotangent) is not DualArray:  # none has arrived, or one without a tangent
             products.append(fresh(np.zeros_like(taken[len(products)])))
             continue
-        product = tangent.array if type(tangent) is Rows else np.asarray(tangent)
+        product = np.asarray(cotangent.tangent)
         is_taken = product.base is not None
         for other in taken:
             is_taken = is_taken or product is other

@@ -16,6 +16,7 @@ cannot be differentiated further, and the pass runs on raw arrays.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
-from pullback.autograd.engine.dependencies import nodes_leading_to
+from pullback.autograd.engine.dependencies import is_ordered, nodes_leading_to
 from pullback.autograd.engine.graph_task import GraphTask
 from pullback.autograd.engine.roots import RootCotangent
 from pullback.autograd.forward.tangents import set_tangent, tangents_of
@@ -43,7 +44,7 @@ from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.levels import (
     TransformLevel,
     in_forward_mode,
-    leave_notes,
+    leave_tape,
     only_forward_level,
     tangents_are_recorded,
 )
@@ -64,10 +65,10 @@ from pullback.tensor.tensor import (
 
 if TYPE_CHECKING:
     from pullback.autograd.debug import anomaly_task
-    from pullback.autograd.linearize import dual_backward
+    from pullback.autograd.linearize import backward as dual_backward
 else:
     anomaly_task = lazy_module("pullback.autograd.debug.anomaly_task")
-    dual_backward = lazy_module("pullback.autograd.linearize.dual_backward")
+    dual_backward = lazy_module("pullback.autograd.linearize.backward")
 
 __all__ = ["Alias", "AliasGrad", "Seeds", "VjpGraph", "records_outside", "released"]
 
@@ -160,13 +161,14 @@ class VjpGraph:
         reached: the aliases' nodes that gradients arrive at.
     """
 
-    __slots__ = ("_needed", "aliases", "edges", "is_open", "reached")
+    __slots__ = ("_needed", "_nodes", "aliases", "edges", "is_open", "reached")
 
     def __init__(self, results: Sequence[Tensor], aliases: Sequence[Alias]):
         self.aliases = aliases
         self.edges = [edge_of(result) for result in results]
         targets = {alias.node for alias in aliases}
-        nodes, self.is_open, is_all = _explored(self.edges, targets)
+        self._nodes, self.is_open, is_all = _explored(self.edges, targets)
+        nodes = self._nodes
         self.reached = [node for node in targets if node in nodes]
         self._needed = None if is_all else nodes_leading_to(nodes, targets & nodes)
 
@@ -188,7 +190,7 @@ class VjpGraph:
         """
         records = records_outside()
         if not records or create_graph is False:
-            leave_notes()
+            leave_tape()
         if create_graph is None:
             create_graph = records and (
                 self.is_open
@@ -210,7 +212,7 @@ class VjpGraph:
         if not (roots and self.reached):
             return [self._zeros(place) for place in range(len(self.aliases))]
         if not create_graph and not self.is_open and in_forward_mode():
-            found = self._run_on_duals(roots, retain_graph)
+            found = self._run_on_dual_arrays(roots, retain_graph)
             if found is not None:
                 return found
         kind = anomaly_task.AnomalyTask if is_anomaly_enabled() else GraphTask
@@ -224,18 +226,22 @@ class VjpGraph:
         made = [task.xp.to_tensor(captured.get(place)) for place in range(len(self.aliases))]
         return [self._zeros(n) if t is None else t for n, t in enumerate(made)]
 
-    def _run_on_duals(self, roots: list[RootCotangent], keep: bool) -> list[Tensor] | None:
+    def _run_on_dual_arrays(self, roots: list[RootCotangent], keep: bool) -> list[Tensor] | None:
         """The same in forward mode, if it can be done on arrays and tangents that are arrays."""
         level = only_forward_level()
         if level is None or is_anomaly_enabled():
             return None
-        found = dual_backward.run_on_duals(
-            roots, {alias.node for alias in self.aliases}, level, keep
-        )
+        if not is_ordered([node for node, _, _ in roots]):
+            return None
+        targets = {alias.node for alias in self.aliases}
+        inner = [node for node in self._nodes if not isinstance(node, AccumulateGrad)]
+        inner.sort(key=attrgetter("_seq"), reverse=True)
+        xp = dual_backward.DualArrays(level)
+        found = dual_backward.run_on_dual_arrays(roots, inner, targets, xp, keep)
         if found is None:
             return None
         numbers = {place: found.get(alias.node) for place, alias in enumerate(self.aliases)}
-        duals = {n: d for n, d in numbers.items() if type(d) is dual_backward.Dual}
+        duals = {n: d for n, d in numbers.items() if type(d) is dual_backward.DualArray}
         gradients = self._owned(numbers | {n: d.primal for n, d in duals.items()}, roots)
         tangents = self._owned({n: d.tangent for n, d in duals.items()}, roots)
         for place in duals:

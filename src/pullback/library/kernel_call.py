@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.graph.views import make_view, view_of
-from pullback.autograd.levels import leave_notes
+from pullback.autograd.levels import leave_tape
 from pullback.dispatch import OpOverload
 from pullback.dispatch.keys import REQUIRES_GRAD, after_ADInplaceOrView
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, set_state
@@ -201,7 +201,7 @@ def versions_kernel(operator: OpOverload) -> _Function:
 
         def run(*args: Any, **kwargs: Any) -> Any:
             if written:
-                leave_notes()
+                leave_tape()
             for place, name in written:
                 value = args[place] if place < positional else kwargs[name]
                 for tensor in tensors_in([value]):

@@ -1,204 +1,194 @@
-"""Dual numbers of raw arrays: formulas run on them give a gradient and its tangent in one go.
+"""Dual arrays: formulas run on them give a cotangent and its tangent in one go.
 
-A backward pass in forward mode could run on dual tensors, and does so in general. Where nobody can
-differentiate further it needs neither tensors nor dispatch: a ``Dual`` is an array and its tangent,
-and the namespace of ``Duals`` offers every operator as its function on arrays followed by its
-forward formula on arrays. Helpers of formulas are called with this namespace like with any other.
+A backward pass in forward mode runs on dual tensors in general. Where nothing differentiates
+further it needs neither tensors nor dispatch: a ``DualArray`` is an array and its tangent, and the
+namespace ``DualArrays`` has every operator as its function on arrays followed by its JVP rule on
+arrays. The tangent may have a batch axis in front: then it holds many tangents of one primal.
 
-What cannot be done here raises, and the pass begins again on tensors (``dual_pass.py``).
+What cannot be done here raises, and the pass begins again on tensors (``linearize/backward.py``).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
 
-from pullback.autograd.forward.batched_tangent import DeclinedError, Rows, rows
-from pullback.autograd.forward.jvp_rule import JVP_RULES, JvpRule
+from pullback.autograd.forward.jvp_rule import JVP_RULES, Function, UnsupportedFastPath, pad_tangent
 from pullback.autograd.forward.tangents import is_dual, tangents_of
 from pullback.autograd.graph.node import Node
 from pullback.autograd.graph.saved import load_output_tensor, load_tensor
 from pullback.autograd.namespaces import Namespace, arrays
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW
 from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["DeclinedError", "Dual", "Duals", "duals"]
+__all__ = ["DualArray", "DualArrays", "dual_arrays"]
 
-_Function = Callable[..., Any]
 _new = object.__new__
 _ndarray = np.ndarray
 
 
-def _comparison(compare: _Function) -> _Function:
-    return lambda self, other: compare(self.primal, _primal(other))
+def _add_primals(one: DualArray, other: DualArray) -> Any:
+    return one.primal + other.primal
 
 
-class Dual:
-    """An array, and its tangent of the same shape and dtype, or many of them.
+def _compare(function: Function) -> Function:
+    return lambda self, other: function(self.primal, _primal(other))
 
-    Operators work element by element as those of arrays do; comparisons are those of the arrays.
-    The array of a product is computed when it is asked for: often nobody needs more than the
-    tangent of a gradient.
+
+def _call(name: str, is_reflected: bool = False) -> Function:
+    """A Python operator by the function of the namespace."""
+    if is_reflected:
+        return lambda self, other: getattr(dual_arrays, name)(other, self)
+    return lambda self, other: getattr(dual_arrays, name)(self, other)
+
+
+class DualArray:
+    """An array and its tangent of the same shape and dtype, behind `batch_ndim` batch axes.
+
+    Operators work element by element as those of arrays do; comparisons are those of the primals.
+    A primal may be lazy, a function and its arguments: often only the tangent of a cotangent is
+    needed, and not its primal (hvp -12 %).
     """
 
-    __slots__ = ("factors", "primal", "tangent")
-    factors: tuple[Any, Any]  # of a product, whose array has not been asked for
-    __array_ufunc__ = None  # so that an array leaves operators to us
+    __slots__ = ("batch_ndim", "lazy_primal", "primal", "tangent")
+    lazy_primal: tuple[Any, ...]
+    __array_ufunc__ = None  # so that operators of arrays defer to those below
     __hash__ = None  # type: ignore[assignment]  # as arrays
 
-    def __init__(self, primal: Any, tangent: Any):
+    def __init__(self, primal: Any, tangent: Any, batch_ndim: int = 0):
         self.primal = primal
         self.tangent = tangent
+        self.batch_ndim = batch_ndim
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the array."""
-        return self.tangent.shape  # type: ignore[no-any-return]
+    @staticmethod
+    def with_lazy_primal(tangent: Any, batch_ndim: int, lazy_primal: tuple[Any, ...]) -> DualArray:
+        """A dual array whose primal is computed on first access."""
+        dual = _new(DualArray)
+        dual.tangent, dual.batch_ndim, dual.lazy_primal = tangent, batch_ndim, lazy_primal
+        return dual
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the array."""
-        return self.tangent.dtype  # type: ignore[no-any-return]
+    def __getattr__(self, name: str) -> Any:
+        if name != "primal":
+            raise AttributeError(name)
+        function, *args = self.lazy_primal
+        self.primal = function(*args)
+        return self.primal
 
-    @property
-    def ndim(self) -> int:
-        """The number of axes of the array."""
-        return self.tangent.ndim  # type: ignore[no-any-return]
-
-    @property
-    def size(self) -> int:
-        """The number of elements of the array."""
-        return self.tangent.size  # type: ignore[no-any-return]
+    shape = property(lambda self: self.tangent.shape[self.batch_ndim :])
+    dtype = property(lambda self: self.tangent.dtype)
+    ndim = property(lambda self: self.tangent.ndim - self.batch_ndim)
+    size = property(lambda self: prod(self.shape))
 
     @property
     def mT(self) -> Any:  # noqa: N802 - the array's name
         """The array with its last two axes exchanged."""
-        return duals.matrix_transpose(self)
+        return dual_arrays.matrix_transpose(self)
 
-    # The formulas are those of the operators, written out because most formulas consist of them.
+    # Arithmetic is written out, because most formulas consist of it (hvp -15 %); with batch axes,
+    # where both operands have equally many axes.
 
-    def __neg__(self) -> Dual:
-        return Dual(-self.primal, -self.tangent)
+    def __neg__(self) -> DualArray:
+        return DualArray(-self.primal, -self.tangent, self.batch_ndim)
 
-    def __add__(self, other: Any) -> Dual:
-        if type(other) is Dual:
-            return Dual(self.primal + other.primal, self.tangent + other.tangent)
-        if type(other) is int or type(other) is float:  # then there is nothing to broadcast
-            return Dual(self.primal + other, self.tangent)
-        return _with(self.primal + other, self.tangent)
+    def __add__(self, other: Any) -> Any:
+        tangent, k = self.tangent, self.batch_ndim
+        if type(other) is DualArray:
+            if tangent.shape == other.tangent.shape:
+                primal = (_add_primals, self, other)
+                return DualArray.with_lazy_primal(tangent + other.tangent, k, primal)
+        else:
+            total = self.primal + other
+            if total.shape == self.primal.shape and total.dtype is tangent.dtype:
+                return DualArray(total, tangent, k)
+        return dual_arrays.add(self, other)
 
-    __radd__ = __add__
+    def __sub__(self, other: Any) -> Any:
+        return self + -other
 
-    def __sub__(self, other: Any) -> Dual:
-        if type(other) is Dual:
-            return Dual(self.primal - other.primal, self.tangent - other.tangent)
-        return _with(self.primal - other, self.tangent)
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
 
-    def __rsub__(self, other: Any) -> Dual:
-        return _with(other - self.primal, -self.tangent)
-
-    def __mul__(self, other: Any) -> Dual:
-        primal = self.primal
-        if type(other) is Dual:
+    def __mul__(self, other: Any) -> Any:
+        primal, tangent, k = self.primal, self.tangent, self.batch_ndim
+        if k and getattr(other, "ndim", None) != primal.ndim:
+            return dual_arrays.mul(self, other)
+        factor = other
+        if type(other) is DualArray:
             factor = other.primal
-            tangent = self.tangent * factor
+            tangent = tangent * factor
             tangent += primal * other.tangent
         else:
-            factor = other
-            tangent = self.tangent * other
-        product = _new(Dual)
-        product.tangent = tangent
-        product.factors = primal, factor
-        return product
+            tangent = tangent * factor
+        return DualArray.with_lazy_primal(tangent, k, (operator.mul, primal, factor))
 
-    __rmul__ = __mul__
+    def __truediv__(self, other: Any) -> Any:
+        if self.batch_ndim and getattr(other, "ndim", None) != self.primal.ndim:
+            return dual_arrays.div(self, other)
+        if type(other) is not DualArray:
+            return DualArray(self.primal / other, self.tangent / other, self.batch_ndim)
+        divisor = other.primal
+        result = self.primal / divisor
+        tangent = self.tangent - other.tangent * result
+        tangent /= divisor
+        return DualArray(result, tangent, self.batch_ndim)
 
-    def __truediv__(self, other: Any) -> Dual:
-        if type(other) is Dual:
-            divisor = other.primal
-            result = self.primal / divisor
-            tangent = self.tangent - other.tangent * result
-            tangent /= divisor
-            return Dual(result, tangent)
-        return Dual(self.primal / other, self.tangent / other)
-
-    def __rtruediv__(self, other: Any) -> Dual:
-        primal = self.primal
+    def __rtruediv__(self, other: Any) -> Any:
+        primal, k = self.primal, self.batch_ndim
         result = other / primal
-        return Dual(result, self.tangent * (result / -primal))
+        if k and result.ndim != primal.ndim:
+            return dual_arrays.div(other, self)
+        return DualArray(result, self.tangent * (result / -primal), k)
 
-    def __pow__(self, other: Any) -> Any:
-        return duals.pow(self, other)
+    __radd__, __rmul__ = __add__, __mul__
+    __pow__, __rpow__ = _call("pow"), _call("pow", is_reflected=True)
+    __matmul__, __rmatmul__ = _call("matmul"), _call("matmul", is_reflected=True)
 
-    def __rpow__(self, other: Any) -> Any:
-        return duals.pow(other, self)
-
-    def __matmul__(self, other: Any) -> Any:
-        return duals.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return duals.matmul(other, self)
-
-    __eq__ = _comparison(operator.eq)
-    __ne__ = _comparison(operator.ne)
-    __lt__ = _comparison(operator.lt)
-    __le__ = _comparison(operator.le)
-    __gt__ = _comparison(operator.gt)
-    __ge__ = _comparison(operator.ge)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "primal":  # of a product, not yet computed
-            one, other = self.factors
-            self.primal = one * other
-            return self.primal
-        if name.startswith("__"):  # Python's own questions, and NumPy's
-            raise AttributeError(name)
-        raise DeclinedError(f"dual numbers have no {name}")
+    __eq__ = _compare(operator.eq)
+    __ne__ = _compare(operator.ne)
+    __lt__ = _compare(operator.lt)
+    __le__ = _compare(operator.le)
+    __gt__ = _compare(operator.gt)
+    __ge__ = _compare(operator.ge)
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise DeclinedError("a dual number is no array")
+        raise UnsupportedFastPath("a dual array as an array")
+
+    def __iter__(self) -> NoReturn:
+        raise UnsupportedFastPath("elements of a dual array")
 
     def __bool__(self) -> bool:
         return bool(self.primal)
 
-    def __iter__(self) -> NoReturn:
-        raise DeclinedError("elements of dual numbers")
-
-    def __getitem__(self, index: Any) -> Dual:
-        return Dual(self.primal[index], self.tangent[index])
-
-
-def _with(primal: Any, tangent: Any) -> Dual:
-    """A dual number whose tangent is that of a summand, which may have had fewer axes."""
-    if tangent.dtype is not primal.dtype:
-        tangent = _namespace(tangent).astype(tangent, primal.dtype)
-    if tangent.shape != primal.shape:
-        tangent = _namespace(tangent).expand(tangent, primal.shape)
-    return Dual(primal, tangent)
+    def __getitem__(self, index: Any) -> DualArray:
+        places = index if type(index) is tuple else (index,)
+        if self.batch_ndim and any(isinstance(place, _ndarray | list) for place in places):
+            raise UnsupportedFastPath("elements of batched tangents by arrays of indices")
+        behind = (slice(None),) * self.batch_ndim
+        return DualArray(self.primal[index], self.tangent[(*behind, *places)], self.batch_ndim)
 
 
-def _namespace(tangent: Any) -> Namespace:
-    """Where formulas of a tangent run."""
-    return rows if type(tangent) is Rows else arrays
+class DualArrays(Namespace):
+    """Formulas on dual arrays, arrays and numbers.
 
-
-class Duals(Namespace):
-    """Formulas on dual numbers, arrays and numbers, of one level; functions are in the class."""
+    The tangents of saved values are those of `level`. Functions are attributes of the class.
+    """
 
     def __init__(self, level: Any = None):
-        self.name = "dual numbers"
+        self.name = "dual arrays"
         self._level = level
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        function = _function(name)
-        setattr(Duals, name, staticmethod(function))
+        function = _make_function(name)
+        setattr(DualArrays, name, staticmethod(function))
         return function
 
     def load(self, node: Node, value: Any, expected: Any) -> Any:
@@ -214,184 +204,149 @@ class Duals(Namespace):
         return None if loaded is None else self.from_tensor(loaded)
 
     def from_tensor(self, tensor: Tensor) -> Any:
-        """What a tensor is in this namespace."""
+        """An array, or a dual array for a tensor with a tangent."""
         array = tensor._array
         if isinstance(array, Payload):
-            raise DeclinedError("a value that is no array")
-        if not is_dual(tensor):
+            raise UnsupportedFastPath("a value that is no array")
+        tangents = tangents_of(tensor) if is_dual(tensor) else None
+        if not tangents:
             return array
-        tangent = None
-        for level, found in tangents_of(tensor).items():
-            if level is self._level:
-                tangent = found
-            else:
-                raise DeclinedError("tangents of several levels")
-        if tangent is None:
-            return array
+        tangent = tangents.get(self._level)
+        if tangent is None or len(tangents) > 1:
+            raise UnsupportedFastPath("tangents of several levels")
         if is_dual(tangent) or type(tangent._array) is not _ndarray:
-            raise DeclinedError("a tangent that is no array")
-        return Dual(array, tangent._array)
+            raise UnsupportedFastPath("a tangent that is no array")
+        return DualArray(array, tangent._array)
+
+    def saves_constants(self, node: Node) -> bool:
+        """Whether no saved value of a node has a tangent, as far as is known without loading it."""
+        for name in node._saves_tensors:
+            value = getattr(node, name, None)
+            if type(value) is Tensor:
+                if value._flags & (DUAL | PLAIN_VIEW):
+                    return False
+            elif value is not None:
+                return False
+        return True
+
+    def run_on_arrays(self, node: Node, grad: Any) -> Any:
+        """Runs a node whose saved values have no tangents, on one array."""
+        return node.backward(arrays, grad)
 
     @staticmethod
     def conj(x: Any) -> Any:
         """The complex conjugate; what is real is returned as it is."""
-        if type(x) is not Dual:
+        if type(x) is not DualArray:
             return arrays.conj(x)
-        return x if x.tangent.dtype.kind != "c" else duals.conjugate(x)
+        return dual_arrays.conjugate(x) if x.tangent.dtype.kind == "c" else x
 
     def seed(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """The gradient that a pass starts from, a constant."""
+        """The cotangent that a pass starts from, a constant."""
         return arrays.seed(shape, dtype)
 
     def expand(self, value: Any, shape: tuple[int, ...]) -> Any:
         """A value repeated to a larger shape."""
-        if type(value) is not Dual:
+        if type(value) is not DualArray:
             return arrays.expand(value, shape)
-        tangent = value.tangent
-        return Dual(arrays.expand(value.primal, shape), _namespace(tangent).expand(tangent, shape))
+        tangent, k = value.tangent, value.batch_ndim
+        if k:
+            tangent = pad_tangent(tangent, k, k + len(shape))
+        wide = arrays.expand(tangent, tangent.shape[:k] + tuple(shape))
+        return DualArray(arrays.expand(value.primal, shape), wide, k)
 
     def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
         """Undoes broadcasting."""
-        if type(grad) is not Dual:
+        if type(grad) is not DualArray:
             return arrays.sum_to(grad, shape, blame)
-        tangent, primal = grad.tangent, arrays.sum_to(grad.primal, shape, blame)
-        return Dual(primal, _namespace(tangent).sum_to(tangent, shape, blame))
+        tangent, k = grad.tangent, grad.batch_ndim
+        batch = tangent.shape[:k]
+        padding = (1,) * (grad.ndim - len(shape)) if k else ()
+        total = arrays.sum_to(tangent, (*batch, *padding, *shape), blame)
+        total = total.reshape(batch + tuple(shape)) if padding else total
+        return DualArray(arrays.sum_to(grad.primal, shape, blame), total, k)
 
     def materialize(self, node: Any, grads: tuple[Any, ...]) -> list[Any]:
-        """The gradients of all outputs of a node; those that did not arrive are zero."""
+        """The cotangents of all outputs of a node; those that did not arrive are zero."""
         return arrays.materialize(node, grads)
 
 
-# --- operators -----------------------------------------------------------------------------------
-
-
-def _function(name: str) -> _Function:
-    """An operator on dual numbers, or a helper of formulas."""
-    on_arrays: _Function = getattr(arrays, name)
+def _make_function(name: str) -> Function:
+    """An operator on dual arrays, or a function that formulas call."""
+    on_arrays: Function = getattr(arrays, name)
     if isinstance(on_arrays, partial) and on_arrays.args == (arrays,):
-        return partial(on_arrays.func, duals)
-    formula = JVP_RULES.get(name)
-    if formula is None:
+        return partial(on_arrays.func, dual_arrays)
+    rule = JVP_RULES.get(name)
+    if rule is None:
         raise AutogradError(f"a formula calls {name!r}, which no operator is called")
-    if formula.function is None:
-        return _without_tangents(on_arrays, is_constant=formula.is_constant)
-    if formula.has_only_tensors():
-        if formula.places == (0,):
-            return _of_first(on_arrays, formula)
-        if formula.places == (0, 1) and formula.skips_none and len(formula.arguments()) == 2:
-            return _of_two(on_arrays, formula.function)
-    return _of_any(on_arrays, formula)
-
-
-def _without_tangents(on_arrays: _Function, is_constant: bool) -> _Function:
-    """An operator without a derivative: its result does not change, or it cannot be told."""
+    places, skips_none, arity = rule.places, rule.skips_none, len(rule.arguments())
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not is_constant and any(map(_has_tangent, (*args, *kwargs.values()))):
-            raise DeclinedError("an operator without a forward formula")
-        named = {name: _primal(value) for name, value in kwargs.items()}
-        return on_arrays(*map(_primal, args), **named)
-
-    return call
-
-
-def _of_first(on_arrays: _Function, formula: JvpRule) -> _Function:
-    """An operator whose first argument is its only array."""
-    jvp, rest = formula.function, len(formula.arguments()) - 1
-    assert jvp is not None
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(self) is not Dual:
-            return on_arrays(self, *args, **kwargs)
-        primal, tangent = self.primal, self.tangent
-        result = on_arrays(primal, *args, **kwargs)
-        if kwargs or len(args) != rest:
-            _, *args = formula.bind((None, *args), kwargs)  # type: ignore[assignment]
-        xp = rows if type(tangent) is Rows else arrays
-        return _made(result, jvp(xp, primal, *args, tangent, result))
-
-    return call
-
-
-def _of_two(on_arrays: _Function, jvp: _Function) -> _Function:
-    """An operator of two arrays, whose formula leaves out what has no tangent."""
-
-    def call(self: Any, other: Any) -> Any:
-        if type(self) is Dual:
-            first, change = self.primal, self.tangent
-            if type(other) is Dual:
-                second, by = other.primal, other.tangent
-            else:
-                second, by = other, None
-        elif type(other) is Dual:
-            first, change, second, by = self, None, other.primal, other.tangent
-        else:
-            return on_arrays(self, other)
-        result = on_arrays(first, second)
-        xp = rows if type(change) is Rows or type(by) is Rows else arrays
-        return _made(result, jvp(xp, first, second, change, by, result))
-
-    return call
-
-
-def _of_any(on_arrays: _Function, formula: JvpRule) -> _Function:
-    """Any other operator."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not any(map(_has_tangent, (*args, *kwargs.values()))):
+        first = _find((*args, *kwargs.values()) if kwargs else args)
+        if first is None:
             return on_arrays(*args, **kwargs)
         named = {name: _primal(value) for name, value in kwargs.items()}
         results = on_arrays(*map(_primal, args), **named)
-        values = formula.bind(args, kwargs)
-        if any(_has_tangent(values[place]) for place, _ in formula.refused):
-            raise DeclinedError("an argument without a derivative")
-        given = [_tangent(values[place], formula.skips_none) for place in formula.places]
-        primals = map(_primal, values)
-        xp = rows if _has_rows(given) else arrays
-        assert formula.function is not None
+        if rule.function is None:
+            if rule.is_constant:
+                return results
+            raise UnsupportedFastPath("an operator without a JVP rule")
+        values = args if len(args) == arity else rule.bind(args, kwargs)
+        if any(_find([values[place]]) is not None for place, _ in rule.refused):
+            raise UnsupportedFastPath("an argument without a derivative")
+        batch = first.tangent.shape[: first.batch_ndim]
+        tangents = [_tangent(values[place], skips_none, batch) for place in places]
+        primals = [*map(_primal, values)]
         if not isinstance(results, tuple):
-            return _made(results, formula.function(xp, *primals, *given, results))
-        found = formula.function(xp, *primals, *given, *results)
-        made = map(_made, results, found)
+            return _dual(results, rule.apply_to_arrays(primals, tangents, (results,), batch), batch)
+        found = rule.apply_to_arrays(primals, tangents, results, batch)
+        made = [_dual(r, t, batch) for r, t in zip(results, found, strict=True)]
         return type(results)._make(made) if hasattr(results, "_make") else tuple(made)
 
     return call
 
 
-def _has_tangent(value: Any) -> bool:
-    return type(value) is Dual or (type(value) is list and any(map(_has_tangent, value)))
-
-
-def _has_rows(value: Any) -> bool:
-    return type(value) is Rows or (type(value) is list and any(map(_has_rows, value)))
+def _find(values: Sequence[Any]) -> DualArray | None:
+    """The first dual array among some arguments."""
+    for value in values:
+        if type(value) is DualArray:
+            return value
+        if type(value) is list:
+            found = _find(value)
+            if found is not None:
+                return found
+    return None
 
 
 def _primal(value: Any) -> Any:
-    if type(value) is Dual:
+    if type(value) is DualArray:
         return value.primal
     return [_primal(item) for item in value] if type(value) is list else value
 
 
-def _tangent(value: Any, sums: bool) -> Any:
-    """The tangent of an argument; of a constant zeros, or None if that will do."""
-    if type(value) is Dual:
+def _tangent(value: Any, skips_none: bool, batch: tuple[int, ...]) -> Any:
+    """The tangent of an argument; of a constant zeros, or None if the formula skips that."""
+    if type(value) is DualArray:
         return value.tangent
     if type(value) is list:
-        return [_tangent(item, sums) for item in value]
-    return None if sums or value is None else np.zeros_like(value)
+        return [_tangent(item, skips_none, batch) for item in value]
+    if skips_none or value is None:
+        return None
+    return np.zeros(batch + np.shape(value), np.asarray(value).dtype)
 
 
-def _made(result: Any, tangent: Any) -> Any:
-    """A dual number of a result and what its formula has returned."""
+def _dual(result: Any, tangent: Any, batch: tuple[int, ...]) -> Any:
+    """The dual array of a result and what its rule has returned."""
     if type(result) is list:
-        return [_made(item, part) for item, part in zip(result, tangent, strict=True)]
-    if tangent is None:
+        return [_dual(item, part, batch) for item, part in zip(result, tangent, strict=True)]
+    if tangent is None or result.dtype.kind not in "fc":
         return result
-    if result.dtype.kind not in "fc":
-        return result
-    if tangent.dtype.kind == "c" and result.dtype.kind != "c":
-        raise DeclinedError("a complex tangent of a real result")
-    return _with(result, tangent)
+    if tangent.dtype is not result.dtype:
+        if tangent.dtype.kind == "c" and result.dtype.kind != "c":
+            raise UnsupportedFastPath("a complex tangent of a real result")
+        tangent = tangent.astype(result.dtype)
+    if tangent.shape != batch + result.shape:
+        tangent = np.broadcast_to(tangent, batch + result.shape)
+    return DualArray(result, tangent, len(batch))
 
 
-duals = Duals()
+dual_arrays = DualArrays()

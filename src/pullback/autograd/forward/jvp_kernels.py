@@ -25,6 +25,7 @@ from pullback.autograd.forward.jvp_rule import (
     Function,
     JvpRule,
     UnsupportedFastPath,
+    fit_tangent,
     lead,
     unwrap,
 )
@@ -52,7 +53,6 @@ from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
 from pullback.errors import DerivativeMissingError
 from pullback.tensor.batched import BatchedArray, Levels
-from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import Meta, View
 from pullback.tensor.tensor import Tensor, current_level_id, tag_level, wrap
 
@@ -90,9 +90,9 @@ def make_jvp_kernel(rule: JvpRule, base: Function, is_inplace: bool) -> Function
         results = base(*args, **kwargs)
         outputs = results if isinstance(results, tuple) else (results,)
         for level in levels:
-            primals = [_below(value, level) for value in values]
             given = [_tangent(values[place], level, skips_none) for place in places]
-            bare = [_below(output, level, is_result=True) for output in outputs]
+            primals = _below(values, level)
+            bare = [_below_result(output, level) for output in outputs]
             found = rule.apply(tensors, primals, given, bare)
             for output, tangent in zip(outputs, found if results is outputs else (found,)):  # noqa: B905
                 _set_tangent(output, level, tangent, given, is_inplace)
@@ -132,19 +132,30 @@ def _tangent(value: Any, level: Level, skips_none: bool) -> Any:
     return None
 
 
-def _below(value: Any, level: Level, is_result: bool = False) -> Any:
-    """Without the tangents of a level and of those above it.
+def _below(values: list[Any], level: Level) -> list[Any]:
+    """Arguments without the tangents of a level and of those above it."""
+    primals = []
+    for value in values:
+        if isinstance(value, Tensor):
+            if value._flags & (DUAL | PLAIN_VIEW):
+                value = below(value, level)
+        elif isinstance(value, list):
+            value = _below(value, level)
+        primals.append(value)
+    return primals
 
-    A result always becomes a new tensor: nodes of its tangent may save that, and the result itself,
-    which holds the tangent, would close a reference cycle.
+
+def _below_result(output: Any, level: Level) -> Any:
+    """The same of a result, always as a new tensor.
+
+    Nodes of its tangent may save it, and the result itself, which holds the tangent, would close a
+    reference cycle.
     """
-    if isinstance(value, Tensor):
-        if value._flags & (DUAL | PLAIN_VIEW):
-            return below(value, level)
-        return strip_tangents(value) if is_result else value
-    if isinstance(value, list):
-        return [_below(item, level, is_result) for item in value]
-    return value
+    if isinstance(output, Tensor):
+        return below(output, level) if output._flags & DUAL else strip_tangents(output)
+    if isinstance(output, list):
+        return [_below_result(item, level) for item in output]
+    return output
 
 
 def _set_tangent(
@@ -159,8 +170,9 @@ def _set_tangent(
         return
     if not isinstance(output, Tensor) or output._array.dtype.kind not in "fc":
         return
+    counter = None if type(output._meta) is View else tangent._counter
     for other in given:
-        if tangent is other or _shares_memory(tangent, other, output):
+        if tangent is other or (counter is not None and getattr(other, "_counter", 0) is counter):
             tangent = tensors.clone(tangent)
     wanted, array = output._array, tangent._array
     if array.shape != wanted.shape:
@@ -172,13 +184,6 @@ def _set_tangent(
         write_tangent(output, level, tangent)
     else:
         set_beside(output, level, tangent)
-
-
-def _shares_memory(tangent: Tensor, given: Any, output: Tensor) -> bool:
-    """Whether a tangent lies in the memory of one that was given, although the output is new."""
-    if type(given) is not Tensor or type(output._meta) is View:
-        return False
-    return tangent._counter is given._counter is not None
 
 
 def _remember_tangents(outputs: Any, is_inplace: bool) -> None:
@@ -194,9 +199,10 @@ def _remember_tangents(outputs: Any, is_inplace: bool) -> None:
                 node = node_of(output._meta.base._edge)
                 node = node.fn if isinstance(node, CopySlices) else node
     for name in () if node is None else node._saves_tensors:
-        value: Any = saved_output(node, name)
-        if type(value) is Tensor or type(value) is _ndarray:
+        value: Any = getattr(node, name, None)
+        if type(value) is Tensor or (type(value) is _ndarray and name not in node._saves_results):
             continue  # an input
+        value = saved_output(node, name)
         if hasattr(value, "tangents") and value.number is not None:
             keep_tangents(value, outputs[value.number])
 
@@ -258,8 +264,8 @@ def make_array_kernel(rule: JvpRule, stock: Function, general: Function) -> Func
             tangent = rule.apply(arrays, primals, tangents, (output._array,), len(batch))
         except UnsupportedFastPath:
             return general(*args, **kwargs)
-        shape = first.shape[: len(batch)] + output._array.shape if batch else output._array.shape
-        return _finish(output, tangent, shape, level, batch, tangents, modes)
+        batch_shape = first.shape[: len(batch)] if batch else ()
+        return _finish(output, tangent, level, batch, batch_shape, tangents, modes)
 
     return call
 
@@ -344,35 +350,35 @@ def make_view_kernel(rule: JvpRule, stock: Function, general: Function) -> Funct
 def _finish(
     output: Tensor,
     tangent: Any,
-    shape: tuple[int, ...],
     level: Level,
     batch: Levels,
+    batch_shape: tuple[int, ...],
     given: list[Any],
     modes: int,
 ) -> Tensor:
-    """Gives a new result its lazy tangent; `tangent` is the array that the rule has returned.
-
-    It gets `shape`, and must not lie in the memory of those that were given.
-    """
+    """Gives a new result its lazy tangent, as ``fit_tangent`` makes it; None if it has none."""
     # Every pushed operation comes through here, so little is left to other functions.
     array = output._array
-    dtype = array.dtype
+    dtype, shape = array.dtype, array.shape
     if dtype is not _FLOAT64 and dtype.kind not in "fc":
         tangent = None  # no number of this kind has a derivative
-    is_given = False
+    is_fit = type(tangent) is _ndarray and tangent.base is None and tangent.dtype is dtype
     for other in given:
-        is_given = is_given or other is tangent
+        is_fit = is_fit and other is not tangent
     if (
-        is_given
-        or type(tangent) is not _ndarray
-        or tangent.base is not None
-        or tangent.shape != shape
-        or tangent.dtype is not dtype
-        or (len(shape) > 1 and not (tangent.flags.c_contiguous and array.flags.c_contiguous))
+        not is_fit
+        or tangent.shape != (batch_shape + shape if batch else shape)
+        or (tangent.ndim > 1 and not (tangent.flags.c_contiguous and array.flags.c_contiguous))
     ):
-        tangent = _fit(tangent, shape, array, given)
+        if tangent is not None:
+            tangent = fit_tangent(tangent, batch_shape, array, given)
         if tangent is None or tangent.dtype is not dtype:
-            return _finish_on_tensors(output, tangent, level, batch, modes)
+            if modes & _MARKED:
+                tag_level(output)
+            if tangent is not None:  # a complex tangent of a real result
+                wrapped = wrap(BatchedArray(tangent, batch) if batch else tangent)
+                set_beside(output, level, tag_level(wrapped) if modes & _MARKED else wrapped)
+            return output
     birth = None
     if modes & _MARKED:  # as tag_level does
         birth = current_level_id.get()
@@ -390,44 +396,4 @@ def _finish(
     if modes & MAPPING and not batch:  # a write may have to replace its memory
         (wrapped,) = meta.tangents.values()  # type: ignore[union-attr]
         wrapped._counter.append(ref(wrapped))  # type: ignore[union-attr]
-    return output
-
-
-def _is_given(tangent: Any, given: list[Any]) -> bool:
-    """Whether a tangent is one of those that were given, or lies in the memory of one."""
-    for array in given:
-        if type(array) is list:
-            if _is_given(tangent, array):
-                return True
-        elif array is not None and (tangent is array or np.may_share_memory(tangent, array)):
-            return True
-    return False
-
-
-def _fit(tangent: Any, shape: tuple[int, ...], result: Any, given: list[Any]) -> Any:
-    """A tangent in memory of its own: of each of the batch as the result's memory runs."""
-    if tangent is None:
-        return None
-    tangent = np.asarray(tangent)
-    k = len(shape) - result.ndim
-    if tangent.shape != shape:
-        tangent = np.broadcast_to(tangent, shape)
-    order = layout_of(result)
-    if k:
-        order = (*range(k), *(k + axis for axis in order))
-    if _is_given(tangent, given) or 0 in tangent.strides or layout_of(tangent) != order:
-        whole, tangent = tangent, empty_in_layout(tangent.shape, tangent.dtype, order)
-        np.copyto(tangent, whole)
-    return tangent
-
-
-def _finish_on_tensors(
-    output: Tensor, tangent: Any, level: Level, batch: Levels, modes: int
-) -> Tensor:
-    """The same for a tangent of another dtype, or none at all."""
-    if modes & _MARKED:
-        tag_level(output)
-    if tangent is not None:
-        wrapped = wrap(BatchedArray(tangent, batch) if batch else tangent)
-        _set_tangent(output, level, tag_level(wrapped) if modes & _MARKED else wrapped, [], False)
     return output

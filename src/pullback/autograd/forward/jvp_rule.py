@@ -13,12 +13,13 @@ says how a formula treats them; the generator derives it from the formula:
 - ``"linear"``: the same, and it reads neither primals nor the result;
 - ``"matrices"``: the same, and NumPy broadcasts the operators where all arrays have equally many
   axes, two at least;
-- None: the formula runs on batched tensors (``apply_mapped``).
+- None: the formula runs on batched tensors (``apply_to_arrays``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,19 @@ from pullback.dispatch.table import OperatorEntry
 from pullback.kernels.broadcasting import MIN_THREADED_SIZE, ThreadedArray
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.levels import MapLevel
+from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["JVP_RULES", "Function", "JvpRule", "UnsupportedFastPath", "lead", "unwrap"]
+__all__ = [
+    "JVP_RULES",
+    "Function",
+    "JvpRule",
+    "UnsupportedFastPath",
+    "fit_tangent",
+    "lead",
+    "pad_tangent",
+    "unwrap",
+]
 
 Function = Callable[..., Any]
 
@@ -149,7 +160,7 @@ class JvpRule:
     ) -> Any:
         """The element-wise formula on tangents with as many axes as the result, or large ones."""
         ndim = batch_ndim + result.ndim
-        given = [None if each is None else _pad(each, batch_ndim, ndim) for each in tangents]
+        given = [None if each is None else pad_tangent(each, batch_ndim, ndim) for each in tangents]
         function: Any = self.function
         if all(each is None or each.size < MIN_THREADED_SIZE for each in given):
             return function(arrays, *primals, *given, result)
@@ -179,26 +190,24 @@ class JvpRule:
             self.lacks_batching = True
             raise
 
-    def apply_mapped(self, primals: list[Any], tangents: Sequence[Any], results: Any) -> Any:
-        """As ``apply`` with one batch axis, for every formula: by batched tensors."""
+    def apply_to_arrays(
+        self, primals: list[Any], tangents: list[Any], results: Any, batch_shape: tuple[int, ...]
+    ) -> Any:
+        """As ``apply`` to arrays, with at most one batch axis, for every formula."""
+        if not batch_shape:
+            return self.apply(arrays, primals, tangents, results)
         try:
-            return self.apply(arrays, primals, tangents, results, 1)
+            return self.apply(arrays, primals, tangents, results, len(batch_shape))
         except UnsupportedFastPath:
-            size = max(map(_batch_size, tangents))
-        # The level of this call is the only one around the formula.
-        with StateGuard(end=TRANSFORM | TAPE), MapLevel(size, "error") as level:
-
-            def batch(value: Any) -> Any:
-                if type(value) is list:
-                    return [batch(item) for item in value]
-                # Zeros of arguments without a tangent have a batch axis of length 1.
-                if type(value) is _ndarray and len(value) != size:
-                    value = np.broadcast_to(value, (size, *value.shape[1:]))
-                return None if value is None else wrap(BatchedArray(value, (level.number,)))
-
-            values = map(_to_tensor, primals)
+            pass
+        # By batched tensors, of a vmap level around nothing but the formula.
+        with StateGuard(end=TRANSFORM | TAPE), MapLevel(batch_shape[0], "error") as level:
+            wrap_batch = partial(BatchedArray, levels=(level.number,))
             found = self.apply(
-                tensors, values, [*map(batch, tangents)], [*map(_to_tensor, results)]
+                tensors,
+                _to_tensors(primals),
+                _to_tensors(tangents, wrap_batch),
+                _to_tensors(list(results)),
             )
         return _unbatch(found)
 
@@ -229,7 +238,7 @@ class _BatchedArrays:
 _batched_arrays: dict[int, Any] = {}
 
 
-def _pad(tangent: Any, batch_ndim: int, ndim: int) -> Any:
+def pad_tangent(tangent: Any, batch_ndim: int, ndim: int) -> Any:
     """A batched tangent with `ndim` axes in all: new ones come behind those of the batch."""
     shape = tangent.shape
     return tangent.reshape(shape[:batch_ndim] + (1,) * (ndim - len(shape)) + shape[batch_ndim:])
@@ -248,21 +257,22 @@ def unwrap(value: Any) -> Any:
     """The arrays of the tensors in an argument or a result."""
     if type(value) is Tensor:
         return value._array
-    if type(value) is list:
-        return [unwrap(item) for item in value]
+    if type(value) is list or isinstance(value, tuple):
+        items = [unwrap(item) for item in value]
+        return items if type(value) is list else tuple(items)
     return value
 
 
-def _to_tensor(value: Any) -> Any:
-    if type(value) is list:
-        return [_to_tensor(item) for item in value]
-    return wrap(value) if isinstance(value, _ndarray) else value
-
-
-def _batch_size(tangent: Any) -> int:
-    if type(tangent) is list:
-        return max(map(_batch_size, tangent), default=0)
-    return 0 if tangent is None else len(tangent)
+def _to_tensors(values: list[Any], wrap_array: Function | None = None) -> list[Any]:
+    """Tensors in the place of arrays, also of those in lists."""
+    made: list[Any] = []
+    for value in values:
+        if type(value) is list:
+            value = _to_tensors(value, wrap_array)
+        elif isinstance(value, _ndarray | np.generic):
+            value = wrap(np.asarray(value) if wrap_array is None else wrap_array(value))
+        made.append(value)
+    return made
 
 
 def _unbatch(value: Any) -> Any:
@@ -273,3 +283,54 @@ def _unbatch(value: Any) -> Any:
         return value
     array = value._array
     return array.array if type(array) is BatchedArray else array[None]
+
+
+def fit_tangent(
+    tangent: Any, batch_shape: tuple[int, ...], result: Any, given: Sequence[Any]
+) -> Any:
+    """The tangent of a result as a formula has returned it, in memory of its own.
+
+    It gets the result's shape and memory layout behind the batch axes, and its dtype unless that
+    would drop an imaginary part. `given` are the tangents that the formula got.
+    """
+    shape, dtype = batch_shape + result.shape, result.dtype
+    is_given = False
+    for other in given:
+        is_given = is_given or other is tangent
+    if (
+        not is_given
+        and type(tangent) is _ndarray
+        and tangent.base is None
+        and tangent.dtype is dtype
+        and tangent.shape == shape
+        and (len(shape) < 2 or (tangent.flags.c_contiguous and result.flags.c_contiguous))
+    ):
+        return tangent
+    tangent = np.asarray(tangent)
+    order = layout_of(result)
+    if batch_shape:
+        k = len(batch_shape)
+        order = (*range(k), *(k + axis for axis in order))
+    if tangent.dtype.kind == "c" and dtype.kind != "c":
+        dtype = tangent.dtype
+    if (
+        tangent.shape != shape
+        or tangent.dtype != dtype
+        or 0 in tangent.strides
+        or layout_of(tangent) != order
+        or _is_given(tangent, given)
+    ):
+        whole, tangent = tangent, empty_in_layout(shape, dtype, order)
+        np.copyto(tangent, whole)
+    return tangent
+
+
+def _is_given(tangent: Any, given: Sequence[Any]) -> bool:
+    """Whether a tangent is one of those that were given, or lies in the memory of one."""
+    for array in given:
+        if type(array) is list:
+            if _is_given(tangent, array):
+                return True
+        elif array is not None and (tangent is array or np.may_share_memory(tangent, array)):
+            return True
+    return False

@@ -43,7 +43,7 @@ from pullback.tensor.levels import active_levels
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import Creation, LazyTangents, Meta, View
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, meta_of, version_of, wrap
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, version_of, wrap
 
 __all__ = [
     "below",
@@ -85,8 +85,8 @@ def follow_base(tensor: Tensor) -> None:
     view = view_of(tensor)
     if view is None or not view.base._flags & DUAL:
         return
-    own = _own_tangents(tensor)
-    for level, tangent in _own_tangents(view.base).items():
+    own = tangents_of(tensor, is_own=True)
+    for level, tangent in tangents_of(view.base, is_own=True).items():
         if level not in own:
             if is_left_behind(view):
                 raise left_behind_error()
@@ -95,19 +95,17 @@ def follow_base(tensor: Tensor) -> None:
             set_tangent(tensor, level, part)
 
 
-def tangents_of(tensor: Tensor) -> dict[Level, Tensor]:
-    """The tensor's tangents by level, of levels that are alive."""
-    if tensor._flags & PLAIN_VIEW:
+def tangents_of(tensor: Tensor, is_own: bool = False) -> dict[Level, Tensor]:
+    """The tensor's tangents by level, of levels that are alive.
+
+    With `is_own`, without those that a view has yet to get from its base.
+    """
+    if tensor._flags & PLAIN_VIEW and not is_own:
         follow_base(tensor)
-    return _own_tangents(tensor)
-
-
-def _own_tangents(tensor: Tensor) -> dict[Level, Tensor]:
-    """As `tangents_of`, without those that a view has yet to get from its base."""
     if not tensor._flags & DUAL:
         return {}
-    meta = meta_of(tensor)
-    found = meta.tangents or {}
+    meta: Any = tensor._meta
+    found: dict[Level, Tensor] = meta.tangents or {}
     for level in found:
         if not level.alive:
             found = meta.tangents = {at: t for at, t in found.items() if at.alive}

@@ -17,7 +17,7 @@ from pullback.autograd.graph.inplace import rebase_history
 from pullback.autograd.graph.node import describe_all, edge_to, unpack_edge
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.views import make_view, requires_grad, view_of
-from pullback.autograd.levels import leave_notes
+from pullback.autograd.levels import leave_tape
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import AutoGradMode
 from pullback.errors import AutogradError, InplaceError
@@ -48,7 +48,7 @@ def wrap_outputs(
         mark(node)
     _check_dirty(inputs, outputs, dirty, records)
     if dirty or (not records and any(node.needs_input_grad)):
-        leave_notes()
+        leave_tape()
     has_history = [
         records and isinstance(out, Tensor) and out.dtype.kind in "fc" and not _has(constant, out)
         for out in outputs

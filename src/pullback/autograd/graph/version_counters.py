@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import TracebackType
 
-from pullback.autograd.levels import leave_notes
+from pullback.autograd.levels import leave_tape
 from pullback.errors import InferenceError
 from pullback.interrupts import run_to_end, uninterrupted_entry
 from pullback.tensor.tensor import TRACKED, Tensor, version_of
@@ -23,7 +23,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     >>> x._version
     1
     """
-    leave_notes()
+    leave_tape()
     for written in [tensor] if isinstance(tensor, Tensor) else list(tensor):
         if not written._flags & TRACKED:
             raise InferenceError(

@@ -51,10 +51,10 @@ from pullback.tensor.meta import View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, tag_level
 
 if TYPE_CHECKING:
-    from pullback.autograd.linearize import tape_kernels
+    from pullback.autograd.linearize import tangent_tape
     from pullback.batching import random
 else:
-    tape_kernels = lazy_module("pullback.autograd.linearize.tape_kernels")
+    tangent_tape = lazy_module("pullback.autograd.linearize.tangent_tape")
     random = lazy_module("pullback.batching.random")
 
 __all__ = ["Function", "refreshing", "register", "register_composite", "unrecorded"]
@@ -118,8 +118,8 @@ def register(
     else:
         dual = partial(_link_jvp, rule, stock, inplace is not None, view is not None)
         around = partial(around, make_node=node)
-        notes = partial(_noting, record, name, view is not None)
-        link = _linker(entry.name, stock, record, around, dual, notes, makes_new=stock is cpu)
+        tape = partial(_link_tape, record, name)
+        link = _linker(entry.name, stock, record, around, dual, tape, makes_new=stock is cpu)
         kernels.append(Kernel(record, key, linker=link, goes_on_with=after_autograd))
     entry.fill({kernel.key: [kernel] for kernel in kernels})
 
@@ -142,9 +142,9 @@ def _link_jvp(
     return make(rule, stock, general)
 
 
-def _noting(record: Function, name: str, is_view: bool) -> Function:
-    """Our own kernel that records, where operations are noted; writes have no formula."""
-    return tape_kernels.noting_kernel(record, JVP_RULES.get(name), is_view)
+def _link_tape(record: Function, name: str) -> Function:
+    """Our own kernel that records, on a tangent tape; in-place operators have no rule there."""
+    return tangent_tape.make_tape_kernel(record, JVP_RULES.get(name))
 
 
 def register_composite(entry: OperatorEntry, function: Function, kernel: Function) -> None:
@@ -174,7 +174,7 @@ def _linker(
     record: Function,
     around: Function,
     dual: Function,
-    notes: Function,
+    tape: Function,
     makes_new: bool,
 ) -> Callable[[Any, int], Function]:
     def link(operator: Any, flags: int) -> Function:
@@ -194,7 +194,7 @@ def _linker(
         elif below is stock and not watched:
             if in_map and makes_new:
                 return _marking(record, name, is_own=True)
-            return notes() if modes & TAPE else record
+            return tape() if modes & TAPE else record
         below = below if below is stock else alone(below)
         return around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))  # type: ignore[no-any-return]
 
@@ -202,10 +202,10 @@ def _linker(
 
 
 def unrecorded(kernel: Function) -> Function:
-    """Links a kernel that does not record; where operations are noted, a note may be missing."""
+    """Links a kernel that does not record; on a tangent tape, the tape is left."""
     state = get_state()
     is_off = state.modes & TAPE and not state.keep & REQUIRES_GRAD
-    return tape_kernels.leaving_kernel(kernel) if is_off else kernel
+    return tangent_tape.make_leaving_kernel(kernel) if is_off else kernel
 
 
 def _marked_in(flags: int) -> int:
