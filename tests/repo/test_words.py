@@ -31,14 +31,6 @@ INSTEAD = {
 }
 FORBIDDEN = {re.compile(rf"\b(?:{words})\b", re.IGNORECASE): new for words, new in INSTEAD.items()}
 QUESTION = re.compile(r"(?:What|Who|Where|Which|How|Why|When)\b")
-# Folders and modules whose texts are still to be rewritten.
-EXCEPTIONS = (
-    "autograd/forward/",
-    "autograd/graph/version_counters.py",
-    "autograd/levels.py",
-    "autograd/linearize/",
-    "autograd/record/register.py",
-)
 
 
 def faults(lines: Iterator[tuple[int, str]]) -> list[str]:
@@ -111,7 +103,7 @@ def sources(package_files) -> dict[str, str]:
     return {
         place: path.read_text(encoding="utf-8")
         for place, path in places.items()
-        if not place.startswith(("_generated/", *EXCEPTIONS))
+        if not place.startswith("_generated/")
     }
 
 
@@ -132,10 +124,6 @@ def test_tables_and_documents_use_the_fields_words(root: Path):
     assert len(paths) > 30
     found = {path: faults_of_document(path.read_text(encoding="utf-8")) for path in paths}
     assert {str(path): words for path, words in found.items() if words} == {}
-
-
-def test_exceptions_exist(root: Path):
-    assert [name for name in EXCEPTIONS if not (root / "src/pullback" / name).exists()] == []
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class UnsupportedFastPath(Exception):  # noqa: N818 - a signal to take the gener
 
 
 class JvpRule:
-    """How the results of an operator change with its arguments.
+    """JVP rule of an operator: the tangents of its results from those of its arguments.
 
     Attributes:
         name: the operator's name, without that of its library.
@@ -245,7 +245,7 @@ def pad_tangent(tangent: Any, batch_ndim: int, ndim: int) -> Any:
 
 
 def lead(value: Any, batch_ndim: int) -> Any:
-    """What is the same for a whole batch as batching rules take it: with axes of length 1."""
+    """Gives an unbatched value batch dimensions of length 1, as batching rules take it."""
     if type(value) is _ndarray:
         return value[(None,) * batch_ndim]  # a third of what reshape takes
     if type(value) is list:

@@ -375,7 +375,7 @@ def write_tangent(output: Tensor, level: Level, tangent: Tensor) -> None:
     view = view_of(output)
     with StateGuard(end=TRANSFORM):  # tangents may be captured, and follow all the same
         if held is not None and held.shape == tangent.shape:
-            # The tangent that the user handed in follows the write, and so does that of a view's
+            # The tangent that the user passed in follows the write, and so does that of a view's
             # base, whose memory it shares.
             tensors.copy_(held, tangent)
         elif view is not None:

@@ -40,7 +40,7 @@ class _unsafe_preserve_version_counter:  # noqa: N801 - PyTorch's name
         self._before = [version_of(t)[0] for t in self._tensors]
 
     def __enter__(self) -> None:
-        pass  # the versions were noted when it was made
+        pass  # the versions were stored when it was made
 
     @uninterrupted_entry
     def __exit__(

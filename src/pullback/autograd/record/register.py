@@ -256,7 +256,7 @@ def _marking(kernel: Function, name: str, is_own: bool = False) -> Function:
                     tag_level(result, is_own)
         return results
 
-    call.marks = kernel  # type: ignore[attr-defined]  # for those who link above it
+    call.marks = kernel  # type: ignore[attr-defined]  # read by linkers above it
     return call
 
 
@@ -283,8 +283,8 @@ def _meta_kernel(rule: str | Function, cpu: Function) -> Kernel:
     def link(operator: Any, flags: int) -> Function:  # noqa: ARG001 - any flags
         return meta_kernel(rule, cpu, operator.schema)
 
-    shown = RULES[rule] if isinstance(rule, str) else rule
-    return Kernel(shown, DispatchKey.Meta, linker=link)
+    function = RULES[rule] if isinstance(rule, str) else rule
+    return Kernel(function, DispatchKey.Meta, linker=link)
 
 
 def _has_changed(tensor: Tensor) -> bool:
