@@ -13,7 +13,7 @@ from pullback.dispatch.table import OperatorEntry
 from pullback.kernels.error_context import ERRORS, named_error
 from pullback.tensor.tensor import Tensor, as_operand
 
-__all__ = ["call_any", "call_one", "call_three", "call_two"]
+__all__ = ["call_any", "call_four", "call_one", "call_three", "call_two"]
 
 
 def call_one(entry: OperatorEntry, name: str, a: Any) -> Any:
@@ -65,6 +65,27 @@ def call_three(entry: OperatorEntry, name: str, a: Any, b: Any, c: Any) -> Any:
         return kernel(a, b, c)
     except ERRORS as error:
         raise named_error(error, name, a, b, c) from None
+
+
+def call_four(entry: OperatorEntry, name: str, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Calls an operator of four tensors."""
+    try:
+        if type(a) is not Tensor:
+            a = as_operand(a)
+        if type(b) is not Tensor:
+            b = as_operand(b)
+        if type(c) is not Tensor:
+            c = as_operand(c)
+        if type(d) is not Tensor:
+            d = as_operand(d)
+        flags = a._flags | b._flags | c._flags | d._flags
+        try:
+            kernel = entry.calls[get_state()][flags]
+        except KeyError:
+            kernel = entry.link_call(flags)
+        return kernel(a, b, c, d)
+    except ERRORS as error:
+        raise named_error(error, name, a, b, c, d) from None
 
 
 def call_any(entry: OperatorEntry, name: str, *values: Any) -> Any:

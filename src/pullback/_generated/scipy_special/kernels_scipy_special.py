@@ -920,7 +920,7 @@ def special_elliprj_jvp(xp, x, y, z, p, x_t, y_t, z_t, p_t, result):
 
 operator(
     operators.special_elliprj, functions_scipy_special.special_elliprj,
-    scipy.special._ufuncs.elliprj, "x y z p", traits="elementwise sums_terms new",
+    scipy.special._ufuncs.elliprj, "x y z p", traits="elementwise operands sums_terms new",
     node="SpecialElliprjBackward0", saves="x y z p result",
     vjps=(special_elliprj_vjp_x, special_elliprj_vjp_y, special_elliprj_vjp_z, special_elliprj_vjp_p),
     jvp=special_elliprj_jvp
@@ -1187,7 +1187,7 @@ operator(
 
 
 # special_eval_jacobi(Tensor n, Tensor alpha, Tensor beta, Tensor x) -> Tensor
-def special_eval_jacobi_vjp_x(xp, grad, n, alpha, beta, x):
+def special_eval_jacobi_vjp_x(xp, grad, n, alpha, beta, x, _result):
     return grad * xp.conj(
         xp.is_above(n)
         * (
@@ -1211,7 +1211,7 @@ def special_eval_jacobi_jvp(xp, n, alpha, beta, x, n_t, alpha_t, beta_t, x_t, re
 
 operator(
     operators.special_eval_jacobi, functions_scipy_special.special_eval_jacobi,
-    scipy.special._ufuncs.eval_jacobi, "n alpha beta x", traits="elementwise",
+    scipy.special._ufuncs.eval_jacobi, "n alpha beta x", traits="elementwise operands",
     node="SpecialEvalJacobiBackward0", saves="n alpha beta x",
     vjps=("scipy.special.eval_jacobi in n", "scipy.special.eval_jacobi in alpha", "scipy.special.eval_jacobi in beta", special_eval_jacobi_vjp_x),
     jvp=special_eval_jacobi_jvp
@@ -1297,7 +1297,7 @@ operator(
 
 
 # special_eval_sh_jacobi(Tensor n, Tensor p, Tensor q, Tensor x) -> Tensor
-def special_eval_sh_jacobi_vjp_x(xp, grad, n, p, q, x):
+def special_eval_sh_jacobi_vjp_x(xp, grad, n, p, q, x, _result):
     return grad * xp.conj(
         xp.is_above(n)
         * (
@@ -1321,7 +1321,7 @@ def special_eval_sh_jacobi_jvp(xp, n, p, q, x, n_t, p_t, q_t, x_t, result):
 
 operator(
     operators.special_eval_sh_jacobi, functions_scipy_special.special_eval_sh_jacobi,
-    scipy.special._ufuncs.eval_sh_jacobi, "n p q x", traits="elementwise",
+    scipy.special._ufuncs.eval_sh_jacobi, "n p q x", traits="elementwise operands",
     node="SpecialEvalShJacobiBackward0", saves="n p q x",
     vjps=("scipy.special.eval_sh_jacobi in n", "scipy.special.eval_sh_jacobi in p", "scipy.special.eval_sh_jacobi in q", special_eval_sh_jacobi_vjp_x),
     jvp=special_eval_sh_jacobi_jvp
@@ -1858,7 +1858,7 @@ operator(
 
 
 # special_hyp2f1(Tensor a, Tensor b, Tensor c, Tensor z) -> Tensor
-def special_hyp2f1_vjp_z(xp, grad, a, b, c, z):
+def special_hyp2f1_vjp_z(xp, grad, a, b, c, z, _result):
     return grad * xp.conj(a * b / c * xp.special_hyp2f1(a + 1, b + 1, c + 1, z))
 
 
@@ -1868,7 +1868,7 @@ def special_hyp2f1_jvp(xp, a, b, c, z, a_t, b_t, c_t, z_t, result):
 
 operator(
     operators.special_hyp2f1, functions_scipy_special.special_hyp2f1, scipy.special._ufuncs.hyp2f1,
-    "a b c z", traits="elementwise", node="SpecialHyp2F1Backward0", saves="a b c z",
+    "a b c z", traits="elementwise operands", node="SpecialHyp2F1Backward0", saves="a b c z",
     vjps=("scipy.special.hyp2f1 in a", "scipy.special.hyp2f1 in b", "scipy.special.hyp2f1 in c", special_hyp2f1_vjp_z),
     jvp=special_hyp2f1_jvp
 )  # fmt: skip
@@ -2933,11 +2933,11 @@ operator(
 
 
 # special_ncfdtr(Tensor dfn, Tensor dfd, Tensor nc, Tensor f) -> Tensor
-def special_ncfdtr_vjp_f(xp, grad, dfn, dfd, nc, f):
+def special_ncfdtr_vjp_f(xp, grad, dfn, dfd, nc, f, _result):
     return grad * xp.density_of_f(dfn, dfd, nc, f)
 
 
-def special_ncfdtr_vjp_nc(xp, grad, dfn, dfd, nc, f):
+def special_ncfdtr_vjp_nc(xp, grad, dfn, dfd, nc, f, _result):
     return grad * xp.slope_of_ncfdtr(dfn, dfd, nc, f)
 
 
@@ -2947,20 +2947,21 @@ def special_ncfdtr_jvp(xp, dfn, dfd, nc, f, dfn_t, dfd_t, nc_t, f_t, result):
 
 operator(
     operators.special_ncfdtr, functions_scipy_special.special_ncfdtr, scipy.special._ufuncs.ncfdtr,
-    "dfn dfd nc f", traits="elementwise", node="SpecialNcfdtrBackward0", saves="dfn dfd nc f",
+    "dfn dfd nc f", traits="elementwise operands", node="SpecialNcfdtrBackward0",
+    saves="dfn dfd nc f",
     vjps=("scipy.special.ncfdtr in dfn", "scipy.special.ncfdtr in dfd", special_ncfdtr_vjp_nc, special_ncfdtr_vjp_f),
     jvp=special_ncfdtr_jvp
 )  # fmt: skip
 
 
 # special_ncfdtri(Tensor dfn, Tensor dfd, Tensor nc, Tensor p) -> Tensor
-def special_ncfdtri_vjp_nc(xp, grad, dfn, dfd, nc, result):
+def special_ncfdtri_vjp_nc(xp, grad, dfn, dfd, nc, _p, result):
     return grad * (
         -xp.slope_of_ncfdtr(dfn, dfd, nc, result) / xp.density_of_f(dfn, dfd, nc, result)
     )
 
 
-def special_ncfdtri_vjp_p(xp, grad, dfn, dfd, nc, result):
+def special_ncfdtri_vjp_p(xp, grad, dfn, dfd, nc, _p, result):
     return grad * (1 / xp.density_of_f(dfn, dfd, nc, result))
 
 
@@ -2972,7 +2973,7 @@ def special_ncfdtri_jvp(xp, dfn, dfd, nc, p, dfn_t, dfd_t, nc_t, p_t, result):
 
 operator(
     operators.special_ncfdtri, functions_scipy_special.special_ncfdtri,
-    scipy.special._ufuncs.ncfdtri, "dfn dfd nc p", traits="elementwise",
+    scipy.special._ufuncs.ncfdtri, "dfn dfd nc p", traits="elementwise operands",
     node="SpecialNcfdtriBackward0", saves="dfn dfd nc result",
     vjps=("scipy.special.ncfdtri in dfn", "scipy.special.ncfdtri in dfd", special_ncfdtri_vjp_nc, special_ncfdtri_vjp_p),
     jvp=special_ncfdtri_jvp
@@ -2980,13 +2981,13 @@ operator(
 
 
 # special_ncfdtrinc(Tensor dfn, Tensor dfd, Tensor p, Tensor f) -> Tensor
-def special_ncfdtrinc_vjp_f(xp, grad, dfn, dfd, f, result):
+def special_ncfdtrinc_vjp_f(xp, grad, dfn, dfd, _p, f, result):
     return grad * xp.unless_clipped(
         result, -xp.density_of_f(dfn, dfd, result, f) / xp.slope_of_ncfdtr(dfn, dfd, result, f)
     )
 
 
-def special_ncfdtrinc_vjp_p(xp, grad, dfn, dfd, f, result):
+def special_ncfdtrinc_vjp_p(xp, grad, dfn, dfd, _p, f, result):
     return grad * xp.unless_clipped(result, 1 / xp.slope_of_ncfdtr(dfn, dfd, result, f))
 
 
@@ -3000,7 +3001,7 @@ def special_ncfdtrinc_jvp(xp, dfn, dfd, p, f, dfn_t, dfd_t, p_t, f_t, result):
 
 operator(
     operators.special_ncfdtrinc, functions_scipy_special.special_ncfdtrinc,
-    scipy.special._ufuncs.ncfdtrinc, "dfn dfd p f", traits="elementwise",
+    scipy.special._ufuncs.ncfdtrinc, "dfn dfd p f", traits="elementwise operands",
     node="SpecialNcfdtrincBackward0", saves="dfn dfd f result",
     vjps=("scipy.special.ncfdtrinc in dfn", "scipy.special.ncfdtrinc in dfd", special_ncfdtrinc_vjp_p, special_ncfdtrinc_vjp_f),
     jvp=special_ncfdtrinc_jvp

@@ -325,9 +325,11 @@ class OperatorNode(Node):
     _saved0: Any
     _saved1: Any
     _saved2: Any
+    _saved3: Any
     _version0: Any
     _version1: Any
     _version2: Any
+    _version3: Any
     _result: Any
 
 

@@ -193,6 +193,8 @@ def _edge_reader(spec: OperatorSpec, is_written: bool) -> Callable[[_Arguments],
     if spec.has_lists and len(differentiable) == 1:
         place = differentiable[0].place
         return lambda given: [t._edge or edge_of(t) for t in given[place]]
+    if not is_written and not spec.has_options and differentiable == spec.tensors:
+        return lambda given: [t._edge or (edge_of(t) if t._flags & EDGED else None) for t in given]
 
     def edge(tensor: Tensor | None, is_first: bool) -> Edge:
         if tensor is None:

@@ -263,10 +263,12 @@ def backward_function(spec: OperatorSpec) -> Function:
 
     def backward(node: OperatorNode, xp: Namespace, *grads: Any) -> tuple[Any, ...]:
         edges = node._edges
-        if all(grad is None for grad in grads) and not any(
-            edges[place] is not None for place in refused
-        ):
-            return (None,) * len(edges)
+        for grad in grads:
+            if grad is not None:
+                break
+        else:
+            if not any(edges[place] is not None for place in refused):
+                return (None,) * len(edges)
         if materializes:
             grads = xp.materialize(node, grads)
         known: dict[str, Any] = {"grads": grads, "grad": grads[0]} if grads else {"grads": grads}
@@ -274,16 +276,15 @@ def backward_function(spec: OperatorSpec) -> Function:
             known.update(zip(gradients, grads, strict=False))
         results: list[Any] = [] if several_edges else [None] * len(edges)
         for places, vjp, names, is_list in formulas:
-            mask: Sequence[bool] | None = None
-            if not several_edges:
-                live = [edges[place] is not None for place in places]
-                if not any(live) and len(places) == 1 and len(edges) > 1:
-                    continue
-                mask = tuple(live)
-            elif len(formulas) == 1:
-                mask = [edge is not None for edge in edges]
+            if several_edges:
+                if len(formulas) == 1:
+                    known["grad_input_mask"] = [edge is not None for edge in edges]
+            elif len(places) > 1:
+                known["grad_input_mask"] = tuple([edges[place] is not None for place in places])
+            elif edges[places[0]] is None and len(edges) > 1:
+                continue
             values = [
-                mask if name == "grad_input_mask" else load(node, xp, name, known) for name in names
+                known[name] if name in known else load(node, xp, name, known) for name in names
             ]
             found = vjp(xp, *values)
             if several_edges:
@@ -317,8 +318,6 @@ def _loader(spec: OperatorSpec) -> Function:
     tensors = frozenset(spec.saved_tensors)
 
     def load(node: Any, xp: Namespace, name: str, known: dict[str, Any]) -> Any:
-        if name in known:
-            return known[name]
         if name in outputs:
             value = xp.load_result(node, name)
         elif name in tensors:

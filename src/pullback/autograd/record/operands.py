@@ -1,4 +1,4 @@
-"""Kernels and backward formulas of operators whose arguments are one, two or three tensors.
+"""Kernels and backward formulas of operators whose arguments are one to four tensors.
 
 Most operators are of this kind, and programs loop over them on small arrays, so each number of
 operands has functions of its own: a loop over the operands takes 1.13 of their time. ``generic.py``
@@ -6,7 +6,7 @@ serves all other operators.
 
 A VJP formula of these operators takes the namespace, the gradient, all operands and the result;
 a parameter that begins with an underscore is not read and gets None. Saved operands are in the
-slots ``_saved0`` to ``_saved2`` with their versions in ``_version0`` to ``_version2``, the saved
+slots ``_saved0`` to ``_saved3`` with their versions in ``_version0`` to ``_version3``, the saved
 result in ``_result``.
 
 Every function that is built here gets a code object of its own (`named_copy`): its name shows the
@@ -108,7 +108,7 @@ def array_function(spec: OperatorSpec) -> Function:
 def plain_kernel(spec: OperatorSpec) -> Function:
     """The kernel that computes and records nothing."""
     compute = array_function(spec)
-    kernels = (_plain_of_one, _plain_of_two, _plain_of_three)
+    kernels = (_plain_of_one, _plain_of_two, _plain_of_three, _plain_of_four)
     return kernels[len(spec.arguments) - 1](compute)
 
 
@@ -133,12 +133,19 @@ def _plain_of_three(compute: Function) -> Function:
     return cpu
 
 
+def _plain_of_four(compute: Function) -> Function:
+    def cpu(self: Tensor, other: Tensor, third: Tensor, fourth: Tensor) -> Tensor:
+        return wrap(compute(self._array, other._array, third._array, fourth._array))
+
+    return cpu
+
+
 # --- kernels that record -------------------------------------------------------------------------
 
 
 def record_kernel(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
     """The kernel for operands of which at least one requires grad."""
-    kernels = (_record_one, _record_two, _record_three)
+    kernels = (_record_one, _record_two, _record_three, _record_four)
     return kernels[len(spec.arguments) - 1](spec, cls)
 
 
@@ -293,6 +300,44 @@ def _record_three(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
     return record
 
 
+def _record_four(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
+    compute = array_function(spec)
+    saved = [place in spec.saved_operands for place in range(4)]
+    saves_first, saves_second, saves_third, saves_fourth = saved
+    guards = [spec.guard(name) for name in (*spec.operand_names, spec.result_name)]
+    first_guard, second_guard, third_guard, fourth_guard, result_guard = guards
+    saves_result = spec.saves_result
+
+    def record(self: Tensor, other: Tensor, third: Tensor, fourth: Tensor) -> Tensor:
+        node: Any = cls()
+        node._edges = edges = (
+            self._edge or (edge_of(self) if self._flags & EDGED else None),
+            other._edge or (edge_of(other) if other._flags & EDGED else None),
+            third._edge or (edge_of(third) if third._flags & EDGED else None),
+            fourth._edge or (edge_of(fourth) if fourth._flags & EDGED else None),
+        )
+        if saves_first and (first_guard is None or edges[first_guard] is not None):
+            node._saved0 = self
+            node._version0 = 0 if self._counter is None else self._counter[0]
+        if saves_second and (second_guard is None or edges[second_guard] is not None):
+            node._saved1 = other
+            node._version1 = 0 if other._counter is None else other._counter[0]
+        if saves_third and (third_guard is None or edges[third_guard] is not None):
+            node._saved2 = third
+            node._version2 = 0 if third._counter is None else third._counter[0]
+        if saves_fourth and (fourth_guard is None or edges[fourth_guard] is not None):
+            node._saved3 = fourth
+            node._version3 = 0 if fourth._counter is None else fourth._counter[0]
+        array = compute(self._array, other._array, third._array, fourth._array)
+        result = recorded(node, array)
+        if saves_result:
+            is_needed = result_guard is None or edges[result_guard] is not None
+            node._result = result._array if is_needed else None
+        return result
+
+    return record
+
+
 # --- kernels that write --------------------------------------------------------------------------
 
 
@@ -337,7 +382,7 @@ def record_inplace_kernel(
 
 def run_function(spec: OperatorSpec) -> Function:
     """``run`` of the node class: the formulas on raw arrays, with saved values read in line."""
-    functions = (_run_one, _run_two, _run_three)
+    functions = (_run_one, _run_two, _run_three, _run_four)
     return functions[len(spec.arguments) - 1](spec)
 
 
@@ -506,12 +551,70 @@ def _run_three(spec: OperatorSpec) -> Function:
     return run
 
 
+def _run_four(spec: OperatorSpec) -> Function:
+    vjp_first, vjp_second, vjp_third, vjp_fourth = spec.formulas
+    saved = [place in spec.saved_operands for place in range(4)]
+    saves_first, saves_second, saves_third, saves_fourth = saved
+    guards = [spec.guard(name) for name in (*spec.operand_names, spec.result_name)]
+    first_guard, second_guard, third_guard, fourth_guard, result_guard = guards
+    saves_result, result_name = spec.saves_result, spec.result_name
+
+    def run(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:
+        edges = node._edges
+        first: Any = None
+        second: Any = None
+        third: Any = None
+        fourth: Any = None
+        result: Any = None
+        if saves_first and (first_guard is None or edges[first_guard] is not None):
+            first = node._saved0
+            if type(first) is Tensor and first._counter is None and first._meta is None:
+                first = first._array
+            else:
+                first = xp.load(node, first, node._version0)
+        if saves_second and (second_guard is None or edges[second_guard] is not None):
+            second = node._saved1
+            if type(second) is Tensor and second._counter is None and second._meta is None:
+                second = second._array
+            else:
+                second = xp.load(node, second, node._version1)
+        if saves_third and (third_guard is None or edges[third_guard] is not None):
+            third = node._saved2
+            if type(third) is Tensor and third._counter is None and third._meta is None:
+                third = third._array
+            else:
+                third = xp.load(node, third, node._version2)
+        if saves_fourth and (fourth_guard is None or edges[fourth_guard] is not None):
+            fourth = node._saved3
+            if type(fourth) is Tensor and fourth._counter is None and fourth._meta is None:
+                fourth = fourth._array
+            else:
+                fourth = xp.load(node, fourth, node._version3)
+        if saves_result and (result_guard is None or edges[result_guard] is not None):
+            result = node._result
+            if type(result) is not _ndarray or node._output_metadata.extras is not None:
+                result = output_array(node, result_name)
+        values = (first, second, third, fourth, result)
+        to_0, to_1, to_2, to_3 = edges
+        gradients = (
+            None if to_0 is None else vjp_first(xp, grad, *values),
+            None if to_1 is None else vjp_second(xp, grad, *values),
+            None if to_2 is None else vjp_third(xp, grad, *values),
+            None if to_3 is None else vjp_fourth(xp, grad, *values),
+        )
+        if not keep:
+            node.release()
+        return gradients
+
+    return run
+
+
 # --- backward: gradients in any namespace --------------------------------------------------------
 
 
 def backward_function(spec: OperatorSpec) -> Function:
     """``backward`` of the node class: the formulas in any namespace."""
-    functions = (_backward_one, _backward_two, _backward_three)
+    functions = (_backward_one, _backward_two, _backward_many, _backward_many)
     return functions[len(spec.arguments) - 1](spec)
 
 
@@ -570,14 +673,14 @@ def _backward_two(spec: OperatorSpec) -> Function:
     return backward
 
 
-def _backward_three(spec: OperatorSpec) -> Function:
+def _backward_many(spec: OperatorSpec) -> Function:
     formulas, refused = spec.formulas, spec.refused_edges
-    needs = tuple(map(spec.needs, range(3)))
+    needs = tuple(map(spec.needs, range(len(spec.arguments))))
     needs_result, names, result_name = spec.needs_result(), spec.operand_names, spec.result_name
 
     def backward(node: OperatorNode, xp: Namespace, grad: Any) -> _Gradients:
         if grad is None and not any(node._edges[place] is not None for place in refused):
-            return (None, None, None)
+            return (None,) * len(formulas)
         live = [edge is not None for edge in node._edges]
         values = [
             xp.load_input(node, name) if _is_needed(live, need) else None

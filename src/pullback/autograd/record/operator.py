@@ -2,7 +2,7 @@
 
 The generator writes the formulas of an operator as functions, and one call of `operator` with
 everything else in the table. When the operator is first used, its kernels and its node class are
-built from that: by ``operands.py`` where all arguments are tensors, up to three, and by
+built from that: by ``operands.py`` where all arguments are tensors, up to four, and by
 ``generic.py`` otherwise. ``fused.py`` has hand-written forms of few operators.
 """
 

@@ -15,7 +15,7 @@ from pullback.schema import Argument, ListType, OptionalType
 
 __all__ = ["emit_call", "emit_function", "emit_operator", "positional_only", "public_name"]
 
-_COUNTS = {1: "one", 2: "two", 3: "three"}
+_COUNTS = {1: "one", 2: "two", 3: "three", 4: "four"}
 _NAMELESS = ("self", "other", "tensors")
 _NAMESPACES = ("fft", "linalg")
 

@@ -60,7 +60,7 @@ from pullback.tensor.tensor import CPU_FLAGS, MUTABLE, Tensor, as_operand
 from . import operators
 """
 _IMPORTS_CALLS = """\
-from pullback.tensor.operator_call import call_any, call_one, call_three, call_two
+from pullback.tensor.operator_call import call_any, call_four, call_one, call_three, call_two
 """
 _IMPORTS_KERNELS = """\
 from pullback.autograd.record.operator import composite, foreach, operator, out_variant

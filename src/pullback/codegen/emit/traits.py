@@ -16,7 +16,7 @@ from pullback.schema import OptionalType
 
 __all__ = ["has_operands", "traits_of"]
 
-_MOST_OPERANDS = 3  # of the operators that ``autograd/record/operands.py`` serves
+_MOST_OPERANDS = 4  # of the operators that ``autograd/record/operands.py`` serves
 _MOST_SLOTS = 2  # the classes of nodes with edges in slots
 _KEEP_DTYPE = {"conj", "cos", "cosh", "exp", "sin", "sinh"}
 _PRODUCTS = {"matmul_to_first", "matmul_to_second"}
