@@ -54,7 +54,7 @@ class DualArray:
 
     Operators work element by element as those of arrays do; comparisons are those of the primals.
     A primal may be lazy, a function and its arguments: often only the tangent of a cotangent is
-    needed, and not its primal (hvp -12 %).
+    needed, and not its primal.
     """
 
     __slots__ = ("batch_ndim", "lazy_primal", "primal", "tangent")
@@ -91,7 +91,7 @@ class DualArray:
         """The array with its last two axes exchanged."""
         return dual_arrays.matrix_transpose(self)
 
-    # Arithmetic is written out, because most formulas consist of it (hvp -15 %); with batch axes,
+    # Arithmetic is written out, because most formulas consist of it; with batch axes,
     # where both operands have equally many axes.
 
     def __neg__(self) -> DualArray:

@@ -4,8 +4,8 @@ The general path runs such a pass on dual tensors. This one replaces it where th
 code and nothing differentiates its result: cotangents and saved values are arrays or dual arrays.
 It changes nothing before it is done, so whatever is unsupported is left to the general path.
 
-A loop of its own instead of the engine's general one: without captures, hooks and publishing of the
-task, a Hessian product of a small function takes a third of the time.
+It has a loop of its own, without captures, hooks and publishing of a task. The engine's general
+loop on this namespace has not been measured.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TapeArrays(DualArrays):
         """Whether no saved value of a node has a tangent.
 
         What a node saves depends on the edges that it has, so for two arguments it is found out
-        once for each class of nodes and constant argument (hvp -3 %).
+        once for each class of nodes and constant argument.
         """
         key = type(node), node._arity == 2 and node._edge0 is None
         known = _saves_constants.get(key) if node._arity == 2 else None
