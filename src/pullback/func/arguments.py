@@ -84,7 +84,7 @@ def differentiable_leaves(name: str, what: str, tree: Any) -> tuple[list[Tensor]
 
 def require_dtype(name: str, what: str, tensor: Tensor) -> None:
     """Refuses integers, which have no derivatives."""
-    if tensor.dtype.kind not in "fc":
+    if tensor._array.dtype.kind not in "fc":
         raise AutogradValueError(
             f"{name}: {what} has dtype {tensor.dtype}, and only Tensors of floating point dtype "
             f"can require gradients; Expected primal to be floating point or complex: use "

@@ -51,9 +51,6 @@ class _Call:
             made = [_tensor(f"{name}: argument {place}{path}", leaf) for leaf, path in pairs]
             self.args[place] = pytree.unflatten(spec, made)
             self._kinds[place] = [type(leaf) for leaf in leaves]
-        self.is_native = not any(
-            issubclass(kind, Tensor) for found in self._kinds.values() for kind in found
-        )
 
     def like_arguments(self, gradients: Any, argnums: Argnums) -> Any:
         """Converts each gradient to the type of its argument."""
@@ -73,7 +70,7 @@ class _Call:
 
     def result(self, tree: Any) -> Any:
         """Converts results to arrays and floats if no argument was a tensor."""
-        if not self.is_native:
+        if any(issubclass(kind, Tensor) for found in self._kinds.values() for kind in found):
             return tree
         if type(tree) is Tensor:
             return _back(tree, np.ndarray if tree.ndim else float)

@@ -62,8 +62,10 @@ class Pulled:
         has_aux: bool,
         is_held: bool = False,
         runs_once: bool = True,
+        releases: bool = True,
     ):
         """`is_held` says that a pullback keeps the graph, and may run where more is recorded.
+        `releases` says that results are used outside of the transform.
 
         A function that `runs_once` may write to arguments that it is not differentiated by.
         """
@@ -81,7 +83,9 @@ class Pulled:
         except BaseException:
             _end_all(aliases)
             raise
-        self.results = [self.pull.released(result, outside) for result in inner]
+        self.results = inner
+        if releases:
+            self.results = [self.pull.released(result, outside) for result in inner]
         if has_aux:
             self.aux = pytree.map(
                 lambda leaf: released(leaf, aliases, outside) if isinstance(leaf, Tensor) else leaf,
@@ -150,10 +154,11 @@ def pulled(
     kwargs: dict[str, Any],
     has_aux: bool,
     runs_once: bool = True,
+    releases: bool = True,
 ) -> Pulled:
     """Runs a function so that it can be pulled back to the arguments `argnums`."""
     places = positions(name, argnums, len(args))
-    return Pulled(name, func, places, args, kwargs, has_aux, runs_once=runs_once)
+    return Pulled(name, func, places, args, kwargs, has_aux, runs_once=runs_once, releases=releases)
 
 
 def _differentiated(
@@ -163,13 +168,18 @@ def _differentiated(
     has_aux: bool,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> tuple[Any, Tensor, Any]:
-    """The gradient, the value and the auxiliary data of a function with a scalar result."""
-    run = pulled(name, func, argnums, args, kwargs, has_aux)
+    needs_value: bool,
+) -> tuple[Any, Tensor | None, Any]:
+    """The gradient, the value, if it is needed, and the auxiliary data of a scalar function."""
+    run = pulled(name, func, argnums, args, kwargs, has_aux, releases=needs_value)
     try:
-        value = _scalar(name, run)
-        seed = implicit_seed(value, (), value.dtype)
+        value: Tensor | None = _scalar(name, run)
+        assert value is not None
+        seed = implicit_seed(value, (), value._array.dtype)
         gradients = run.gradients(None if seed is None else [seed], again=False)
+        if not needs_value:  # it holds the graph
+            value = None
+            run.results.clear()
     finally:
         run.end()
     return (tuple(gradients) if isinstance(argnums, tuple) else gradients[0]), value, run.aux
@@ -183,14 +193,15 @@ def _scalar(name: str, run: Pulled) -> Tensor:
             f"has_aux=True to return more than the value"
         )
     (value,) = run.results
-    if value.shape != ():
+    shape, dtype = value._array.shape, value._array.dtype
+    if shape != ():
         raise AutogradError(
             f"{name}: Expected f(*args) to return a scalar Tensor, got one of shape "
-            f"{list(value.shape)}. Maybe you wanted to use the vjp or jacrev APIs instead?"
+            f"{list(shape)}. Maybe you wanted to use the vjp or jacrev APIs instead?"
         )
-    if value.dtype.kind not in "fc":
+    if dtype.kind not in "fc":
         raise AutogradError(
-            f"{name}: Expected f(*args) to return a floating point Tensor, got dtype {value.dtype}"
+            f"{name}: Expected f(*args) to return a floating point Tensor, got dtype {dtype}"
         )
     return value
 
@@ -215,7 +226,7 @@ def grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Funct
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
-        gradient, _, aux = _differentiated("grad", func, argnums, has_aux, args, kwargs)
+        gradient, _, aux = _differentiated("grad", func, argnums, has_aux, args, kwargs, False)
         return (gradient, aux) if has_aux else gradient
 
     return run
@@ -236,7 +247,7 @@ def grad_and_value(func: _Function, argnums: Argnums = 0, has_aux: bool = False)
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
         gradient, value, aux = _differentiated(
-            "grad_and_value", func, argnums, has_aux, args, kwargs
+            "grad_and_value", func, argnums, has_aux, args, kwargs, True
         )
         return (gradient, (value, aux)) if has_aux else (gradient, value)
 

@@ -153,6 +153,9 @@ def records_outside() -> bool:
     return bool(state.keep & REQUIRES_GRAD) and not state.modes & INFERENCE
 
 
+_node_of_alias = attrgetter("node")
+
+
 class VjpGraph:
     """The graph between some results and the aliases of one transform.
 
@@ -165,12 +168,11 @@ class VjpGraph:
 
     def __init__(self, results: Sequence[Tensor], aliases: Sequence[Alias]):
         self.aliases = aliases
-        self.edges = [edge_of(result) for result in results]
-        targets = {alias.node for alias in aliases}
+        self.edges = list(map(edge_of, results))
+        targets = set(map(_node_of_alias, aliases))
         self._nodes, self.is_open, is_all = _explored(self.edges, targets)
-        nodes = self._nodes
-        self.reached = [node for node in targets if node in nodes]
-        self._needed = None if is_all else nodes_leading_to(nodes, targets & nodes)
+        self.reached = targets & self._nodes
+        self._needed = None if is_all else nodes_leading_to(self._nodes, self.reached)
 
     def released(self, result: Tensor, outside: bool) -> Tensor:
         """One of the results, for use outside of the transform."""
@@ -195,7 +197,7 @@ class VjpGraph:
             create_graph = records and (
                 self.is_open
                 or tangents_are_recorded()
-                or any(seed is not None and requires_grad(seed) for seed in seeds or ())
+                or (seeds is not None and any(s is not None and requires_grad(s) for s in seeds))
             )
         return self.run(seeds, create_graph=create_graph, retain_graph=again or create_graph)
 
@@ -217,7 +219,7 @@ class VjpGraph:
                 return found
         kind = anomaly_task.AnomalyTask if is_anomaly_enabled() else GraphTask
         task = kind(create_graph=create_graph, retain_graph=retain_graph)
-        task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
+        task.capture([(alias.node, 0, place) for place, alias in enumerate(self.aliases)])
         task.find_needed = lambda *_: self._needed
         task.skips_ended = False  # a pullback may be called after its transform has ended
         captured = task.run(roots)
@@ -261,9 +263,10 @@ class VjpGraph:
             if array is None:
                 results.append(self._zeros(place))
                 continue
-            if id(owner_of(array)) in seen or not array.flags.writeable or _repeats(array):
-                array = array.copy()
-            seen.add(id(owner_of(array)))
+            owner = array if array.base is None else owner_of(array)
+            if id(owner) in seen or not array.flags.writeable or _repeats(array):
+                array = owner = array.copy()
+            seen.add(id(owner))
             results.append(fresh(array))
         return results
 

@@ -128,7 +128,9 @@ class GraphTask:
                 shape, dtype = output_of(node, number)
                 grad = xp.seed(shape, dtype) if seed is None else xp.from_tensor(seed)
                 accumulate(buffers, node, number, grad)
-            waiting = [node for node in buffers if needed is None or node in needed]
+            waiting = list(buffers)
+            if needed is not None:
+                waiting = [node for node in buffers if node in needed]
             if self.depth % _PASSES_PER_THREAD == _PASSES_PER_THREAD - 1:
                 _run_on_new_stack(self.resume, waiting, buffers, set())
             else:
@@ -149,7 +151,8 @@ class GraphTask:
         self.given_seeds = [root.seed for root in roots if root.seed is not None]
         self.roots = [root.node for root in roots]
         self.is_ordered = is_ordered(self.roots)
-        self.has_payloads = any(isinstance(seed._array, Payload) for seed in self.given_seeds)
+        if self.given_seeds:
+            self.has_payloads = any(isinstance(s._array, Payload) for s in self.given_seeds)
         if marked and any_marked(count_dependencies(self.roots)):
             self.has_payloads = True
         if self.has_payloads:
