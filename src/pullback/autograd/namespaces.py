@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.graph.node import output_of
+from pullback.autograd.graph.node import Node, output_of
 from pullback.autograd.graph.pre_reduced_cotangent import PreReducedCotangent, reduced_shape
 from pullback.autograd.graph.saved import (
     load_array,
@@ -88,11 +88,11 @@ class Namespace:
     def __repr__(self) -> str:
         return f"<namespace of {self.name}>"
 
-    def load_input(self, node: Any, name: str) -> Any:
+    def load_input(self, node: Node, name: str) -> Any:
         """A saved input in any form, checked; None where none was needed."""
         return self.load(node, *saved_input(node, name))
 
-    def load_result(self, node: Any, name: str) -> Any:
+    def load_result(self, node: Node, name: str) -> Any:
         """A saved result in any form, checked; None where none was needed."""
         return self.load_output(node, saved_output(node, name))
 
@@ -193,7 +193,7 @@ class _Arrays(Namespace):
         result[...] = value
         return result
 
-    def materialize(self, node: Any, grads: tuple[Any, ...]) -> list[Any]:
+    def materialize(self, node: Node, grads: tuple[Any, ...]) -> list[Any]:
         """The gradients of all outputs of a node; those that did not arrive are zero."""
         return [
             np.zeros(*output_of(node, number)) if grad is None else grad
@@ -309,7 +309,7 @@ class _Tensors(Namespace):
         """A value repeated to a larger shape."""
         return self.broadcast_to(value, list(shape))  # type: ignore[no-any-return]
 
-    def materialize(self, node: Any, grads: tuple[Any, ...]) -> list[Any]:
+    def materialize(self, node: Node, grads: tuple[Any, ...]) -> list[Any]:
         """The gradients of all outputs of a node; those that did not arrive are zero."""
         known = next((grad for grad in grads if grad is not None), None)
         return [

@@ -125,7 +125,7 @@ def _del_data(_: Tensor) -> None:
     raise AutogradError("Deleting tensor data is not allowed. Delete tensor instead!")
 
 
-def _outdate_node_metadata(tensor: Tensor, array: Any) -> None:
+def _outdate_node_metadata(tensor: Tensor, array: NDArray[Any]) -> None:
     """Marks the output metadata of a tensor as outdated before its array is replaced."""
     view = view_of(tensor)
     edge = tensor._edge if view is None else view.edge

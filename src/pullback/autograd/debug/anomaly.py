@@ -187,7 +187,7 @@ def user_frame() -> FrameType:
     return frame
 
 
-def remember_call(node: Any) -> None:
+def remember_call(node: Node) -> None:
     """Keeps the present stack with a node, without the frames of this package's own calls.
 
     In a backward pass, the node that runs is kept too: its operation induced the recorded one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback.autograd.debug.anomaly import (
     is_anomaly_check_finite_enabled,
@@ -59,9 +60,9 @@ def _error(node: Node, bad: str, place: int, shape: tuple[int, ...]) -> NotFinit
     )
 
 
-def _has_nan(array: Any) -> bool:
+def _has_nan(array: NDArray[Any] | Payload) -> bool:
     return array.has_nan() if isinstance(array, Payload) else bool(np.isnan(array).any())
 
 
-def _has_inf(array: Any) -> bool:
+def _has_inf(array: NDArray[Any] | Payload) -> bool:
     return not isinstance(array, Payload) and bool(np.isinf(array).any())

@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback.autograd.debug.anomaly import (
     is_anomaly_check_finite_enabled,
     observe_with,
     user_frame,
 )
-from pullback.autograd.graph.node import UnpackedEdge, node_of, unpack_edge
+from pullback.autograd.graph.node import Node, UnpackedEdge, node_of, unpack_edge
 from pullback.autograd.graph.views import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state, is_grad_enabled
@@ -60,7 +61,7 @@ def record_of(tensor: Tensor) -> CutRecord | None:
     return record if held is not None and held() is tensor else None
 
 
-def records_of_node(node: Any) -> list[CutRecord]:
+def records_of_node(node: Node) -> list[CutRecord]:
     """Returns the records of the constant inputs of a node."""
     return [] if node._hooks is None else node._hooks.metadata.get(CUTS, [])
 
@@ -115,7 +116,7 @@ def _all_finite(values: Iterable[Any]) -> bool:
     return True
 
 
-def _is_finite(array: Any) -> bool:
+def _is_finite(array: NDArray[Any] | Payload) -> bool:
     return isinstance(array, Payload) or bool(np.isfinite(array).all())
 
 

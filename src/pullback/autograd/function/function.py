@@ -39,6 +39,7 @@ from pullback.autograd.graph.saved import SavedOutput, load_output_tensor, load_
 from pullback.autograd.graph.saved_hooks import current_hooks, packed
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.modes import GradSwitch, no_grad
+from pullback.autograd.namespaces import Namespace
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
 from pullback.errors import AutogradError, AutogradTypeError, DerivativeMissingError
@@ -143,7 +144,7 @@ class FunctionCtx(Node):
             self._kept = FREED
         self._was_read = False
 
-    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
+    def backward(self, xp: Namespace, *grads: Any) -> tuple[Any, ...]:
         """Runs the user's backward and checks what it returns."""
         given = [expose(xp, grad) for grad in grads]
         if self._materializes:
@@ -373,7 +374,7 @@ class _Once(Node):
         self._seq = next_sequence_number()
         self._output_metadata = intern_metadata(tensor.shape, tensor.dtype)
 
-    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - always raises
+    def backward(self, xp: Namespace, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - always raises
         """Always raises."""
         raise AutogradError(
             "trying to differentiate twice a function that was marked with @once_differentiable"

@@ -14,10 +14,11 @@ import warnings
 from typing import Any
 
 from pullback.autograd.graph.inplace import rebase_history
-from pullback.autograd.graph.node import describe_all, edge_to, unpack_edge
+from pullback.autograd.graph.node import Edge, describe_all, edge_to, unpack_edge
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.views import make_view, requires_grad, view_of
 from pullback.autograd.levels import leave_tape
+from pullback.autograd.namespaces import Namespace
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import AutoGradMode
 from pullback.errors import AutogradError, InplaceError
@@ -69,7 +70,7 @@ def wrap_outputs(
     return tuple(results) if isinstance(output, tuple) else results[0]
 
 
-def _has(tensors: Any, tensor: Any) -> bool:
+def _has(tensors: Any, tensor: Tensor) -> bool:
     return any(t is tensor for t in tensors)
 
 
@@ -116,7 +117,7 @@ def _check_dirty(
             )
 
 
-def _changed(tensor: Tensor, edge: Any, place: int) -> Tensor:
+def _changed(tensor: Tensor, edge: Edge, place: int) -> Tensor:
     """An input that was written to: the same object with a new history."""
     counter = version_of(tensor)
     if counter is not NO_COUNTER:
@@ -130,7 +131,7 @@ def _changed(tensor: Tensor, edge: Any, place: int) -> Tensor:
     return tensor
 
 
-def _alias(tensor: Tensor, edge: Any, kind: Creation, records: bool) -> Tensor:
+def _alias(tensor: Tensor, edge: Edge, kind: Creation, records: bool) -> Tensor:
     """An input that is returned as it is: another object on the same memory."""
     if edge is None and records and requires_grad(tensor):  # marked as not differentiable
         alias = wrap(tensor._array)
@@ -143,11 +144,11 @@ def _alias(tensor: Tensor, edge: Any, kind: Creation, records: bool) -> Tensor:
     return alias if edge is None else _given(alias, edge, kind)
 
 
-def _same(xp: Any, base: Any) -> Any:
+def _same(xp: Namespace, base: Any) -> Any:
     return xp.reshape(base, base.shape)
 
 
-def _new(tensor: Tensor, edge: Any, kind: Creation, records: bool) -> Tensor:
+def _new(tensor: Tensor, edge: Edge, kind: Creation, records: bool) -> Tensor:
     """A tensor that the function has made."""
     if edge is not None:
         return _given(tensor, edge, kind)
@@ -158,7 +159,7 @@ def _new(tensor: Tensor, edge: Any, kind: Creation, records: bool) -> Tensor:
     return tensor
 
 
-def _given(tensor: Tensor, edge: Any, kind: Creation) -> Tensor:
+def _given(tensor: Tensor, edge: Edge, kind: Creation) -> Tensor:
     """Makes an edge the history of a tensor."""
     tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
     view = view_of(tensor)

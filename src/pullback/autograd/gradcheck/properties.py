@@ -17,7 +17,7 @@ from pullback.autograd.gradcheck.problem import Array, Problem, random_like
 from pullback.autograd.graph.node import Node
 from pullback.autograd.graph.output_metadata import UNDESCRIBED
 from pullback.autograd.graph.views import edge_of
-from pullback.autograd.namespaces import tensors
+from pullback.autograd.namespaces import Namespace, tensors
 from pullback.autograd.record.record import recorded
 from pullback.errors import GradcheckError
 from pullback.tensor.levels import RowLevel
@@ -64,7 +64,7 @@ class _UndefinedGrad(Node):
         self._edges = (edge_of(tensor),)
         self._output_metadata = UNDESCRIBED
 
-    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
+    def backward(self, xp: Namespace, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Nothing, whatever arrives."""
         return (None,)
 

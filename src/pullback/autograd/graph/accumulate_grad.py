@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback.autograd.graph.node import (
     LEAF_SEQUENCE_NUMBER,
@@ -153,7 +154,7 @@ def leaf_edge(tensor: Tensor) -> Edge:
     return node
 
 
-def outdate_metadata(leaf: Tensor, array: Any) -> None:
+def outdate_metadata(leaf: Tensor, array: NDArray[Any]) -> None:
     """Before a leaf gets another array: the metadata of its accumulator is no longer that of it."""
     meta = leaf._meta
     node = None if meta is None or meta.accumulator is None else meta.accumulator()

@@ -8,6 +8,7 @@ node is the accumulation, and post-accumulate hooks come right after it.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,7 +36,7 @@ class RemovableHandle:
     {}
     """
 
-    def __init__(self, hooks: dict[int, Any], hook: Any):
+    def __init__(self, hooks: dict[int, Any], hook: Callable[..., Any] | None):
         self.id = next(_ids)
         self._hooks: dict[int, Any] | None = hooks
         hooks[self.id] = hook
@@ -144,13 +145,17 @@ def _check_returns_none(returned: Any, variable: Tensor) -> None:
     )
 
 
-def _name(hook: Any) -> str:
+def _name(hook: Callable[..., Any]) -> str:
     """A hook as messages show it."""
     return repr(getattr(hook, "__name__", type(hook).__name__))
 
 
 def _replace_all(
-    xp: Namespace, hook: Any, before: tuple[Tensor | None, ...], returned: Any, kept: list[Any]
+    xp: Namespace,
+    hook: Callable[..., Any],
+    before: tuple[Tensor | None, ...],
+    returned: Any,
+    kept: list[Any],
 ) -> list[Any]:
     if returned is None:
         return kept
@@ -172,7 +177,7 @@ def _replace_all(
     ]
 
 
-def _replacement(hook: Any, before: Tensor | None, new: Any) -> Tensor:
+def _replacement(hook: Callable[..., Any], before: Tensor | None, new: Any) -> Tensor:
     if not isinstance(new, Tensor):
         raise AutogradTypeError(
             f"expected Variable, but hook returned '{type(new).__name__}': {_name(hook)} may "

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback.autograd.graph.node import (
     Edge,
@@ -37,7 +38,7 @@ from pullback.autograd.graph.views import (
     requires_grad,
 )
 from pullback.autograd.levels import check_capture
-from pullback.autograd.namespaces import arrays, tensors
+from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, MUTATION, TRANSFORM, NormalModeGuard, get_state
 from pullback.errors import InferenceError, InplaceError
@@ -161,7 +162,7 @@ def _operation_name(node: Node) -> str:
 
 
 @uninterrupted_entry
-def write(tensor: Tensor, array: Any, name: str) -> None:
+def write(tensor: Tensor, array: NDArray[Any], name: str) -> None:
     """Writes a result to a tensor's own memory, and increments its version.
 
     No interrupt comes between the two: the version check of nodes that have saved the tensor always
@@ -255,7 +256,7 @@ class CopySlices(Node):
         """Whether it calls no code of the user's."""
         return self.fn._is_plain
 
-    def replay(self, xp: Any, base: Any) -> Any:
+    def replay(self, xp: Namespace, base: Any) -> Any:
         """The part of something of the base's shape that belongs to the view."""
         step = self.step
         return step[0](xp, base, *step[1:])
@@ -275,7 +276,7 @@ class CopySlices(Node):
         with NormalModeGuard(without_hooks=True):
             return edge_of(self.replay(tensors, base))
 
-    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
+    def backward(self, xp: Namespace, *grads: Any) -> tuple[Any, ...]:
         """The base's gradient with the view's part replaced, and those of the other inputs."""
         (grad,) = grads
         if grad is None:
@@ -310,7 +311,7 @@ class CopySlices(Node):
         gradients[self.place] = grad
         return tuple(gradients)
 
-    def _replace(self, xp: Any, whole: Any) -> tuple[Any, ...]:
+    def _replace(self, xp: Namespace, whole: Any) -> tuple[Any, ...]:
         part = self.replay(xp, whole)
         parts = [None] * self.fn._outputs
         parts[self.number] = xp.clone(part)

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback._cpython import find_referrers
 from pullback.autograd.function import FunctionCtx
 from pullback.autograd.graph.hooks import RemovableHandle
-from pullback.autograd.graph.node import FREED, Node, freed_error, output_of, set_traits
+from pullback.autograd.graph.node import FREED, Edge, Node, freed_error, output_of, set_traits
 from pullback.autograd.graph.saved import (
     SavedOutput,
     load_output_tensor,
@@ -173,7 +174,7 @@ def _held(node: Node, name: str) -> tuple[Any, Any]:
     return saved_output(node, name), getattr(node, name + "_v", None)
 
 
-def _living(array: Any, edge: Any) -> Tensor | None:
+def _living(array: NDArray[Any] | None, edge: Edge) -> Tensor | None:
     """The tensor of a saved array, if there still is one; the collector alone can find it."""
     for tensor in find_referrers(array):
         if type(tensor) is Tensor and getattr(tensor, "_edge", None) == edge:

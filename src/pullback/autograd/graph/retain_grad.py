@@ -18,7 +18,7 @@ from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.node import unpack_edge
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.levels import forbid_in_transform
-from pullback.autograd.namespaces import tensors
+from pullback.autograd.namespaces import Namespace, tensors
 from pullback.errors import AutogradError
 from pullback.tensor.levels import RowLevel, active_levels
 from pullback.tensor.meta import Meta
@@ -55,7 +55,7 @@ def _writer(meta: Meta, levels: tuple[int, ...]) -> Callable[[Any, Any], None]:
     """Writes the gradient of a tensor that varies with `levels`."""
     reference = ref(meta)
 
-    def keep(xp: Any, gradient: Any) -> None:
+    def keep(xp: Namespace, gradient: Any) -> None:
         alive = reference()
         if gradient is None or alive is None:
             return

@@ -15,6 +15,7 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
 from pullback.autograd.engine.current_task import NeedsPassError, current_graph_task
@@ -117,7 +118,7 @@ def saved_output(node: Any, name: str) -> Any:
     return value
 
 
-def output_array(node: Any, name: str) -> Any:
+def output_array(node: Node, name: str) -> Any:
     """A saved result as an array, checked: for passes on raw arrays, where versions are counted."""
     value = getattr(node, name, None)
     if type(value) is np.ndarray and _is_unwritten(node._output_metadata.extras):
@@ -138,6 +139,7 @@ def saved_input(node: Any, name: str) -> tuple[Any, Any]:
     tensor = wrap(value)
     tensor._flags = CPU_FLAGS | REQUIRES_GRAD
     tensor._edge = edge
+    assert producer is not None
     extras = producer._output_metadata.extras
     if extras is not None:
         tensor._counter = extras.version_counters.get(number)
@@ -150,12 +152,12 @@ def saved_input(node: Any, name: str) -> tuple[Any, Any]:
     return tensor, 0
 
 
-def input_array(node: Any, name: str) -> Any:
+def input_array(node: Node, name: str) -> Any:
     """A saved input as an array, checked: for passes on raw arrays, where it is no common case."""
     value = getattr(node, name, None)
     if type(value) is np.ndarray:
         edge = node._edges[node._inputs.index(name)]
-        if _is_unwritten(edge._output_metadata.extras):
+        if edge is not None and _is_unwritten(edge._output_metadata.extras):
             return value
     return load_array(node, *saved_input(node, name))
 
@@ -168,7 +170,7 @@ def _is_unwritten(extras: OutputExtras | None) -> bool:
     return counter is not None and not counter[0]
 
 
-def output_from(array: Any, counter: list[Any]) -> SavedOutput:
+def output_from(array: NDArray[Any], counter: list[Any]) -> SavedOutput:
     """The only result of a node, which has stored it as an array and a counter that was new."""
     saved: SavedOutput = object.__new__(SavedOutput)
     saved.array = array

@@ -106,14 +106,14 @@ def current_hooks() -> Hooks | None:
     return _active.get()[-1] if get_state().modes & SAVED_HOOKS else None
 
 
-def packed(tensor: Any, hooks: Hooks, output: SavedOutput | None = None) -> Any:
+def packed(tensor: Tensor, hooks: Hooks, output: SavedOutput | None = None) -> Any:
     """A saved value after its hooks; None and Python numbers need none."""
     if tensor is None or is_constant(tensor):
         return tensor
     return Packed(tensor, hooks, output)
 
 
-def pack_inputs(node: Any) -> None:
+def pack_inputs(node: Node) -> None:
     """Sends the inputs that a node has saved through the hooks in force, if there are any."""
     hooks = current_hooks()
     if hooks is None:
@@ -126,7 +126,7 @@ def pack_inputs(node: Any) -> None:
             setattr(node, name, tuple(packed(tensor, hooks) for tensor in value))
 
 
-def pack_outputs(node: Any) -> None:
+def pack_outputs(node: Node) -> None:
     """Sends the results that a node has saved through the hooks in force, if there are any."""
     hooks = current_hooks()
     if hooks is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from weakref import ref
 
 from pullback.autograd.graph.saved_hooks import saved_tensors_hooks
@@ -186,7 +186,7 @@ class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a bloc
             allow_mutation_on_saved_tensors.__exit__(self, kind, error, trace)
 
 
-def announce_write(tensor: Any) -> None:
+def announce_write(tensor: Tensor) -> None:
     """Has the active block, if any, copy what is saved of memory before a write to it."""
     block = _active.get()
     if block is not None:

@@ -27,7 +27,7 @@ from pullback.autograd.graph.output_metadata import (
     intern_metadata,
 )
 from pullback.autograd.graph.views import EDGED, edge_of, move_retained
-from pullback.autograd.namespaces import arrays
+from pullback.autograd.namespaces import Namespace, arrays
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.tensor.tensor import Tensor, version_of
 
@@ -71,11 +71,11 @@ class CopyItem(TwoEdges):
         node._output_metadata = intern_metadata(part.shape, metadata.dtype)
         return node  # type: ignore[no-any-return]
 
-    def replay(self, xp: Any, base: Any) -> Any:
+    def replay(self, xp: Namespace, base: Any) -> Any:
         """The part of something of the base's shape that was written to."""
         return xp.getitem(base, self.index)
 
-    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
+    def backward(self, xp: Namespace, *grads: Any) -> tuple[Any, ...]:
         """The base's gradient with zeros in the part, and the part's."""
         (grad,) = grads
         if grad is None:

@@ -27,6 +27,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy.typing import NDArray
+
 from pullback._cpython import register_views
 from pullback.autograd.graph.accumulate_grad import ended, leads_on, leaf_edge
 from pullback.autograd.graph.node import Edge, Node, Output, edge_to, node_of, unpack_edge
@@ -35,6 +37,7 @@ from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
 from pullback.errors import InplaceError
 from pullback.tensor.meta import Creation, Step, View
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import (
     CPU_FLAGS,
     TRACKED,
@@ -71,7 +74,9 @@ def view_of(tensor: Tensor) -> View | None:
 
 
 @register_views
-def make_view(parent: Tensor, array: Any, step: Step, node: Node | None, number: int = 0) -> Tensor:
+def make_view(
+    parent: Tensor, array: NDArray[Any] | Payload, step: Step, node: Node | None, number: int = 0
+) -> Tensor:
     """The tensor of an array that shares `parent`'s memory; `step` makes it from the parent."""
     tensor = wrap(array)
     if not parent._flags & TRACKED and node is None:

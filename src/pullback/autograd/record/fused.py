@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     _Array = NDArray[Any]
     _Gradients = tuple[Any, ...]
 
+from pullback.autograd.namespaces import Namespace
+
 __all__ = ["FUSED", "Fused"]
 
 _ndarray = np.ndarray
@@ -61,7 +63,7 @@ def _run_add(node: OperatorNode, _xp: Any, grad: _Array, _keep: bool) -> _Gradie
     )
 
 
-def _run_sub(node: OperatorNode, xp: Any, grad: _Array, _keep: bool) -> _Gradients:
+def _run_sub(node: OperatorNode, xp: Namespace, grad: _Array, _keep: bool) -> _Gradients:
     to_other = node._edge1
     if to_other is None:
         return (grad, None)
@@ -73,7 +75,7 @@ def _run_sub(node: OperatorNode, xp: Any, grad: _Array, _keep: bool) -> _Gradien
 # --- mul: chain_small -6 %, gmm_d10_k25 -25 %, gmm_d64_k5 -35 % -----------------------------------
 
 
-def _run_mul(node: OperatorNode, xp: Any, grad: _Array, keep: bool) -> _Gradients:
+def _run_mul(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:
     to_self, to_other = node._edge0, node._edge1
     metadata = node._output_metadata
     is_small = metadata.is_small_float64 or grad.size < MIN_FUSED_SIZE
@@ -125,7 +127,7 @@ def _run_mul(node: OperatorNode, xp: Any, grad: _Array, keep: bool) -> _Gradient
 
 
 def _run_square(
-    node: OperatorNode, xp: Any, grad: _Array, keep: bool, factor: _Array, is_small: bool
+    node: OperatorNode, xp: Namespace, grad: _Array, keep: bool, factor: _Array, is_small: bool
 ) -> _Gradients:
     """A value multiplied by itself: its two gradients are one, doubled."""
     if node._output_metadata.dtype is not FLOAT64:
@@ -143,7 +145,7 @@ def _run_square(
 def _make_backward_mul(generic: Function) -> Function:
     """``backward`` of a product, which computes the gradient of a square once for both edges."""
 
-    def backward(node: OperatorNode, xp: Any, grad: Any) -> _Gradients:
+    def backward(node: OperatorNode, xp: Namespace, grad: Any) -> _Gradients:
         edge = node._edge0
         if grad is None or edge is None or edge is not node._edge1:
             return generic(node, xp, grad)  # type: ignore[no-any-return]
@@ -162,11 +164,11 @@ def _make_backward_mul(generic: Function) -> Function:
 # --- neg, exp: chain_small -4 % -------------------------------------------------------------------
 
 
-def _run_neg(node: OperatorNode, xp: Any, grad: _Array, keep: bool) -> _Gradients:  # noqa: ARG001
+def _run_neg(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:  # noqa: ARG001
     return (-grad,)
 
 
-def _run_exp(node: OperatorNode, xp: Any, grad: _Array, keep: bool) -> _Gradients:  # noqa: ARG001
+def _run_exp(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:  # noqa: ARG001
     result = node._result
     metadata = node._output_metadata
     if type(result) is not _ndarray or metadata.extras is not None:
@@ -205,7 +207,7 @@ def _run_square_of(node: OperatorNode, xp: Any, grad: _Array, keep: bool) -> _Gr
 # --- tanh: lstm_128 -5 %, inplace_views_16 -5 % ---------------------------------------------------
 
 
-def _run_tanh(node: OperatorNode, xp: Any, grad: _Array, keep: bool) -> _Gradients:  # noqa: ARG001
+def _run_tanh(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:  # noqa: ARG001
     result = node._result
     metadata = node._output_metadata
     if type(result) is not _ndarray or metadata.extras is not None:
@@ -250,7 +252,7 @@ def _make_record_matmul(spec: OperatorSpec, cls: type[OperatorNode]) -> Function
     return record
 
 
-def _run_matmul(node: Any, xp: Any, grad: _Array, keep: bool) -> _Gradients:
+def _run_matmul(node: Any, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:
     to_self, to_other = node._edge0, node._edge1
     is_small = node._output_metadata.is_small_float64 or grad.size < MIN_FUSED_SIZE
     of_self: Any = None
@@ -312,7 +314,7 @@ def _make_record_sum(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
     return record
 
 
-def _run_sum(node: Any, xp: Any, grad: _Array, _keep: bool) -> _Gradients:
+def _run_sum(node: Any, xp: Namespace, grad: _Array, _keep: bool) -> _Gradients:
     return (xp.expand_reduced(grad, node.self_shape, node.axis, node.keepdims),)
 
 

@@ -13,6 +13,7 @@ from pullback.autograd.graph.node import Node, next_sequence_number
 from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.views import edge_of, requires_grad, view_of
+from pullback.autograd.namespaces import Namespace
 from pullback.dispatch.autograd_fallback import record_results_with
 from pullback.dispatch.caller import warn_caller
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
@@ -29,7 +30,7 @@ class WarnNotImplemented(Node):
     _saves: ClassVar[tuple[str, ...]] = ("complaint",)
     complaint: str
 
-    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - a node's form
+    def backward(self, xp: Namespace, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - a node's form
         """No gradient for any input."""
         warn_caller(f"{self.complaint}. Its inputs get no gradient.")
         return (None,) * len(self._edges)

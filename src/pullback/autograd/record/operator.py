@@ -15,6 +15,7 @@ from pullback._cpython import named_copy
 from pullback.autograd.graph.inplace import write_out
 from pullback.autograd.graph.node import ManyEdges, OneEdge, OperatorNode, TwoEdges
 from pullback.autograd.graph.slice_cotangent import SliceNode
+from pullback.autograd.namespaces import Namespace
 from pullback.autograd.record import generic, generic_backward, operands
 from pullback.autograd.record.fused import FUSED
 from pullback.autograd.record.register import register, register_composite
@@ -339,7 +340,7 @@ class OperatorSpec:
         return self._class
 
 
-def _refuse(missing: str, xp: Any, *_: Any) -> Any:
+def _refuse(missing: str, xp: Namespace, *_: Any) -> Any:
     return xp.not_implemented(missing)
 
 
@@ -478,7 +479,7 @@ def _again(spec: OperatorSpec) -> Function:
     named = [argument.name for argument in spec.arguments if argument.is_named]
     count = len(spec.arguments) - 1 - len(named)
 
-    def again(xp: Any, base: Any, *options: Any) -> Any:
+    def again(xp: Namespace, base: Any, *options: Any) -> Any:
         if not named:
             return getattr(xp, name)(base, *options)
         keywords = dict(zip(named, options[count:], strict=True))

@@ -7,14 +7,17 @@ hooks) and make the same graph with ``attach``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback._cpython import register_views
 from pullback.autograd.forward.tangents import set_tangent, tangents_of
 from pullback.autograd.graph.inplace import rebase_history, write
 from pullback.autograd.graph.node import (
+    Edge,
     Node,
     describe,
     describe_all,
@@ -61,7 +64,7 @@ RECORDED_FLAGS = CPU_FLAGS | REQUIRES_GRAD
 _PLAIN_FLAGS = CPU_FLAGS | PLAIN_VIEW
 
 
-def recorded(node: Node, array: Any) -> Tensor:
+def recorded(node: Node, array: NDArray[Any] | Payload) -> Tensor:
     """The tensor of a node's only result."""
     if type(array) is not _ndarray:
         array = _asarray(array)
@@ -86,7 +89,9 @@ def recorded(node: Node, array: Any) -> Tensor:
     return tensor
 
 
-def recorded_several(node: Node, results: Any, differentiable: tuple[bool, ...]) -> tuple[Any, ...]:
+def recorded_several(
+    node: Node, results: Iterable[Any], differentiable: tuple[bool, ...]
+) -> tuple[Any, ...]:
     """The tensors of a node with several results; only some may be differentiable."""
     results = [np.asarray(result) for result in results]
     node._seq = next_sequence_number()
@@ -107,7 +112,7 @@ def save_list(node: Node, name: str, list_: list[Tensor | None]) -> None:
     setattr(node, name + "_v", tuple(map(version, list_)))
 
 
-def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
+def save_before_write(node: Node, name: str, tensor: Tensor, edge: Edge) -> None:
     """Keeps a copy of what a write is about to replace, with the history that it had."""
     copy = wrap(tensor._array.copy())
     copy._flags = tensor._flags & ~DUAL
@@ -193,14 +198,14 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
     return make_view(parent, array, step, node)
 
 
-def recorded_list(node: Any, results: Any) -> list[Tensor]:
+def recorded_list(node: Any, results: Iterable[Any]) -> list[Tensor]:
     """The tensors of a node whose result is a list."""
     results = list(results)
     node._outputs = len(results)
     return list(recorded_several(node, results, (True,) * len(results)))
 
 
-def record_views(node: Any, parent: Tensor, results: Any, step: Step) -> list[Tensor]:
+def record_views(node: Any, parent: Tensor, results: Iterable[Any], step: Step) -> list[Tensor]:
     """The tensors of several views of one parent; `step` makes each again, given its number."""
     results = list(results)
     if node is not None:

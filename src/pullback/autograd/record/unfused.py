@@ -14,10 +14,11 @@ from typing import Any
 
 from pullback.autograd.debug.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.graph.inplace import check_inplace, rebase_history
-from pullback.autograd.graph.node import describe, next_sequence_number
+from pullback.autograd.graph.node import Node, describe, next_sequence_number
 from pullback.autograd.graph.payload_nodes import mark
 from pullback.autograd.graph.saved_hooks import pack_inputs, pack_outputs
 from pullback.autograd.graph.views import view_of
+from pullback.autograd.namespaces import Namespace
 from pullback.autograd.record.record import attach, record_view, record_views
 from pullback.dispatch.modes import AutoDispatchBelowADInplaceOrView
 from pullback.tensor.tensor import NO_COUNTER, Tensor, version_of
@@ -66,7 +67,7 @@ def record_around(
     return call
 
 
-def _finish(node: Any, results: Any, newest: Any) -> None:
+def _finish(node: Node, results: Any, newest: Any) -> None:
     """Keeps what the formulas read of the results, and where the call came from.
 
     `newest` is the node that now is the history of what was written to; elsewhere the same.
@@ -154,7 +155,7 @@ def record_view_around(kernel: Function, make_node: Function, name: str, marks: 
     return call
 
 
-def _as_views(node: Any, parent: Tensor, results: Any, *step: Any) -> Any:
+def _as_views(node: Node | None, parent: Tensor, results: Any, *step: Any) -> Any:
     """Notes how to make results again: by the operator of a name, with these arguments."""
     if isinstance(results, list | tuple):
         arrays = [result._array for result in results]
@@ -162,10 +163,10 @@ def _as_views(node: Any, parent: Tensor, results: Any, *step: Any) -> Any:
     return record_view(node, parent, results._array, (view_again, *step))
 
 
-def view_again(xp: Any, base: Any, name: str, args: Any, kwargs: Any) -> Any:
+def view_again(xp: Namespace, base: Any, name: str, args: Any, kwargs: Any) -> Any:
     """Makes a view again by the operator of a name, in a namespace."""
     return getattr(xp, name)(base, *args, **kwargs)
 
 
-def _one_again(xp: Any, base: Any, name: str, args: Any, kwargs: Any, number: int) -> Any:
+def _one_again(xp: Namespace, base: Any, name: str, args: Any, kwargs: Any, number: int) -> Any:
     return view_again(xp, base, name, args, kwargs)[number]
