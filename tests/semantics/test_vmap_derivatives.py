@@ -14,7 +14,7 @@ import pullback as pb
 from pullback import func
 from pullback.autograd import forward_ad, grad
 from pullback.batching import loop
-from pullback.batching.kernels import _DOORS
+from pullback.batching.kernels import _LEVEL_OPS
 from pullback.batching.rules import array_rule, is_random
 from pullback.dispatch import registry
 from pullback.func import vmap
@@ -269,7 +269,7 @@ def test_only_the_known_operators_lack_a_rule():
         schema = entry.schema
         takes_tensors = any(a.type.is_tensor_like() for a in schema.arguments.flat_all)
         name = entry.name.removesuffix("_") if schema.kind() is SchemaKind.inplace else entry.name
-        known = array_rule(name) or is_random(entry.name) or entry.name in _DOORS
+        known = array_rule(name) or is_random(entry.name) or entry.name in _LEVEL_OPS
         if takes_tensors and not known:
             without.add(entry.name.removeprefix("pullback::"))
     assert without == LOOPING | {"copy_", "fill_", "zero_"}  # the last three are never called so
