@@ -4,7 +4,7 @@ It serves a scalar loss in a thread without modes, transforms, payloads, anomaly
 pass, whose gradients by leaves are wanted. It does what ``GraphTask.run`` does on such a graph:
 acquires the lock of the root, runs the array loop, writes or returns the gradients. A ``GraphTask``
 is created when the loop reaches user code, which may read it, or a hook, which the general loop
-runs. The gain: 9.8 µs instead of 16 µs for the backward pass of four nodes.
+runs.
 """
 
 from __future__ import annotations

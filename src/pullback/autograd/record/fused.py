@@ -2,9 +2,9 @@
 
 They compute what the generic functions of ``operands.py`` and ``generic.py`` compute from the
 formulas of the table, without the calls in between, and for large arrays sum early: a product whose
-gradient is summed to the shape of an operand is not made at full size. The gain of each is measured
-by ``benchmarks/run.py``, named beside it; without the early sums the gmm workloads take 1.4 to 1.6
-of the time.
+gradient is summed to the shape of an operand is not made at full size. Beside each stand the
+workloads of ``benchmarks/run.py`` that it serves, with the change of their time; without the early
+sums the gmm workloads take 1.4 to 1.6 of the time.
 """
 
 from __future__ import annotations
