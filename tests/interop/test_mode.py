@@ -287,3 +287,21 @@ def test_elements_are_views_outside_of_the_mode() -> None:
     first = x[0]
     x[0] = 5.0
     assert first.item() == 5.0
+
+
+def test_objects_are_replaced_after_a_thousand_entries():
+    """Python 3.13 keeps calling an old ``__getitem__`` of a class that is changed so often."""
+
+    @pb.differentiable
+    def joined(x):
+        return np.r_[x, x[:1]].sum() + np.c_[x, x].sum() + np.mgrid[0:2].sum()
+
+    def tangent():
+        return pb.func.jvp(joined, (pb.ones(2),), (pb.ones(2),))[1].item()
+
+    assert {tangent() for _ in range(30)} == {7.0}
+    for _ in range(1200):
+        with pb.numpy_mode():
+            pass
+        np.r_[np.ones(2), 1.0]
+    assert {tangent() for _ in range(30)} == {7.0}

@@ -148,11 +148,22 @@ def _numpys_replacements() -> list[tuple[Any, str, Any]]:
         found.append((math, name, _replaced(getattr(math, name), ours)))
     found.append((np, "ndenumerate", _replaced(np.ndenumerate, vectorize.enumerated)))
     found.append((np.vectorize, "__call__", _vectorize_call(np.vectorize.__call__)))
-    joiner: Any = type(np.r_).__mro__[1]
-    grid: Any = type(np.mgrid).__mro__[1]
-    found.append((joiner, "__getitem__", _replaced_getitem(joiner.__getitem__, vectorize.joined)))
-    found.append((grid, "__getitem__", _replaced_getitem(grid.__getitem__, None)))
+    for name in ("r_", "c_"):
+        found.append((np, name, _replaced_object(getattr(np, name), vectorize.joined)))
+    for name in ("mgrid", "ogrid"):
+        found.append((np, name, _replaced_object(getattr(np, name), None)))
     return found
+
+
+def _replaced_object(original: Any, ours: Callable[..., Any] | None) -> Any:
+    """An object like ``np.r_`` whose ``__getitem__`` gives tensors in the mode.
+
+    The class of the original stays as it is: Python 3.13 goes on calling an old ``__getitem__``
+    of a class that was changed a thousand times.
+    """
+    kind = type(original)
+    getitem = _replaced_getitem(kind.__getitem__, ours)
+    return type(kind.__name__, (kind,), {"__getitem__": getitem})()
 
 
 # --- installing them ----------------------------------------------------------------------------
