@@ -44,7 +44,7 @@ DType: TypeAlias = "np.dtype[Any]"
 VersionCounter: TypeAlias = "list[Any]"
 """Its first item is the number of in-place writes; see ``tensor.share_counter`` for the others."""
 Hooks: TypeAlias = "dict[int, Callable[..., Any]]"
-"""Functions of the user's by the id of their ``RemovableHandle``, in order of registration."""
+"""User callbacks by the id of their ``RemovableHandle``, in order of registration."""
 
 
 class NodeHooks:

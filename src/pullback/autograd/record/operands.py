@@ -496,6 +496,13 @@ def _run_two(spec: OperatorSpec) -> Function:
     return run
 
 
+def _load_operand(node: OperatorNode, xp: Namespace, saved: Any, version: int) -> Any:
+    """A saved operand on the namespace; a tensor without a counter was never written to."""
+    if type(saved) is Tensor and saved._counter is None and saved._meta is None:
+        return saved._array
+    return xp.load(node, saved, version)
+
+
 def _run_three(spec: OperatorSpec) -> Function:
     vjp_first, vjp_second, vjp_third = spec.formulas
     saves_first, saves_second, saves_third = (place in spec.saved_operands for place in range(3))
@@ -510,23 +517,11 @@ def _run_three(spec: OperatorSpec) -> Function:
         third: Any = None
         result: Any = None
         if saves_first and (first_guard is None or edges[first_guard] is not None):
-            first = node._saved0
-            if type(first) is Tensor and first._counter is None and first._meta is None:
-                first = first._array
-            else:
-                first = xp.load(node, first, node._version0)
+            first = _load_operand(node, xp, node._saved0, node._version0)
         if saves_second and (second_guard is None or edges[second_guard] is not None):
-            second = node._saved1
-            if type(second) is Tensor and second._counter is None and second._meta is None:
-                second = second._array
-            else:
-                second = xp.load(node, second, node._version1)
+            second = _load_operand(node, xp, node._saved1, node._version1)
         if saves_third and (third_guard is None or edges[third_guard] is not None):
-            third = node._saved2
-            if type(third) is Tensor and third._counter is None and third._meta is None:
-                third = third._array
-            else:
-                third = xp.load(node, third, node._version2)
+            third = _load_operand(node, xp, node._saved2, node._version2)
         if saves_result and (result_guard is None or edges[result_guard] is not None):
             result = node._result
             if type(result) is not _ndarray or node._output_metadata.extras is not None:
@@ -567,29 +562,13 @@ def _run_four(spec: OperatorSpec) -> Function:
         fourth: Any = None
         result: Any = None
         if saves_first and (first_guard is None or edges[first_guard] is not None):
-            first = node._saved0
-            if type(first) is Tensor and first._counter is None and first._meta is None:
-                first = first._array
-            else:
-                first = xp.load(node, first, node._version0)
+            first = _load_operand(node, xp, node._saved0, node._version0)
         if saves_second and (second_guard is None or edges[second_guard] is not None):
-            second = node._saved1
-            if type(second) is Tensor and second._counter is None and second._meta is None:
-                second = second._array
-            else:
-                second = xp.load(node, second, node._version1)
+            second = _load_operand(node, xp, node._saved1, node._version1)
         if saves_third and (third_guard is None or edges[third_guard] is not None):
-            third = node._saved2
-            if type(third) is Tensor and third._counter is None and third._meta is None:
-                third = third._array
-            else:
-                third = xp.load(node, third, node._version2)
+            third = _load_operand(node, xp, node._saved2, node._version2)
         if saves_fourth and (fourth_guard is None or edges[fourth_guard] is not None):
-            fourth = node._saved3
-            if type(fourth) is Tensor and fourth._counter is None and fourth._meta is None:
-                fourth = fourth._array
-            else:
-                fourth = xp.load(node, fourth, node._version3)
+            fourth = _load_operand(node, xp, node._saved3, node._version3)
         if saves_result and (result_guard is None or edges[result_guard] is not None):
             result = node._result
             if type(result) is not _ndarray or node._output_metadata.extras is not None:
