@@ -60,6 +60,8 @@ LEVELS = {
     "func.numpy_style": 7.2,
     "interop": 7,
     "compile": 7,
+    "scipy": 7.3,  # derivative rules of SciPy's functions
+    "optimize": 7.4,
     "": 7.5,  # the contents page: gathers all levels up to 7, and level 8 may use it as users do
     "cli": 8,
     "compat": 8,  # other libraries' interfaces
@@ -92,7 +94,7 @@ THIRD_PARTY = {
     "dispatch": set(),
 }
 THIRD_PARTY |= {"codegen": {"numpy", "yaml"}}
-OF_SCIPY = ("kernels", "interop", "_generated.scipy_special")
+OF_SCIPY = ("kernels", "interop", "_generated.scipy_special", "scipy", "optimize", "sparse")
 THIRD_PARTY |= {unit: {"numpy", "scipy"} for unit in OF_SCIPY}
 
 

@@ -1,0 +1,1 @@
+"""Derivative rules, one module for each subpackage of SciPy, loaded at the first tensor."""
