@@ -55,7 +55,19 @@ from pullback.operators.creation.functions_ranges import *
 from pullback.tensor import Tensor
 
 if _typing.TYPE_CHECKING:
-    from pullback import fft, func, interop, kernels, library, linalg, meta, schema, sparse, special
+    from pullback import (
+        fft,
+        func,
+        implicit,
+        interop,
+        kernels,
+        library,
+        linalg,
+        meta,
+        schema,
+        sparse,
+        special,
+    )
     from pullback.func.numpy_style import (
         elementwise_grad,
         grad,
@@ -84,6 +96,7 @@ else:
             "pullback": [
                 "fft",
                 "func",
+                "implicit",
                 "interop",
                 "kernels",
                 "library",
@@ -137,6 +150,7 @@ __all__ = [
     "grad",
     "hessian",
     "hvp",
+    "implicit",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",

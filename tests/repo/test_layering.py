@@ -58,6 +58,7 @@ LEVELS = {
     "sparse": 7.2,
     "autograd.functional": 7.1,  # beside the graph by name, but made of transforms
     "func.numpy_style": 7.2,
+    "implicit": 7.15,  # derivatives of solutions, made of transforms
     "interop": 7,
     "compile": 7,
     "scipy": 7.3,  # derivative rules of SciPy's functions
