@@ -13,7 +13,7 @@ import pytest
 
 import pullback as pb
 from pullback import func
-from pullback.interop.compiled import compiled_users
+from pullback.interop.compiled import originals
 from pullback.interop.math_functions import MATH
 
 from .compare import check_call
@@ -50,13 +50,17 @@ def test_compiled_modules_get_arrays() -> None:
             np.testing.assert_array_equal(made, expected)
 
 
-def test_compiled_modules_keep_their_numpy_afterwards() -> None:
+def test_compiled_modules_have_a_numpy_in_which_nothing_is_replaced() -> None:
+    from numpy.random import _generator, mtrand
+
     with pb.numpy_mode():
-        replaced = [vars(module)[name] for module, name, _ in compiled_users()]
-    users = compiled_users()
-    assert {"numpy.random.mtrand", "numpy.random._generator"} <= {m.__name__ for m, *_ in users}
-    assert all(vars(module)[name] is np for module, name, _ in users)
-    assert all(one is not np for one in replaced)
+        for module in (_generator, mtrand):
+            theirs = vars(module)["np"]
+            assert theirs is originals()
+            assert type(theirs.zeros(2)) is type(theirs.linalg.inv(theirs.eye(2))) is np.ndarray
+    assert {name: value for name, value in vars(originals()).items() if callable(value)} == {
+        name: value for name, value in vars(np).items() if callable(value)
+    }
 
 
 def test_numpy_random_may_be_used_first_in_the_mode() -> None:
