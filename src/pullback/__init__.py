@@ -24,7 +24,7 @@ import pullback.tensor.methods.indexing
 import pullback.tensor.methods.inplace
 import pullback.tensor.methods.operators
 import pullback.tensor.methods.shape
-from pullback import autograd, dispatch, errors, ops, utils
+from pullback import autograd, dispatch, errors, ops, scipy, utils
 from pullback._generated import public as _public
 from pullback._generated.public import *
 from pullback._lazy import lazy_names as _lazy_names
@@ -165,6 +165,7 @@ __all__ = [
     "pad",
     "put_along_axis",
     "schema",
+    "scipy",
     "set_allocator_tuning",
     "set_grad_enabled",
     "set_num_threads",

@@ -17,6 +17,7 @@ runs a part of the suite so.
 | `find_objects` | tensors that escaped from a transform | all tracked objects at once |
 | `numpy_settings` | NumPy's error state, set without a call of ``np.errstate`` | NumPy's public functions |
 | `find_views` | the views of a tensor that becomes dual | `register_views` keeps a weak reference to every view |
+| `intercept` | SciPy's functions look for tensors among their arguments, in place | the same, with a code object whose constants are text: one lookup in `sys.modules` more |
 | `named_copy` | a function that is built for an operator has code, and inline caches, of its own | the function itself, under a shared name in stack traces |
 
 Imports nothing of the package, so that every module may import it.
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import lru_cache, wraps
 from opcode import opmap
 from types import CodeType, FrameType, FunctionType
@@ -45,6 +46,7 @@ __all__ = [
     "find_referrers",
     "find_views",
     "get_frame",
+    "intercept",
     "is_item_assignment",
     "is_shared_access",
     "is_tested",
@@ -186,6 +188,95 @@ def named_copy(function: _F, name: str) -> _F:
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__doc__ = function.__doc__
     return copy  # type: ignore[return-value]
+
+
+# Frames of such files are left out when `warnings.warn` counts its ``stacklevel``, so that SciPy's
+# warnings go on naming the line of SciPy's caller.
+_FRAME_WITHOUT_LEVEL = "<frozen importlib._bootstrap, pullback>"
+_looks: dict[str, Callable[..., Any]] = {}  # by key; only without `IS_TESTED`
+
+
+def _look_at_arguments(*args: Any, **kwargs: Any) -> Any:
+    get_type: Any = "TYPE"
+    plain: Any = "PLAIN"
+    run: Any = "KEPT"
+    for value in args:
+        if get_type(value) not in plain:
+            look: Any = "LOOK"
+            run = look(args, kwargs)
+            return run(*args, **kwargs)
+    if kwargs:
+        for value in kwargs.values():
+            if get_type(value) not in plain:
+                look = "LOOK"
+                run = look(args, kwargs)
+                return run(*args, **kwargs)
+    return run(*args, **kwargs)
+
+
+def _look_beside_self(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    get_type: Any = "TYPE"
+    plain: Any = "PLAIN"
+    holders: Any = "HOLDERS"
+    run: Any = "KEPT"
+    if get_type(self) in holders:
+        look: Any = "LOOK"
+        run = look((self, *args), kwargs)
+        return run(self, *args, **kwargs)
+    for value in args:
+        if get_type(value) not in plain:
+            look = "LOOK"
+            run = look((self, *args), kwargs)
+            return run(self, *args, **kwargs)
+    if kwargs:
+        for value in kwargs.values():
+            if get_type(value) not in plain:
+                look = "LOOK"
+                run = look((self, *args), kwargs)
+                return run(self, *args, **kwargs)
+    return run(self, *args, **kwargs)
+
+
+def _look_by_name(*args: Any, **kwargs: Any) -> Any:
+    import sys  # the globals of this code are those of the function that it is given to
+
+    return sys.modules["MODULE"]._looks["KEY"](args, kwargs)(*args, **kwargs)
+
+
+def intercept(
+    function: FunctionType,
+    look: Callable[[tuple[Any, ...], dict[str, Any]], Callable[..., Any]],
+    kept: FunctionType,
+    plain: Set[type],
+    holders: Set[type] | None = None,
+) -> None:
+    """Replaces the code of a function in place: names that refer to the function see the change.
+
+    The new code calls `kept` if the types of all arguments are in `plain`, and otherwise what
+    ``look(args, kwargs)`` returns. With `holders`, the first argument is the instance of a method,
+    and counts only if its type is in `holders`. Store ``kept.__code__`` in the function to undo it.
+    """
+    if IS_TESTED:
+        template = _look_at_arguments if holders is None else _look_beside_self
+        constants = {
+            "TYPE": type, "PLAIN": plain, "HOLDERS": holders, "LOOK": look, "KEPT": kept,
+        }  # fmt: skip
+    else:
+        template = _look_by_name
+        key = f"{function.__module__}.{function.__qualname__}:{id(function)}"
+        _looks[key] = look
+        constants = {"MODULE": __name__, "KEY": key}
+    old = kept.__code__
+    function.__code__ = template.__code__.replace(
+        co_consts=tuple(
+            constants.get(value, value) if isinstance(value, str) else value
+            for value in template.__code__.co_consts
+        ),
+        co_freevars=old.co_freevars,
+        co_filename=_FRAME_WITHOUT_LEVEL,
+        co_name=old.co_name,
+        co_qualname=old.co_qualname,
+    )
 
 
 # --- referrers -----------------------------------------------------------------------------------

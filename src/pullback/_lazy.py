@@ -7,17 +7,22 @@ ordinary import for type checkers (a test compares the two):
 - a package lists exported names and the modules that define them (`lazy_names`);
 - a module refers to another one by its name (`lazy_module`).
 
+What is to be done to modules of an optional package is done when they are loaded (`after_import`).
 Python's import system does the import, so the first use is safe in several threads.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["lazy_module", "lazy_names"]
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+__all__ = ["after_import", "lazy_module", "lazy_names"]
 
 
 def lazy_names(
@@ -73,3 +78,51 @@ def lazy_module(name: str) -> Any:
     6.283185307179586
     """
     return _LazyModule(name)
+
+
+def after_import(names: Collection[str], act: Callable[[ModuleType], None]) -> None:
+    """Calls a function with each of the named modules: at once if loaded, or after its import.
+
+    >>> after_import(["math"], lambda module: print(module.tau))
+    6.283185307179586
+    """
+    sys.meta_path.insert(0, _Finder(names, act))
+    for name in sorted(set(names) & sys.modules.keys()):
+        act(sys.modules[name])
+
+
+class _Finder:
+    """Finds what the other finders of ``sys.meta_path`` find; its loader acts afterwards."""
+
+    def __init__(self, names: Collection[str], act: Callable[[ModuleType], None]):
+        self._names, self._act = frozenset(names), act
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._names:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(fullname, path, target)
+            if spec is not None:
+                loader: Any = _ActingLoader(spec.loader, self._act)
+                spec.loader = loader
+                return spec
+        return None
+
+
+class _ActingLoader:
+    """Runs a module by its own loader, which the module keeps, and acts."""
+
+    def __init__(self, loader: Any, act: Callable[[ModuleType], None]):
+        self._loader, self._act = loader, act
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)  # type: ignore[no-any-return]
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._act(module)

@@ -2,7 +2,7 @@
 
 For registrations the innermost frame counts that is neither of the dispatcher, nor of the package
 for custom operators, nor a compiled call function; for warnings the innermost frame outside of
-Pullback counts.
+Pullback counts. User code is what lies outside of ``site-packages`` and of the standard library.
 """
 
 from __future__ import annotations
@@ -10,11 +10,21 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from functools import cache
 from types import FrameType
 
 from pullback._cpython import get_frame
 
-__all__ = ["caller_location", "log_replaced", "log_warning", "same_place", "warn_caller"]
+__all__ = [
+    "caller_location",
+    "is_library_file",
+    "log_replaced",
+    "log_warning",
+    "same_place",
+    "user_frame",
+    "user_location",
+    "warn_caller",
+]
 
 # Cells of notebooks and lines of a console have names that change from run to run.
 _INTERACTIVE = re.compile(r"<ipython-input-|<stdin>|<console>|.*[/\\]ipykernel_\d+[/\\]")
@@ -26,6 +36,31 @@ _OURS = (
     "<operator ",
 )
 _WHOLE = (os.path.join(_PACKAGE, ""), "<operator ")
+_STANDARD = (os.path.join(os.path.dirname(os.path.realpath(os.__file__)), ""), *_WHOLE)
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+@cache
+def is_library_file(filename: str) -> bool:
+    """Whether code of a file is no user code: of an installed package or the standard library."""
+    if filename.startswith("<"):  # a notebook's cell and a console's line are user code
+        return filename.startswith(("<frozen", "<operator ", "<__array_function__"))
+    path = os.path.realpath(filename)
+    return path.startswith(_STANDARD) or any(part in path for part in _INSTALLED)
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame of user code."""
+    frame: FrameType | None = get_frame(1)
+    while frame is not None and is_library_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def user_location() -> str:
+    """``file:line`` of the innermost frame of user code."""
+    frame = user_frame()
+    return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _caller(ours: tuple[str, ...]) -> FrameType:

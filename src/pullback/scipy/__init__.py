@@ -1,19 +1,28 @@
-"""SciPy's functions, differentiable: the same names, arguments and defaults as SciPy's.
+"""SciPy's functions, differentiable: ``pullback.scipy.linalg`` is ``scipy.linalg`` itself.
 
-A call with a tensor that carries a gradient runs a derivative rule of ``pullback.scipy.rules``; any
-other call is SciPy's own. A function without a rule raises, with its name. SciPy is optional, and
-is imported when one of the subpackages is first used.
+After ``import pullback``, SciPy's own functions, classes and methods run a derivative rule of
+``pullback.scipy.rules`` if a tensor that carries a gradient is among their arguments; any other
+call is SciPy's own. A function without a rule raises, with its name. SciPy is optional, and is
+imported when one of the subpackages is first used here.
 
 >>> import numpy as np, pullback as pb
->>> import pullback.scipy
 >>> pb.scipy.linalg.solve(np.eye(2), np.array([1.0, 2.0])).tolist()
 [1.0, 2.0]
 """
 
 from __future__ import annotations
 
-from pullback.scipy.registry import SUBPACKAGES as _SUBPACKAGES
-from pullback.scipy.registry import PublicNamespace as _PublicNamespace
+import typing as _typing
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+
+from pullback._lazy import after_import as _after_import
+from pullback._lazy import lazy_module as _lazy_module
+
+if _typing.TYPE_CHECKING:
+    from pullback.scipy import hooks as _hooks
+else:
+    _hooks = _lazy_module("pullback.scipy.hooks")
 
 __all__ = [
     "fft",
@@ -29,14 +38,34 @@ __all__ = [
     "stats",
 ]
 
+_MODULES = [f"scipy.{name}" for name in __all__] + [
+    "scipy.cluster.hierarchy",
+    "scipy.cluster.vq",
+    "scipy.differentiate",
+    "scipy.fftpack",
+    "scipy.linalg.interpolative",
+    "scipy.odr",
+    "scipy.optimize.elementwise",
+    "scipy.signal.windows",
+    "scipy.sparse.csgraph",
+    "scipy.sparse.linalg",
+    "scipy.spatial.distance",
+    "scipy.spatial.transform",
+    "scipy.stats.contingency",
+    "scipy.stats.mstats",
+    "scipy.stats.qmc",
+    "scipy.stats.sampling",
+]
+_after_import(_MODULES, lambda module: _hooks.hook_module(module))
 
-def __getattr__(name: str) -> _PublicNamespace:
-    if name not in _SUBPACKAGES:
+
+def __getattr__(name: str) -> _ModuleType:
+    if name not in __all__:
         raise AttributeError(f"module 'pullback.scipy' has no attribute {name!r}")
-    space = _PublicNamespace(f"scipy.{name}")
-    globals()[name] = space  # later uses skip __getattr__
-    return space
+    module = _import_module(f"scipy.{name}")
+    globals()[name] = module  # later uses skip __getattr__
+    return module
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBPACKAGES})
+    return sorted({*globals(), *__all__})

@@ -1,9 +1,12 @@
 """Derivative rules of SciPy's functions, by qualified name: how they are declared and applied.
 
 A rule is declared in the module of ``pullback.scipy.rules`` that is named after SciPy's subpackage,
-in one of five kinds:
+in one of these kinds:
 
-- `rule`: a function with SciPy's signature, written with operators on tensors;
+- `rule`: a function with SciPy's signature, written with operators on tensors; that of a method
+  (``"scipy.stats.rv_continuous.logpdf"``) has the instance first, and holds for subclasses;
+- `class_rule`: a subclass of SciPy's class, which an instance made from tensors belongs to;
+- `recorded`: SciPy's own code runs on the tensors, and its operations are recorded;
 - `linear`: a function that is linear in one argument, given by its transpose;
 - `attached`: a solution whose derivatives come from its residual (implicit function theorem);
 - `constant`: a function whose result has no derivative (ranks, labels, counts);
@@ -15,46 +18,43 @@ carries a gradient, SciPy's function runs on the arrays and its result is return
 
 from __future__ import annotations
 
-import inspect
-import types
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
-from pullback.errors import DerivativeMissingError
-from pullback.interop.arguments import holds_gradient, plain, refusal, tensors_in
+from pullback.errors import AutogradError, DerivativeMissingError
+from pullback.interop.arguments import plain, refusal, tensors_in
+from pullback.scipy.batches import call_on_values
+from pullback.scipy.hooks import HOLDERS
+from pullback.scipy.messages import arguments_with_gradient, carries, refuse
+from pullback.tensor.batched import levels_of
+from pullback.tensor.tensor import Tensor
 
 __all__ = [
+    "CLASSES",
     "RULES",
-    "SUBPACKAGES",
-    "PublicNamespace",
     "Rule",
     "call",
+    "class_rule",
     "constant",
+    "find_class",
     "find_rule",
+    "join_class",
     "option_without_rule",
+    "recorded",
     "refused",
     "rule",
 ]
 
-SUBPACKAGES = (
-    "fft",
-    "integrate",
-    "interpolate",
-    "linalg",
-    "ndimage",
-    "optimize",
-    "signal",
-    "sparse",
-    "spatial",
-    "special",
-    "stats",
-)
 RULES: dict[str, Rule] = {}
+CLASSES: dict[str, type] = {}  # class rules, by the name of SciPy's class
 
+_KINDS_WITH_DERIVATIVE = ("attached", "linear", "recorded", "rule")
 _Function = Callable[..., Any]
+_Class = TypeVar("_Class", bound=type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Rule:
     """Derivative rule of one SciPy function."""
 
     name: str  # "scipy.linalg.cho_solve"
-    kind: str  # "rule", "linear", "attached", "constant" or "refused"
+    kind: str  # "rule", "linear", "attached", "recorded", "constant" or "refused"
     apply: _Function  # takes the arguments of SciPy's function, tensors among them
     tensors: frozenset[str]  # names of the arguments that may carry a gradient
     reason: str = ""  # why it is constant or refused
@@ -82,11 +82,37 @@ def rule(name: str, *, tensors: str, kind: str = "rule") -> Callable[[_Function]
     return declare
 
 
+def class_rule(name: str, *, tensors: str) -> Callable[[_Class], _Class]:
+    """Declares the decorated subclass of the SciPy class `name` as its rule.
+
+    ``scipy.interpolate.CubicSpline(x, y)`` with a tensor that carries a gradient gives an instance
+    of it. Its ``__init__`` has SciPy's signature; `tensors` lists the arguments that may carry a
+    gradient. Methods that it does not define run SciPy's code only where a rule says so.
+    """
+
+    def declare(kind: _Class) -> _Class:
+        _add(Rule(name, "rule", kind, frozenset(tensors.split())))
+        CLASSES[name] = kind
+        HOLDERS.add(kind)
+        return kind
+
+    return declare
+
+
+def recorded(name: str, *, tensors: str) -> None:
+    """Declares that SciPy's own code consists of operations that tensors record."""
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        return _original(name)(*args, **kwargs)
+
+    _add(Rule(name, "recorded", apply, frozenset(tensors.split())))
+
+
 def constant(name: str, reason: str) -> None:
     """Declares that the result of a SciPy function has no derivative: it runs on the values."""
 
     def apply(*args: Any, **kwargs: Any) -> Any:
-        return _original(name)(*plain(args), **plain(kwargs))
+        return call_on_values(name, _original(name), args, kwargs)
 
     _add(Rule(name, "constant", apply, frozenset(), reason))
 
@@ -94,8 +120,8 @@ def constant(name: str, reason: str) -> None:
 def refused(name: str, reason: str) -> None:
     """Declares that a SciPy function raises if an argument carries a gradient."""
 
-    def apply(*_args: Any, **_kwargs: Any) -> Any:
-        raise refusal(name, reason, "Call it on x.detach() if no gradient is wanted.")
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        raise refuse(name, _original(name), args, kwargs, reason)
 
     _add(Rule(name, "refused", apply, frozenset(), reason))
 
@@ -119,6 +145,22 @@ def find_rule(name: str) -> Rule | None:
     return RULES.get(name)
 
 
+def find_class(name: str) -> type | None:
+    """Returns the class rule of a SciPy class."""
+    find_rule(name)
+    return CLASSES.get(name)
+
+
+@cache
+def join_class(kind: type, rule_class: type) -> type:
+    """The class of an instance of `kind` that was given tensors: the user's subclasses stay."""
+    if issubclass(rule_class, kind):
+        return rule_class
+    joined = type(kind.__name__, (kind, rule_class), {"__module__": kind.__module__})
+    HOLDERS.add(joined)
+    return joined
+
+
 @cache
 def _load(subpackage: str) -> None:
     module = f"pullback.scipy.rules.{subpackage}"
@@ -129,57 +171,80 @@ def _load(subpackage: str) -> None:
             raise
 
 
-def call(name: str, original: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls a SciPy function that has tensors among its arguments."""
-    if not holds_gradient([args, kwargs]):
-        return original(*plain(args), **plain(kwargs))
-    found = find_rule(name)
-    if found is None:
-        raise refusal(
-            name,
-            "it has no derivative here",
-            "Call it on x.detach() if no gradient is wanted, or write a rule with "
-            "pb.library.custom_op.",
-        )
-    if found.kind not in ("constant", "refused"):
-        _require_differentiable(found, original, args, kwargs)
+def call(
+    name: str,
+    original: _Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    further_names: Sequence[str] = (),
+) -> Any:
+    """Calls a SciPy function that has tensors among its arguments.
+
+    `further_names` are others under which its rule may be declared: of methods, the names in the
+    base classes.
+    """
+    is_lost = any(map(carries, (*args, *kwargs.values())))
+    found = next(filter(None, map(find_rule, (name, *further_names))), None)
+    if found is None and _computes_on_tensors():
+        return original(*args, **kwargs)
+    if found is None or found.kind not in _KINDS_WITH_DERIVATIVE:
+        return _call_without_derivative(name, original, args, kwargs, found, is_lost=is_lost)
+    if not is_lost and not any(map(_is_batched, tensors_in([args, kwargs]))):
+        if next(tensors_in([args, kwargs]), None) is not None:
+            return original(*plain(args), **plain(kwargs))
+    else:
+        _require_differentiable(found, name, original, args, kwargs)
+    if found.kind == "recorded":
+        return original(*args, **kwargs)
     return found.apply(*args, **kwargs)
 
 
+def _call_without_derivative(
+    name: str,
+    original: _Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    found: Rule | None,
+    *,
+    is_lost: bool,
+) -> Any:
+    if not is_lost or (found is not None and found.kind == "constant"):
+        return call_on_values(name, original, args, kwargs)
+    if found is not None:
+        raise refuse(name, original, args, kwargs, found.reason)
+    if args and type(args[0]) in HOLDERS:
+        raise refuse(name, original, args, kwargs, "it has no derivative here")
+    try:
+        return original(*args, **kwargs)
+    except (AutogradError, TypeError, ValueError) as error:
+        raise refuse(name, original, args, kwargs, "it has no derivative here") from error
+
+
+def _computes_on_tensors() -> bool:
+    """Whether SciPy itself computes in the Array API namespace of its arguments."""
+    module = sys.modules.get("scipy._lib._array_api")
+    return bool(getattr(module, "SCIPY_ARRAY_API", False))
+
+
+def _is_batched(tensor: Tensor) -> bool:
+    return bool(levels_of(tensor))
+
+
 def _require_differentiable(
-    found: Rule, original: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+    found: Rule, name: str, original: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    bound = inspect.signature(original).bind(*args, **kwargs).arguments
-    for argument, value in bound.items():
-        if argument not in found.tensors and holds_gradient(value):
-            raise refusal(
-                found.name,
-                f"it has no derivative by its argument {argument!r}",
-                f"It has one by: {', '.join(sorted(found.tensors))}.",
-            )
+    carrying = arguments_with_gradient(original, args, kwargs)
+    if not found.tensors.issuperset(carrying):
+        raise refuse(
+            name,
+            original,
+            args,
+            kwargs,
+            f"it has a derivative by {', '.join(sorted(found.tensors))} only",
+            "Detach the others.",
+        )
 
 
 def _original(name: str) -> _Function:
     module, _, attribute = name.rpartition(".")
     return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
-
-
-class PublicNamespace(types.ModuleType):
-    """The public names of a SciPy subpackage; functions given a tensor run the derivative rules."""
-
-    def __getattr__(self, name: str) -> Any:
-        theirs = getattr(import_module(self.__name__), name)
-        if not isinstance(theirs, types.FunctionType):
-            return theirs
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            if next(tensors_in([args, kwargs]), None) is None:
-                return theirs(*args, **kwargs)
-            return call(f"{self.__name__}.{name}", theirs, args, kwargs)
-
-        run.__name__, run.__doc__, run.__wrapped__ = name, theirs.__doc__, theirs  # type: ignore[attr-defined]
-        setattr(self, name, run)
-        return run
-
-    def __dir__(self) -> list[str]:
-        return dir(import_module(self.__name__))

@@ -1,0 +1,58 @@
+"""Calls of SciPy's functions, classes and methods with tensors, as the hooks hand them on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pullback.interop.arguments import carries_gradient, holds_gradient, plain
+from pullback.scipy import registry
+from pullback.scipy.hooks import HOLDERS
+
+if TYPE_CHECKING:
+    from pullback.scipy.hooks import Hook
+
+__all__ = ["call_hooked", "carries_gradient"]
+
+
+def call_hooked(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call that has tensors among its arguments."""
+    if hook.owner is None:
+        return registry.call(hook.names[0], hook.kept, args, kwargs, hook.names[1:])
+    if hook.function.__name__ == "__init__":
+        return _initialize(hook, args, kwargs)
+    kind: Any = type(args[0])
+    if kind in HOLDERS and getattr(kind, hook.function.__name__) is not hook.function:
+        return hook.kept(*args, **kwargs)  # a class rule calls SciPy's method
+    names = _method_names(hook, args)
+    return registry.call(names[0], hook.kept, args, kwargs, names[1:])
+
+
+def _method_names(hook: Hook, args: tuple[Any, ...]) -> list[str]:
+    """The names under which a rule may be declared, the most special one first."""
+    package = hook.names[0].split(".")
+    method, space = package[-1], ".".join(package[:-2])
+    instance = args[0] if args else None
+    kind = instance if isinstance(instance, type) else type(instance)
+    names = [f"{space}.{base.__name__}.{method}" for base in kind.__mro__]
+    name = getattr(instance, "name", None)
+    if space == "scipy.stats" and isinstance(name, str):  # a distribution
+        names.insert(0, f"{space}.{name}.{method}")
+    return [*names, *hook.names]
+
+
+def _initialize(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``SciPyClass(tensor)``: the new instance becomes one of the class rule's subclass."""
+    instance, *given = args
+    if not holds_gradient([given, kwargs]):
+        return hook.kept(instance, *plain(given), **plain(kwargs))
+    kind: Any = type(instance)
+    space = hook.names[0].rsplit(".", 2)[0]
+    for base in kind.__mro__:
+        found: Any = registry.find_class(f"{space}.{base.__name__}")
+        if found is None:
+            continue
+        if issubclass(kind, found):
+            return hook.kept(*args, **kwargs)  # the rule calls SciPy's __init__
+        instance.__class__ = registry.join_class(kind, found)
+        return found.__init__(instance, *given, **kwargs)
+    return registry.call(f"{space}.{kind.__name__}", hook.kept, args, kwargs)

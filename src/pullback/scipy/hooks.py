@@ -1,0 +1,199 @@
+"""Hooks in SciPy's functions: the code of a function is replaced in place, and looks for tensors.
+
+The function object stays what it was, so that names imported earlier, pickles and signatures stay
+valid. Calls whose arguments all have types in `PLAIN` go straight to the kept code; all others are
+looked through here, and reach `pullback.scipy.calls` if a tensor is found, which is imported then.
+"""
+
+from __future__ import annotations
+
+import enum
+import numbers
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, NoneType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback._cpython import intercept
+from pullback._lazy import lazy_module
+from pullback.scipy.modules import Target, targets
+from pullback.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pullback.scipy import calls
+else:
+    calls = lazy_module("pullback.scipy.calls")
+
+__all__ = [
+    "HOLDERS",
+    "HOOKS",
+    "MODULES",
+    "PLAIN",
+    "Hook",
+    "captures_gradient",
+    "hook_module",
+    "unhook_all",
+]
+
+# Types whose values neither are nor contain tensors; types of NumPy and SciPy are added when they
+# are first met.
+PLAIN: set[type] = {
+    bool,
+    bytes,
+    complex,
+    float,
+    int,
+    np.bool_,
+    np.complex128,
+    np.dtype,
+    np.float32,
+    np.float64,
+    np.int64,
+    np.ndarray,
+    np.random.Generator,
+    NoneType,
+    range,
+    slice,
+    str,
+    type,
+    BuiltinFunctionType,
+}
+HOLDERS: set[type] = set()  # classes of class rules, whose instances hold tensors
+HOOKS: dict[FunctionType, Hook] = {}
+MODULES: list[ModuleType] = []  # those that have hooks
+
+_PACKAGES_WITHOUT_TENSORS = ("builtins", "numpy", "scipy")
+_CONTAINERS = (list, tuple, dict)
+_CALLABLES = (FunctionType, MethodType, partial)
+_MAX_CALLS_SEARCHED = 4  # of functions that call functions that capture a tensor
+
+
+class Hook:
+    """The hook of one function."""
+
+    __slots__ = ("function", "had_wrapped", "kept", "names", "owner")
+
+    def __init__(self, target: Target):
+        function = self.function = target.function
+        self.names = [target.name]
+        self.owner = target.owner
+        self.kept = _copied(function)
+        self.had_wrapped = hasattr(function, "__wrapped__")
+        if not self.had_wrapped:
+            function.__wrapped__ = self.kept  # for inspect.signature
+        holders = HOLDERS if target.has_self else None
+        intercept(function, self.look, self.kept, PLAIN, holders)
+
+    def undo(self) -> None:
+        """Gives the function its own code back."""
+        self.function.__code__ = self.kept.__code__
+        if not self.had_wrapped:
+            del self.function.__wrapped__
+
+    def look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+        """The function to call for arguments that are not all plain: there may be a tensor."""
+        if _holds_tensor(args) or (kwargs and _holds_tensor(kwargs.values())):
+            return self.call
+        return self.kept
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the rule, or SciPy's function on values, or raises."""
+        return calls.call_hooked(self, args, kwargs)
+
+
+def _copied(function: FunctionType) -> FunctionType:
+    copy = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    for name in ("__annotations__", "__doc__", "__kwdefaults__", "__module__", "__qualname__"):
+        setattr(copy, name, getattr(function, name))
+    copy.__dict__.update(function.__dict__)  # __wrapped__ among them
+    return copy
+
+
+# --- search --------------------------------------------------------------------------------------
+
+
+def _holds_tensor(values: Iterable[Any]) -> bool:
+    for value in values:
+        kind = type(value)
+        if kind in PLAIN:
+            continue
+        if issubclass(kind, Tensor) or kind in HOLDERS:
+            return True
+        if issubclass(kind, _CONTAINERS):
+            inside: Any = value.values() if issubclass(kind, dict) else value
+            if not PLAIN.issuperset(map(type, inside)) and _holds_tensor(inside):
+                return True
+        elif issubclass(kind, _CALLABLES):
+            if captures_gradient(value):
+                return True
+        elif kind.__module__.partition(".")[0] in _PACKAGES_WITHOUT_TENSORS:
+            PLAIN.add(kind)
+    return False
+
+
+def captures_gradient(function: Any, depth: int = _MAX_CALLS_SEARCHED) -> bool:
+    """Whether a function refers to a tensor that carries a gradient.
+
+    Searched are closures, defaults, global names, bound arguments and instances, and those of the
+    functions found there. What is missed raises when SciPy takes a number out of the tensor.
+    """
+    if isinstance(function, partial):
+        found = [function.func, *function.args, *function.keywords.values()]
+    elif isinstance(function, MethodType):
+        found = [function.__func__, function.__self__]
+    else:
+        found = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        for cell in function.__closure__ or ():
+            try:
+                found.append(cell.cell_contents)
+            except ValueError:  # an empty cell
+                continue
+        known = function.__globals__
+        found += [known[name] for name in function.__code__.co_names if name in known]
+    return any(_refers_to_gradient(value, depth - 1) for value in found)
+
+
+_NEVER = (type, ModuleType, np.ndarray, np.generic, numbers.Number, str, enum.Enum)
+
+
+def _refers_to_gradient(value: Any, depth: int) -> bool:
+    if isinstance(value, Tensor):
+        return calls.carries_gradient(value)
+    if depth <= 0 or isinstance(value, _NEVER):
+        return False
+    if isinstance(value, _CALLABLES):
+        return captures_gradient(value, depth)
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        value = getattr(value, "__dict__", {}).values()
+    return any(_refers_to_gradient(item, depth - 1) for item in list(value))
+
+
+# --- installation --------------------------------------------------------------------------------
+
+
+def hook_module(module: ModuleType) -> None:
+    """Puts hooks into the functions and methods of a module of SciPy, once."""
+    MODULES.append(module)
+    for target in targets(module):
+        known = HOOKS.get(target.function)
+        if known is None:
+            HOOKS[target.function] = Hook(target)
+        elif target.name not in known.names:
+            known.names.append(target.name)
+
+
+def unhook_all() -> None:
+    """Removes all hooks."""
+    MODULES.clear()
+    while HOOKS:
+        HOOKS.popitem()[1].undo()

@@ -1,0 +1,60 @@
+"""Errors of SciPy's functions on tensors: function, argument, the user's line, and the way out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from pullback.dispatch.caller import user_location
+from pullback.errors import DerivativeMissingError
+from pullback.interop.arguments import holds_gradient
+from pullback.scipy.hooks import HOLDERS
+
+__all__ = ["arguments_with_gradient", "carries", "refuse"]
+
+_DETACH = (
+    "Call it on x.detach() if no gradient is wanted, or write a rule with pb.library.custom_op."
+)
+
+
+def refuse(
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    why: str,
+    way_out: str = _DETACH,
+) -> DerivativeMissingError:
+    """The error of a call that would lose the gradient of an argument."""
+    carrying = arguments_with_gradient(function, args, kwargs)
+    listed = ", ".join(map(repr, carrying)) or "an argument"
+    several = len(carrying) > 1
+    return DerivativeMissingError(
+        f"{name}: {why}, and {'its arguments' if several else 'its argument'} {listed} "
+        f"{'carry' if several else 'carries'} a gradient, which would be lost "
+        f"(called at {user_location()}). {way_out}"
+    )
+
+
+def carries(value: Any) -> bool:
+    """Whether an argument is or contains a tensor that carries a gradient, or may hold one."""
+    return type(value) in HOLDERS or holds_gradient(value)
+
+
+def arguments_with_gradient(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[str]:
+    """The names of the arguments in which a tensor carries a gradient."""
+    bound = _bound_arguments(function, args, kwargs)
+    return [name for name, value in bound.items() if carries(value)]
+
+
+def _bound_arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call by name; by place where the call does not fit the signature."""
+    try:
+        return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+    except (TypeError, ValueError):
+        return {**{f"argument {place}": value for place, value in enumerate(args)}, **kwargs}

@@ -1,0 +1,297 @@
+"""SciPy's own functions, classes and methods reach the rules, however their names were got."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy", reason="pip install scipy runs these tests")
+
+import scipy.interpolate
+import scipy.linalg
+import scipy.stats
+from scipy.linalg import cho_factor
+
+import pullback as pb
+from pullback.scipy import hooks, registry
+from pullback.scipy.hooks import HOOKS, Hook
+
+POSITIVE = np.array([[2.0, 0.3], [0.3, 1.0]])
+
+
+def needs_grad(value):
+    return pb.tensor(value, requires_grad=True)
+
+
+@pytest.fixture
+def declare():
+    """Rules that end with the test."""
+    registry.find_rule("scipy.linalg.inv"), registry.find_rule("scipy.stats.norm")
+    registry.find_rule("scipy.interpolate.PPoly")
+    rules, classes = dict(registry.RULES), dict(registry.CLASSES)
+    for name in list(registry.RULES):
+        del registry.RULES[name]
+    registry.CLASSES.clear()
+    yield registry
+    registry.RULES.clear()
+    registry.RULES.update(rules)
+    registry.CLASSES.clear()
+    registry.CLASSES.update(classes)
+
+
+def run(script: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# --- functions ------------------------------------------------------------------------------------
+
+
+def test_a_rule_is_found_by_a_name_that_was_imported_before(declare):
+    @declare.rule("scipy.linalg.cho_factor", tensors="a")
+    def _cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
+        return pb.linalg.cholesky(a), lower
+
+    stored = {"f": cho_factor}
+    for function in (scipy.linalg.cho_factor, cho_factor, stored["f"], pb.scipy.linalg.cho_factor):
+        factor, lower = function(needs_grad(POSITIVE))
+        assert factor.requires_grad
+        assert lower is False
+        factor, _ = function(a=needs_grad(POSITIVE))
+        assert factor.requires_grad
+
+
+def test_a_rule_is_found_in_another_thread(declare):
+    @declare.rule("scipy.linalg.inv", tensors="a")
+    def _inv(a):
+        return a * 2
+
+    found = []
+    thread = threading.Thread(target=lambda: found.append(scipy.linalg.inv(needs_grad(np.eye(2)))))
+    thread.start()
+    thread.join()
+    assert found[0].requires_grad
+
+
+def test_names_imported_before_and_modules_imported_after_are_caught():
+    script = """
+from scipy.linalg import inv
+import sys
+assert not [name for name in sys.modules if name.startswith("pullback")]
+import pullback as pb, numpy as np
+assert "scipy.signal" not in sys.modules
+from scipy.signal import detrend
+import scipy.signal
+x = pb.tensor([[1.0, 2.0], [3.0, 5.0]], requires_grad=True)
+for function in (inv, detrend, scipy.signal.lfiltic):
+    try:
+        function(x, x, x) if function is scipy.signal.lfiltic else function(x)
+    except pb.errors.DerivativeMissingError as error:
+        print(str(error).partition(":")[0])
+    else:
+        print("differentiated")
+assert "SourceFileLoader" in str(scipy.signal.__spec__.loader), scipy.signal.__spec__
+"""
+    assert len(run(script).splitlines()) == 3
+
+
+def test_import_of_pullback_does_not_import_scipy():
+    assert "none" in run(
+        "import sys, pullback; print([m for m in sys.modules if m.startswith('scipy')] or 'none')"
+    )
+
+
+def test_a_tensor_without_gradient_gives_what_scipy_gives(declare):
+    theirs = scipy.linalg.inv(POSITIVE)
+    ours = scipy.linalg.inv(pb.tensor(POSITIVE))
+    assert type(ours) is np.ndarray
+    assert (ours == theirs).all()
+    with pb.no_grad():
+        assert (scipy.linalg.inv(needs_grad(POSITIVE)) == theirs).all()
+
+
+def test_values_are_not_written_over():
+    x = pb.tensor(POSITIVE)
+    w = needs_grad([1.0, 2.0])
+    y = x @ w  # saves x
+    scipy.linalg.inv(x, overwrite_a=True)
+    y.sum().backward()
+    assert w.grad.tolist() == POSITIVE.sum(0).tolist()
+
+
+def test_identity_signature_pickles_and_source_stay():
+    assert pickle.loads(pickle.dumps(scipy.linalg.inv)) is scipy.linalg.inv
+    assert list(inspect.signature(scipy.linalg.toeplitz).parameters) == ["c", "r"]
+    assert "def solve_triangular" in inspect.getsource(scipy.linalg.solve_triangular)
+    assert list(inspect.signature(scipy.interpolate.CubicSpline).parameters)[:2] == ["x", "y"]
+
+
+def test_warnings_of_scipy_name_the_line_of_the_caller():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scipy.stats.pearsonr([1.0, 1.0, 1.0], [1.0, 2.0, 3.0])
+    assert [w.filename for w in caught] == [__file__]
+
+
+def test_interception_can_be_undone():
+    code, modules = scipy.linalg.inv.__code__, list(hooks.MODULES)
+    hooks.unhook_all()
+    try:
+        assert scipy.linalg.inv.__code__ is not code
+        assert not HOOKS
+        assert "<frozen" not in scipy.linalg.inv.__code__.co_filename
+    finally:
+        for module in modules:
+            hooks.hook_module(module)
+    assert HOOKS[scipy.linalg.inv].names == ["scipy.linalg.inv"]
+
+
+def test_the_namespace_has_scipys_own_functions():
+    assert pb.scipy.linalg is scipy.linalg
+    with pytest.raises(AttributeError, match="nothing"):
+        pb.scipy.nothing  # noqa: B018 - asks for it
+
+
+# --- methods and classes --------------------------------------------------------------------------
+
+
+def test_a_rule_of_a_method_holds_for_subclasses_and_frozen_distributions(declare):
+    @declare.rule("scipy.stats.rv_continuous.logpdf", tensors="x args kwds")
+    def _logpdf(self, x, *args, **kwds):
+        return sum([x, *args, *kwds.values()]) + len(self.name)
+
+    x = needs_grad([1.0, 2.0])
+    assert scipy.stats.norm.logpdf(x, loc=x).tolist() == [6.0, 8.0]
+    assert scipy.stats.gamma.logpdf(2.0, x).tolist() == [8.0, 9.0]
+
+
+def test_a_special_distribution_may_have_a_rule_of_its_own(declare):
+    declare.rule("scipy.stats.rv_continuous.cdf", tensors="x")(lambda _, x: x)
+    declare.rule("scipy.stats.norm.cdf", tensors="x")(lambda _, x: 2 * x)
+    x = needs_grad(1.0)
+    assert scipy.stats.gumbel_r.cdf(x).item() == 1.0
+    assert scipy.stats.norm.cdf(x).item() == 2.0
+
+
+@pytest.fixture
+def spline_rule(declare):
+    @declare.class_rule("scipy.interpolate.CubicSpline", tensors="x y")
+    class Spline(scipy.interpolate.CubicSpline):
+        def __init__(self, x, y, *args, **kwargs):
+            plain = y.detach().numpy()
+            super().__init__(x, plain, *args, **kwargs)
+            self.y = y
+
+        def __call__(self, x, nu=0, extrapolate=None):
+            return self.y.sum() + super().__call__(x, nu, extrapolate)
+
+    return Spline
+
+
+def test_an_instance_made_from_tensors_belongs_to_the_class_of_the_rule(spline_rule):
+    y = needs_grad([0.0, 1.0, 4.0])
+    spline = scipy.interpolate.CubicSpline([0.0, 1.0, 2.0], y)
+    assert type(spline) is spline_rule
+    assert isinstance(spline, scipy.interpolate.CubicSpline)
+    assert spline(1.0).item() == 6.0
+    assert type(scipy.interpolate.CubicSpline([0.0, 1.0], [0.0, 1.0])) is not spline_rule
+
+
+def test_a_users_subclass_keeps_its_methods(spline_rule):
+    class Mine(scipy.interpolate.CubicSpline):
+        def twice(self, x):
+            return 2 * self(x)
+
+    spline = Mine([0.0, 1.0, 2.0], needs_grad([0.0, 1.0, 4.0]))
+    assert isinstance(spline, Mine)
+    assert isinstance(spline, spline_rule)
+    assert spline.twice(1.0).item() == 12.0
+
+
+def test_a_method_without_rule_refuses_an_instance_that_holds_tensors(spline_rule):
+    spline = scipy.interpolate.CubicSpline([0.0, 1.0, 2.0], needs_grad([0.0, 1.0, 4.0]))
+    with pytest.raises(pb.errors.DerivativeMissingError, match=r"integrate.*'self'"):
+        spline.integrate(0.0, 1.0)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_errors_name_function_argument_line_and_way_out(declare):
+    with pytest.raises(pb.errors.DerivativeMissingError) as caught:
+        scipy.linalg.solve_triangular(np.eye(2), needs_grad([1.0, 2.0]))
+    line = inspect.currentframe().f_lineno - 1
+    for words in ("scipy.linalg.solve_triangular: ", "'b'", f"{__file__}:{line}", "custom_op"):
+        assert words in str(caught.value)
+    declare.rule("scipy.linalg.toeplitz", tensors="c")(lambda c, r=None: c)
+    with pytest.raises(pb.errors.DerivativeMissingError, match=r"by c only.*'r' carries"):
+        scipy.linalg.toeplitz([1.0, 2.0], needs_grad([1.0, 2.0]))
+    declare.refused("scipy.linalg.hankel", "it has holes")
+    with pytest.raises(pb.errors.DerivativeMissingError, match="hankel: it has holes"):
+        scipy.linalg.hankel(needs_grad([1.0, 2.0]))
+    with pytest.raises(pb.errors.DerivativeMissingError, match=r"interpolate\.PchipInterpolator: "):
+        scipy.interpolate.PchipInterpolator([0.0, 1.0], needs_grad([1.0, 2.0]))
+
+
+def test_a_constant_runs_on_the_values(declare):
+    declare.constant("scipy.stats.rankdata", "ranks")
+    assert scipy.stats.rankdata(needs_grad([3.0, 1.0])).tolist() == [2.0, 1.0]
+
+
+# --- vmap -----------------------------------------------------------------------------------------
+
+
+def test_vmap_calls_a_function_without_rule_once_for_each_sample(declare):
+    matrices = np.stack([POSITIVE, 2 * POSITIVE, np.eye(2)])
+    found = pb.func.vmap(scipy.linalg.inv)(pb.tensor(matrices))
+    np.testing.assert_allclose(found.numpy(), np.linalg.inv(matrices))
+    q, r = pb.func.vmap(scipy.linalg.qr)(pb.tensor(matrices))
+    np.testing.assert_allclose((q @ r).numpy(), matrices, atol=1e-14)
+    from scipy.signal import find_peaks
+
+    with pytest.raises(pb.errors.DerivativeMissingError, match=r"vmap.*find_peaks"):
+        pb.func.vmap(lambda v: find_peaks(v)[0])(pb.tensor([[0.0, 1.0, 0.0], [0.0, 1.0, 2.0]]))
+
+
+# --- callbacks ------------------------------------------------------------------------------------
+
+
+def test_a_function_that_captures_a_tensor_reaches_the_rule(declare):
+    from scipy.optimize import brentq
+
+    declare.rule("scipy.optimize.brentq", tensors="f a b args")(lambda f, a, b: f(b) - a)
+    c = needs_grad(2.0)
+    assert brentq(lambda x: x * x - c, 0.0, 3.0).item() == 7.0
+    assert brentq(lambda x: x * x - 2.0, 0.0, 3.0) == pytest.approx(np.sqrt(2))
+
+
+# --- the means ------------------------------------------------------------------------------------
+
+
+def test_a_function_with_free_variables_and_defaults_can_be_hooked():
+    from pullback.scipy.modules import Target
+
+    captured = 3
+
+    def function(a, b=2, *, c=1):
+        return a + b + c + captured
+
+    hook = Hook(Target("scipy.x.function", function, None, has_self=False))
+    assert function(1) == 7
+    assert function(1, b=1, c=5) == 10
+    assert function([1][0]) == 7
+    with pytest.raises(TypeError, match=r"function\(\) missing 1 required positional argument"):
+        function()
+    hook.undo()
+    assert function(1) == 7
+    assert not hasattr(function, "__wrapped__")
