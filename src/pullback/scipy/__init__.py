@@ -12,17 +12,10 @@ imported when one of the subpackages is first used here.
 
 from __future__ import annotations
 
-import typing as _typing
 from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
 from pullback._lazy import after_import as _after_import
-from pullback._lazy import lazy_module as _lazy_module
-
-if _typing.TYPE_CHECKING:
-    from pullback.scipy import hooks as _hooks
-else:
-    _hooks = _lazy_module("pullback.scipy.hooks")
 
 __all__ = [
     "fft",
@@ -56,7 +49,13 @@ _MODULES = [f"scipy.{name}" for name in __all__] + [
     "scipy.stats.qmc",
     "scipy.stats.sampling",
 ]
-_after_import(_MODULES, lambda module: _hooks.hook_module(module))
+
+
+def _put_hooks(module: _ModuleType) -> None:
+    _import_module("pullback.scipy.hooks").hook_module(module)
+
+
+_after_import(_MODULES, _put_hooks)
 
 
 def __getattr__(name: str) -> _ModuleType:
