@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pullback as pb
@@ -28,6 +29,8 @@ PASS = {"call": 10, "c_call": 14}
 # Calls of one more row read by indexing, and of one more written to, each with its backward.
 READ = {"call": 11, "c_call": 11}
 WRITE = {"call": 5, "c_call": 5}
+# Python calls of one gradient of sum(sin(x) * x), and of a batch of gradients by vmap.
+TRANSFORMS = {"grad": 90, "func.grad": 80, "vmap(grad)": 300, "vmap(func.grad)": 300}
 MARGIN = 1.05
 
 SHORT, LONG = 5, 25
@@ -60,6 +63,9 @@ def all_counts() -> Iterator[tuple[str, int, Counter[str]]]:
         for name, rows in {"read": read_rows, "write": write_rows}.items():
             rows(repeats)
             yield name, repeats, calls_of(lambda: rows(repeats))  # noqa: B023 - called at once
+    for name, call in transforms().items():
+        call()
+        yield name, 1, calls_of(call)
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +106,22 @@ def write_rows(count: int) -> None:
     x.sum().backward()
 
 
+def transforms() -> dict[str, Callable[[], Any]]:
+    def f(x: Any) -> Any:
+        return pb.sum(pb.sin(x) * x)
+
+    array = np.linspace(0.0, 1.0, 5)
+    vector, rows = pb.tensor(array), pb.tensor(np.stack([array] * 4))
+    grad, tensor_grad = pb.grad(f), pb.func.grad(f)
+    mapped, tensor_mapped = pb.func.vmap(grad), pb.func.vmap(tensor_grad)
+    return {
+        "grad": lambda: grad(array),
+        "func.grad": lambda: tensor_grad(vector),
+        "vmap(grad)": lambda: mapped(rows),
+        "vmap(func.grad)": lambda: tensor_mapped(rows),
+    }
+
+
 def per_operation(counts: Any, direction: str, kind: str) -> float:
     more = counts[direction, LONG][kind] - counts[direction, SHORT][kind]
     return more / (5 * (LONG - SHORT))
@@ -122,6 +144,11 @@ def test_a_row_stays_within_its_budget_of_calls(counts, name, budget, kind):
 def test_a_backward_pass_stays_within_its_budget_of_calls(counts, kind):
     operations = 5 * SHORT * per_operation(counts, "backward", kind)
     assert counts["backward", SHORT][kind] - operations <= PASS[kind] * MARGIN
+
+
+@pytest.mark.parametrize(("name", "budget"), TRANSFORMS.items())
+def test_a_gradient_of_a_small_function_stays_within_its_budget_of_calls(counts, name, budget):
+    assert counts[name, 1]["call"] <= budget
 
 
 def test_calls_are_counted():

@@ -191,7 +191,7 @@ class TransformLevel(Level):
 
     def take_input(self, tensor: Tensor) -> list[int]:
         """Registers an input, which must not be written to; returns its version counter."""
-        counter = version_of(tensor)
+        counter = version_of(tensor) if tensor._counter is None else tensor._counter
         self.inputs.append(counter)
         return counter
 
@@ -242,7 +242,9 @@ def only_forward_level() -> Level | None:
 def tangents_are_recorded() -> bool:
     """Whether there may be tangents that can be differentiated backwards."""
     level = _current.get()
-    return any(of.recorded for of in process_levels) or (level is not None and level.recorded)
+    if level is not None and level.recorded:
+        return True
+    return bool(process_levels) and any(of.recorded for of in process_levels)
 
 
 def leave_tape() -> None:

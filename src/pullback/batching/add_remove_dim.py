@@ -24,17 +24,17 @@ def _parts(x: Held) -> tuple[NDArray[Any], Levels]:
     return (x.array, x.levels) if isinstance(x, BatchedArray) else (np.asarray(x), ())
 
 
-def _with_first(array: NDArray[Any], levels: Levels, level: int) -> BatchedArray:
-    """Makes the first axis the batch dimension of a new level; levels are kept in order."""
-    together = tuple(sorted((*levels, level)))
-    return BatchedArray(np.moveaxis(array, 0, together.index(level)), together)
+def _move_axis(array: NDArray[Any], source: int, target: int) -> NDArray[Any]:
+    """``np.moveaxis``, which takes some ten calls, also where the axis stays in its place."""
+    return array.view() if source == target else np.moveaxis(array, source, target)
 
 
 def add_level(x: Held, axis: int, level: int) -> BatchedArray:
     """Makes an axis the batch dimension of a level."""
     array, levels = _parts(x)
+    together = tuple(sorted((*levels, level)))
     axis = normalize_axis_index(axis, array.ndim - len(levels)) + len(levels)
-    return _with_first(np.moveaxis(array, axis, 0), levels, level)
+    return BatchedArray(_move_axis(array, axis, together.index(level)), together)
 
 
 def remove_level(x: Held, axis: int, level: int) -> Held:
@@ -43,7 +43,7 @@ def remove_level(x: Held, axis: int, level: int) -> Held:
     place = levels.index(level)
     rest = levels[:place] + levels[place + 1 :]
     axis = normalize_axis_index(axis, array.ndim - len(rest)) + len(rest)
-    array = np.moveaxis(array, place, axis)
+    array = _move_axis(array, place, axis)
     return BatchedArray(array, rest) if rest else array
 
 
@@ -59,7 +59,9 @@ def sum_level(x: Held, level: int, size: int) -> Held:  # noqa: ARG001 - read by
 def expand_level(x: Held, level: int, size: int) -> BatchedArray:
     """Broadcasts a value along a new batch dimension of a level."""
     array, levels = _parts(x)
-    return _with_first(np.broadcast_to(array, (size, *array.shape)), levels, level)
+    together = tuple(sorted((*levels, level)))
+    repeated = np.broadcast_to(array, (size, *array.shape))
+    return BatchedArray(_move_axis(repeated, 0, together.index(level)), together)
 
 
 def refuse_meta(x: Any, *_: int) -> NoReturn:

@@ -159,10 +159,10 @@ def _of_pair(function: Function, rule: Rule) -> Function:
         k = len(levels)
         if type(a) is not BatchedArray:
             # An unbatched operand broadcasts, unless it has more axes.
-            fits = np.ndim(a) <= b.array.ndim - k
+            fits = getattr(a, "ndim", 0) <= b.array.ndim - k
             found = function(a, b.array) if fits else rule(k, array_for(self, levels), b.array)
         elif type(b) is not BatchedArray:
-            fits = np.ndim(b) <= a.array.ndim - k
+            fits = getattr(b, "ndim", 0) <= a.array.ndim - k
             found = function(a.array, b) if fits else rule(k, a.array, array_for(other, levels))
         elif b.levels != levels:
             return general(self, other)

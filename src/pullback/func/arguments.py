@@ -14,9 +14,9 @@ from pullback.utils import pytree
 __all__ = [
     "Argnums",
     "differentiable_leaves",
+    "dtype_error",
     "positions",
     "require_chunk_size",
-    "require_dtype",
     "require_function",
     "result_leaves",
     "with_aux",
@@ -67,7 +67,8 @@ def positions(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:
 def differentiable_leaves(name: str, what: str, tree: Any) -> tuple[list[Tensor], pytree.Spec]:
     """The leaves of an argument, which all have to be tensors that can be differentiated by."""
     if type(tree) is Tensor:
-        require_dtype(name, what, tree)
+        if tree._array.dtype.kind not in "fc":
+            raise dtype_error(name, what, tree)
         return [tree], pytree.LEAF
     leaves, spec = pytree.flatten(tree)
     for leaf, path in zip(leaves, spec.paths(), strict=True):
@@ -76,26 +77,24 @@ def differentiable_leaves(name: str, what: str, tree: Any) -> tuple[list[Tensor]
                 f"{name}: {what}{path} must be Tensor, got {type(leaf).__name__}; make it a "
                 f"tensor, or do not differentiate by it"
             )
-        require_dtype(name, what + path, leaf)
+        if leaf._array.dtype.kind not in "fc":
+            raise dtype_error(name, what + path, leaf)
     if not leaves:
         raise AutogradValueError(f"{name}: {what} must be Tensor, or contain one, got {tree!r:.60}")
     return leaves, spec
 
 
-def require_dtype(name: str, what: str, tensor: Tensor) -> None:
-    """Refuses integers, which have no derivatives."""
-    if tensor._array.dtype.kind not in "fc":
-        raise AutogradValueError(
-            f"{name}: {what} has dtype {tensor.dtype}, and only Tensors of floating point dtype "
-            f"can require gradients; Expected primal to be floating point or complex: use "
-            f"astype(float)"
-        )
+def dtype_error(name: str, what: str, tensor: Tensor) -> AutogradValueError:
+    """The error for integers, which have no derivatives."""
+    return AutogradValueError(
+        f"{name}: {what} has dtype {tensor.dtype}, and only Tensors of floating point dtype "
+        f"can require gradients; Expected primal to be floating point or complex: use "
+        f"astype(float)"
+    )
 
 
-def with_aux(name: str, returned: Any, has_aux: bool) -> tuple[Any, Any]:
+def with_aux(name: str, returned: Any) -> tuple[Any, Any]:
     """Splits the result of a function into output and auxiliary data."""
-    if not has_aux:
-        return returned, None
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise AutogradError(
             f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True; it "

@@ -12,7 +12,7 @@ from pullback.autograd.levels import TransformLevel
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import get_state
 from pullback.errors import AutogradError
-from pullback.func.arguments import require_dtype, require_function, result_leaves, with_aux
+from pullback.func.arguments import dtype_error, require_function, result_leaves, with_aux
 from pullback.func.reverse import Pulled
 from pullback.func.vjp_graph import Alias, VjpGraph
 from pullback.tensor.tensor import TRACKED, Tensor, tag_level, wrap
@@ -76,7 +76,8 @@ def _check_pair(name: str, primal: Any, tangent: Any, path: str) -> None:
                 f"{name}: Expected {what} to only contain Tensors, got {type(value).__name__} at "
                 f"{what}{path}"
             )
-        require_dtype(name, what + path, value)
+        if value._array.dtype.kind not in "fc":
+            raise dtype_error(name, what + path, value)
     if tangent.shape != primal.shape:
         raise AutogradError(
             f"{name}: Trying to set a forward gradient that has a different size than that of the "
@@ -101,7 +102,9 @@ def push(
     propagates = bool(get_state().keep & DUAL)
     with TransformLevel(forward=True) as level:
         duals = [_dual(p, t, level) for p, t in zip(primals, tangents, strict=True)]
-        returned, aux = with_aux(name, func(*pytree.unflatten(spec, duals)), has_aux)
+        returned, aux = func(*pytree.unflatten(spec, duals)), None
+        if has_aux:
+            returned, aux = with_aux(name, returned)
         leaves, result_spec = result_leaves(name, returned)
         results, slopes = [], []
         for leaf in leaves:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.forward.tangents import tangents_of
-from pullback.autograd.graph.views import requires_grad
+from pullback.autograd.graph.views import EDGED, requires_grad
+from pullback.dispatch.keys import DUAL
 from pullback.errors import AutogradTypeError, AutogradValueError
 from pullback.func.arguments import Argnums, positions, require_function
 from pullback.func.hvp import curvature
@@ -43,7 +44,8 @@ class _Call:
             value = args[place]
             kind = type(value)
             if kind in _SINGLE:  # nearly always, and then there is no tree to take apart
-                self.args[place] = _tensor(f"{name}: argument {place}", value)
+                if kind is not Tensor or value._array.dtype.kind not in "fc":
+                    self.args[place] = _tensor(f"{name}: argument {place}", value)
                 self._kinds[place] = [kind]
                 continue
             leaves, spec = pytree.flatten(value)
@@ -56,7 +58,7 @@ class _Call:
         """Converts each gradient to the type of its argument."""
         if type(gradients) is Tensor:
             ((kind,),) = self._kinds.values()
-            return _back(gradients, kind, is_new=True)
+            return gradients if kind is Tensor else _back(gradients, kind, is_new=True)
         several = isinstance(argnums, tuple)
         parts = gradients if several else (gradients,)
         found = []
@@ -88,7 +90,7 @@ def _tensor(what: str, value: Any) -> Tensor:
             f"{what} must be a tensor, an array or a number to be differentiated by, not "
             f"{type(value).__name__}"
         )
-    if made.dtype.kind not in "fc":
+    if made._array.dtype.kind not in "fc":
         kind = f"{type(value).__name__} of dtype {made.dtype}" if made.ndim else repr(value)
         raise AutogradValueError(
             f"{what} is an integer or bool ({kind}), which has no derivative; make it floating "
@@ -104,7 +106,7 @@ def _back(tensor: Any, kind: type, is_new: bool = False) -> Any:
     """
     if issubclass(kind, Tensor) or not isinstance(tensor._array, np.ndarray):
         return tensor
-    if requires_grad(tensor) or tangents_of(tensor):
+    if tensor._flags & (EDGED | DUAL) and (requires_grad(tensor) or tangents_of(tensor)):
         return tensor
     if not issubclass(kind, np.ndarray):
         return tensor.item()

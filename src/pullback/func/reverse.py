@@ -77,7 +77,9 @@ class Pulled:
                 given = self._given(name, places, args, level, outside or is_held, aliases)
                 if runs_once:
                     level.arguments = (args, kwargs)
-                returned, self.aux = with_aux(name, func(*given, **kwargs), has_aux)
+                returned, self.aux = func(*given, **kwargs), None
+                if has_aux:
+                    returned, self.aux = with_aux(name, returned)
                 inner, self.spec = result_leaves(name, returned)
                 self.pull = VjpGraph(inner, aliases)
         except BaseException:
@@ -107,12 +109,14 @@ class Pulled:
         given = list(args)
         for place in places:
             leaves, spec = differentiable_leaves(name, f"argument {place}", args[place])
-            made = [Alias(leaf, level, outside) for leaf in leaves]
             self.arguments.append(spec)
-            aliases += made
             if spec is pytree.LEAF:
-                given[place] = made[0].tensor
+                alias = Alias(leaves[0], level, outside)
+                aliases.append(alias)
+                given[place] = alias.tensor
             else:
+                made = [Alias(leaf, level, outside) for leaf in leaves]
+                aliases += made
                 given[place] = pytree.unflatten(spec, (alias.tensor for alias in made))
         return given
 
@@ -137,7 +141,7 @@ class Pulled:
     ) -> list[Any]:
         """The gradients of the arguments, each with the argument's structure."""
         found = self.pull.gradients(seeds, again=again, create_graph=create_graph)
-        if all(spec is pytree.LEAF for spec in self.arguments):
+        if self.arguments.count(pytree.LEAF) == len(self.arguments):
             return found
         flat = iter(found)
         return [
@@ -171,7 +175,8 @@ def _differentiated(
     needs_value: bool,
 ) -> tuple[Any, Tensor | None, Any]:
     """The gradient, the value, if it is needed, and the auxiliary data of a scalar function."""
-    run = pulled(name, func, argnums, args, kwargs, has_aux, releases=needs_value)
+    places = positions(name, argnums, len(args))
+    run = Pulled(name, func, places, args, kwargs, has_aux, releases=needs_value)
     try:
         value: Tensor | None = _scalar(name, run)
         assert value is not None

@@ -35,12 +35,11 @@ from pullback.autograd.graph.node import (
     Node,
     Output,
     next_sequence_number,
-    node_of,
     unpack_edge,
 )
 from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.payload_nodes import mark
-from pullback.autograd.graph.views import edge_of, requires_grad
+from pullback.autograd.graph.views import EDGED, edge_of, requires_grad
 from pullback.autograd.levels import (
     TransformLevel,
     in_forward_mode,
@@ -48,7 +47,7 @@ from pullback.autograd.levels import (
     only_forward_level,
     tangents_are_recorded,
 )
-from pullback.autograd.namespaces import arrays
+from pullback.autograd.namespaces import arrays, tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.tensor.memory import owner_of
@@ -129,7 +128,7 @@ class Alias:
             for at, tangent in tangents_of(argument).items():
                 set_tangent(tensor, at, tangent)
         self.node: Node
-        if outside and requires_grad(argument):
+        if outside and argument._flags & EDGED and requires_grad(argument):
             node = self.node = AliasGrad(tensor, argument)
             meta_of(tensor).accumulator = lambda: node
         else:
@@ -194,11 +193,10 @@ class VjpGraph:
         if not records or create_graph is False:
             leave_tape()
         if create_graph is None:
-            create_graph = records and (
-                self.is_open
-                or tangents_are_recorded()
-                or (seeds is not None and any(s is not None and requires_grad(s) for s in seeds))
-            )
+            create_graph = records and (self.is_open or tangents_are_recorded())
+            if records and not create_graph and seeds is not None:
+                edged = [seed for seed in seeds if seed is not None and seed._flags & EDGED]
+                create_graph = any(map(requires_grad, edged))
         return self.run(seeds, create_graph=create_graph, retain_graph=again or create_graph)
 
     def run(self, seeds: Seeds, *, create_graph: bool, retain_graph: bool = True) -> list[Tensor]:
@@ -213,20 +211,25 @@ class VjpGraph:
                 roots.append(RootCotangent(*unpack_edge(edge), seed))
         if not (roots and self.reached):
             return [self._zeros(place) for place in range(len(self.aliases))]
-        if not create_graph and not self.is_open and in_forward_mode():
+        has_tangents = not create_graph and in_forward_mode()
+        if has_tangents and not self.is_open:
             found = self._run_on_dual_arrays(roots, retain_graph)
             if found is not None:
                 return found
         kind = anomaly_task.AnomalyTask if is_anomaly_enabled() else GraphTask
-        task = kind(create_graph=create_graph, retain_graph=retain_graph)
+        xp = tensors if create_graph or has_tangents else arrays
+        task = kind(create_graph=create_graph, retain_graph=retain_graph, xp=xp)
         task.capture([(alias.node, 0, place) for place, alias in enumerate(self.aliases)])
         task.find_needed = lambda *_: self._needed
         task.skips_ended = False  # a pullback may be called after its transform has ended
         captured = task.run(roots)
         if task.xp is arrays:
             return self._owned(captured, roots)
-        made = [task.xp.to_tensor(captured.get(place)) for place in range(len(self.aliases))]
-        return [self._zeros(n) if t is None else t for n, t in enumerate(made)]
+        results = []
+        for place in range(len(self.aliases)):
+            made = task.xp.to_tensor(captured.get(place))
+            results.append(self._zeros(place) if made is None else made)
+        return results
 
     def _run_on_dual_arrays(self, roots: list[RootCotangent], keep: bool) -> list[Tensor] | None:
         """The same in forward mode, if it can be done on arrays and tangents that are arrays."""
@@ -256,7 +259,10 @@ class VjpGraph:
 
     def _owned(self, captured: dict[int, Any], roots: list[RootCotangent]) -> list[Tensor]:
         """Gradients in memory of their own: no seed's, no other's, and free to be written to."""
-        seen = {id(owner_of(seed._array)) for _, _, seed in roots if seed is not None}
+        seen: set[int] = set()
+        for _, _, seed in roots:
+            if seed is not None:
+                seen.add(id(owner_of(seed._array)))
         results = []
         for place in range(len(self.aliases)):
             array = captured.get(place)
@@ -281,22 +287,25 @@ def _explored(edges: Sequence[Edge], targets: set[Node]) -> tuple[set[Node], boo
     require grad; and whether every path ends at a target. Without other such leaves a path may
     still end elsewhere: at an input of a transform that has ended, through a captured tensor.
     """
-    stack = [node for node in map(node_of, edges) if node is not None]
-    nodes = set(stack)
+    nodes: set[Node] = set()
+    stack: list[Node] = []
     is_open, is_all = False, True
-    while stack:
+    following = edges
+    while True:
+        for target in following:
+            if type(target) is Output:
+                target = target.node
+            if target is not None and target not in nodes:
+                nodes.add(target)
+                stack.append(target)
+        if not stack:
+            break
         node = stack.pop()
         following = (node._edge0,) if node._arity == 1 else node._edges
         if node in targets:
             is_open = is_open or bool(following)
-        elif following:
-            for target in following:
-                if type(target) is Output:
-                    target = target.node
-                if target is not None and target not in nodes:
-                    nodes.add(target)
-                    stack.append(target)
-        elif isinstance(node, AccumulateGrad):
+            following = ()
+        elif not following and isinstance(node, AccumulateGrad):
             is_all = False
             is_open = is_open or bool(node.variable._flags & REQUIRES_GRAD)
     return nodes, is_open, is_all and not is_open

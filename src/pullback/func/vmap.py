@@ -22,7 +22,7 @@ from pullback.autograd.namespaces import tensors
 from pullback.errors import AutogradError, AutogradIndexError, AutogradValueError
 from pullback.func.arguments import require_chunk_size, require_function
 from pullback.operators.batching.formulas import out_of_level
-from pullback.tensor.batched import batched, levels_of
+from pullback.tensor.batched import BatchedArray, batched
 from pullback.tensor.levels import MapLevel, RowLevel, check_alive
 from pullback.tensor.tensor import Tensor, adopt, numeric
 from pullback.utils import pytree
@@ -31,6 +31,7 @@ __all__ = ["Dims", "map_rows", "vmap"]
 
 Dims = Any  # an int, None, or a tree of them
 _RANDOMNESS = ("error", "different", "same")
+_ARRAYS = frozenset({Tensor, np.ndarray})
 
 
 def vmap(
@@ -73,7 +74,8 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         inputs = _Inputs(func, in_dims, args, kwargs)
         if chunk_size is None or chunk_size >= inputs.size:
-            return _run(func, inputs, out_dims, randomness)
+            leaves, spec, _ = _results(func, inputs, out_dims, randomness)
+            return leaves[0] if spec is pytree.LEAF else pytree.unflatten(spec, leaves)
         return _run_in_chunks(func, inputs, out_dims, randomness, chunk_size)
 
     return mapped
@@ -106,7 +108,13 @@ def map_rows(
 
 
 class _Inputs:
-    """Flattened arguments of one call: leaves, their batch dimensions, and the batch size."""
+    """Flattened arguments of one call: leaves, their batch dimensions, and the batch size.
+
+    `spec` is the structure of ``(args, kwargs)``, or None where each argument is a tensor or an
+    array and none is given by keyword, so that there is no tree to take apart.
+    """
+
+    spec: pytree.Spec | None
 
     def __init__(
         self, func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -116,33 +124,71 @@ class _Inputs:
             raise AutogradValueError(
                 f"vmap({name}): got no inputs; a mapped function needs at least one argument"
             )
-        self.leaves, self.spec = pytree.flatten((args, kwargs))
-        paths = [_argument(path) for path in self.spec.paths()]
-        dims = _dims_of(in_dims, args, name) + [0] * len(pytree.leaves(kwargs))
-        self.dims = [
-            _checked_dim(dim, leaf, path, name)
-            for dim, leaf, path in zip(dims, self.leaves, paths, strict=True)
-        ]
-        self.size = self._size(paths, name)
+        if kwargs or not _ARRAYS.issuperset(map(type, args)):
+            self.leaves, self.spec = pytree.flatten((args, kwargs))
+            of_args, of_kwargs = self.spec.children
+            dims = _dims_of(in_dims, args, of_args.size, name) + [0] * of_kwargs.size
+        else:
+            self.leaves, self.spec = list(args), None
+            dims = _dims_of(in_dims, args, len(args), name)
+        self.dims = [self._checked_dim(place, dim, name) for place, dim in enumerate(dims)]
+        self.size = self._size(name)
 
-    def _size(self, paths: list[str], name: str) -> int:
-        sizes: dict[int, str] = {}
-        for dim, leaf, path in zip(self.dims, self.leaves, paths, strict=True):
+    def _path(self, place: int) -> str:
+        """A leaf as a user names it, in errors."""
+        if self.spec is None:
+            return f"argument {place}"
+        name, _, rest = self.spec.paths()[place][4:].partition("]")  # after "[0][" or "[1]["
+        return f"argument {name}{' at ' + rest if rest else ''}"
+
+    def _size(self, name: str) -> int:
+        found: dict[int, int] = {}  # by size, the place of the first leaf that has it
+        for place, (dim, leaf) in enumerate(zip(self.dims, self.leaves, strict=True)):
             if dim is not None:
-                sizes.setdefault(leaf.shape[dim], f"{path} (axis {dim} of {list(leaf.shape)})")
+                found.setdefault(leaf.shape[dim], place)
+        if len(found) == 1:
+            return next(iter(found))
+        sizes = {
+            size: f"{self._path(at)} (axis {self.dims[at]} of {list(self.leaves[at].shape)})"
+            for size, at in found.items()
+        }
         if not sizes:
             raise AutogradValueError(
                 f"vmap({name}): Expected at least one Tensor to vmap over, but in_dims is None for "
                 f"every argument, or there is no tensor among them; call the function itself, or "
                 f"name an axis in in_dims"
             )
-        if len(sizes) > 1:
-            listed = ", ".join(f"{n} samples in {where}" for n, where in sizes.items())
+        listed = ", ".join(f"{n} samples in {where}" for n, where in sizes.items())
+        raise AutogradValueError(
+            f"vmap({name}): Expected all tensors to have the same size in the mapped "
+            f"dimension, got sizes {list(sizes)} for the mapped dimension: {listed}"
+        )
+
+    def _checked_dim(self, place: int, dim: Any, name: str) -> int | None:
+        """The batch dimension of a leaf, not negative."""
+        leaf = self.leaves[place]
+        if dim is None:
+            return None
+        if not isinstance(dim, int) or isinstance(dim, bool):
             raise AutogradValueError(
-                f"vmap({name}): Expected all tensors to have the same size in the mapped "
-                f"dimension, got sizes {list(sizes)} for the mapped dimension: {listed}"
+                f"vmap({name}): Got in_dim={dim!r} for an input but in_dim must be either an "
+                f"integer dimension or None: {self._path(place)}"
             )
-        return next(iter(sizes))
+        if not isinstance(leaf, Tensor | np.ndarray):
+            raise AutogradValueError(
+                f"vmap({name}): Got in_dim={dim} for an input but the input is of type "
+                f"{type(leaf).__name__}: {self._path(place)} is no tensor; say None for it in "
+                f"in_dims"
+            )
+        ndim = leaf.ndim
+        if not -ndim <= dim < ndim:
+            needed = f"some axis from {-ndim} to {ndim - 1} is needed"
+            raise AutogradValueError(
+                f"vmap({name}): Got in_dim={dim} for some input, but that input is a Tensor of "
+                f"dimensionality {ndim}: {self._path(place)}; "
+                f"{needed if ndim else 'say None for it in in_dims, or give it an axis'}"
+            )
+        return dim % ndim
 
     def part(self, start: int, stop: int) -> _Inputs:
         """The arguments with a part of the batch."""
@@ -159,9 +205,13 @@ class _Inputs:
         leaves = [
             leaf
             if dim is None
-            else functions_batching._add_level(_as_tensor(leaf), dim, level.number)
+            else functions_batching._add_level(
+                leaf if type(leaf) is Tensor else _as_tensor(leaf), dim, level.number
+            )
             for dim, leaf in zip(self.dims, self.leaves, strict=True)
         ]
+        if self.spec is None:
+            return tuple(leaves), {}
         made: tuple[tuple[Any, ...], dict[str, Any]] = pytree.unflatten(self.spec, leaves)
         return made
 
@@ -170,16 +220,7 @@ def _as_tensor(leaf: Any) -> Any:
     return leaf if isinstance(leaf, Tensor) else adopt(numeric(leaf))
 
 
-def _argument(path: str) -> str:
-    """A place in ``(args, kwargs)`` as a user names it."""
-    if path.startswith("[0]"):
-        place, _, rest = path[4:].partition("]")
-        return f"argument {place}{' at ' + rest if rest else ''}"
-    key, _, rest = path[4:].partition("]")
-    return f"argument {key}{' at ' + rest if rest else ''}"
-
-
-def _dims_of(in_dims: Dims, args: tuple[Any, ...], name: str) -> list[Any]:
+def _dims_of(in_dims: Dims, args: tuple[Any, ...], leaf_count: int, name: str) -> list[Any]:
     """An axis for every leaf of the arguments by position."""
     if isinstance(in_dims, bool) or not isinstance(in_dims, int | tuple):
         raise AutogradValueError(
@@ -187,7 +228,7 @@ def _dims_of(in_dims: Dims, args: tuple[Any, ...], name: str) -> list[Any]:
             f"nested) tuple matching the structure of inputs, got: {type(in_dims).__name__}"
         )
     if isinstance(in_dims, int):
-        return [in_dims] * len(pytree.leaves(args))
+        return [in_dims] * leaf_count
     if len(in_dims) != len(args):
         raise AutogradValueError(
             f"vmap({name}, in_dims={in_dims!r}): in_dims is not compatible with the structure of "
@@ -221,36 +262,7 @@ def _spread(dims: Dims, tree: Any, what: str, none_is_leaf: bool = False) -> lis
     return found
 
 
-def _checked_dim(dim: Any, leaf: Any, path: str, name: str) -> int | None:
-    """The batch dimension of a leaf, not negative."""
-    if dim is None:
-        return None
-    if not isinstance(dim, int) or isinstance(dim, bool):
-        raise AutogradValueError(
-            f"vmap({name}): Got in_dim={dim!r} for an input but in_dim must be either an integer "
-            f"dimension or None: {path}"
-        )
-    if not isinstance(leaf, Tensor | np.ndarray):
-        raise AutogradValueError(
-            f"vmap({name}): Got in_dim={dim} for an input but the input is of type "
-            f"{type(leaf).__name__}: {path} is no tensor; say None for it in in_dims"
-        )
-    if not -leaf.ndim <= dim < leaf.ndim:
-        needed = f"some axis from {-leaf.ndim} to {leaf.ndim - 1} is needed"
-        raise AutogradValueError(
-            f"vmap({name}): Got in_dim={dim} for some input, but that input is a Tensor of "
-            f"dimensionality {leaf.ndim}: {path}; "
-            f"{needed if leaf.ndim else 'say None for it in in_dims, or give it an axis'}"
-        )
-    return dim % leaf.ndim
-
-
 # --- running -------------------------------------------------------------------------------------
-
-
-def _run(func: Callable[..., Any], inputs: _Inputs, out_dims: Dims, randomness: str) -> Any:
-    leaves, spec, _ = _results(func, inputs, out_dims, randomness)
-    return pytree.unflatten(spec, leaves)
 
 
 def _results(
@@ -262,8 +274,10 @@ def _results(
     args, kwargs = inputs.entered(level)
     with level:
         returned = func(*args, **kwargs)
-    found, spec = pytree.flatten(returned, none_is_leaf=True)
-    paths = spec.paths()
+    found, spec, paths = [returned], pytree.LEAF, [""]
+    if type(returned) is not Tensor:
+        found, spec = pytree.flatten(returned, none_is_leaf=True)
+        paths = spec.paths()
     what = f"vmap({name}, ..., out_dims={out_dims!r}): out_dims"
     if isinstance(out_dims, tuple | list) and spec.kind is None:
         if len(out_dims) != 1:
@@ -275,7 +289,10 @@ def _results(
     if out_dims is not None and isinstance(returned, tuple) and isinstance(out_dims, list):
         out_dims = tuple(out_dims)
     what += " is not compatible with the structure of `outputs`: it"
-    dims = _spread(out_dims, returned, what, none_is_leaf=True)
+    if out_dims is None or isinstance(out_dims, int):
+        dims = [out_dims] * spec.size
+    else:
+        dims = _spread(out_dims, returned, what, none_is_leaf=True)
     seen: set[int] = set()
     leaves = []
     try:
@@ -298,7 +315,8 @@ def _left(value: Any, dim: Any, level: MapLevel, where: str, name: str, again: b
             f"vmap({name}): `{name}` must only return Tensors, got type {type(value)} as "
             f"{where}; return it in another way"
         )
-    levels = levels_of(value)
+    held = value._array
+    levels = held.levels if type(held) is BatchedArray else ()
     check_alive(levels)  # it may be a value that has escaped from another one
     varies = level.number in levels
     if dim is None:
@@ -308,7 +326,7 @@ def _left(value: Any, dim: Any, level: MapLevel, where: str, name: str, again: b
                 f"{where} varies with the sample; name the axis where the samples are to go"
             )
         return value
-    ndim = value.ndim + 1
+    ndim: int = held.ndim + 1
     if not isinstance(dim, int) or isinstance(dim, bool):
         raise AutogradValueError(
             f"vmap({name}): `out_dims` must be an int, None or a python collection of ints "
@@ -323,6 +341,8 @@ def _left(value: Any, dim: Any, level: MapLevel, where: str, name: str, again: b
     dim %= ndim
     if varies and (again or view_of(value) is not None):
         value = clone(value)  # the caller's memory, or that of another result
+    if varies:
+        return functions_batching._remove_level(value, dim, level.number)
     return out_of_level(tensors, value, dim, level.number, level.size)
 
 

@@ -14,6 +14,8 @@ dimensions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -72,15 +74,17 @@ class BatchedArray(Payload):
         shape.sizes = whole[:k]
         return shape
 
-    @property
-    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
-        """The type of the elements."""
-        return self.array.dtype
+    dtype = property(attrgetter("array.dtype"), doc="The type of the elements.")  # no Python call
 
     @property
     def ndim(self) -> int:
         """The number of axes without batch dimensions."""
         return self.array.ndim - len(self.levels)
+
+    @property
+    def size(self) -> int:
+        """The number of elements without batch dimensions."""
+        return prod(self.array.shape[len(self.levels) :])
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -138,7 +142,9 @@ class BatchedArray(Payload):
 def batched(array: NDArray[Any], levels: Levels) -> Tensor:
     """Wraps an array with batch dimensions in a tensor without history."""
     tensor = _new(Tensor)
-    tensor._array = BatchedArray(array, levels)
+    tensor._array = held = _new(BatchedArray)  # without a call of __init__, on a hot path
+    held.array = array
+    held.levels = levels
     tensor._flags = BATCHED_FLAGS
     tensor._edge = tensor._counter = tensor._meta = None
     return tensor

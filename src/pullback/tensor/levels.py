@@ -69,7 +69,7 @@ class MapLevel:
             _active.set((*self._levels, self))
             _numbers.set((*self._outer, self.number))
             current_level_id.set(self.number)
-            self.begin()
+            _alive.add(self.number)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -83,7 +83,7 @@ class MapLevel:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self.end()
+            _alive.discard(self.number)
         finally:
             try:
                 current_level_id.set(self._outer_level_id)
@@ -154,7 +154,7 @@ def leave_levels() -> None:
 
 def is_active(number: int) -> bool:
     """Whether this thread is inside the mapped function of that number."""
-    return any(level.number == number for level in _active.get())
+    return number in _numbers.get()
 
 
 def check_alive(levels: Iterable[int]) -> None:

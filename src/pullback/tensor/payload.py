@@ -74,7 +74,9 @@ class Payload:
 
     def ones(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Ones of any shape that can be computed with together with this payload."""
-        return np.ones(shape, dtype)
+        made = np.empty(shape, dtype)
+        made.fill(1)  # two calls less than np.ones
+        return made
 
     def has_nan(self) -> bool:
         """Whether a value is known to be NaN."""

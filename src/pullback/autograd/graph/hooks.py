@@ -63,7 +63,8 @@ class RemovableHandle:
 
 def run_tensor_hooks(xp: Namespace, node: Node, grads: list[Any]) -> list[Any]:
     """Tensor hooks of every output, and the writers of retained gradients after them."""
-    lists = node._hooks
+    extras = node._output_metadata.extras
+    lists = None if extras is None else extras.hooks
     by_output = {} if lists is None else lists.tensor
     variable: Tensor | None = getattr(node, "variable", None)
     if variable is not None and variable._meta is not None and variable._meta.hooks:

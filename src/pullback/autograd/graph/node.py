@@ -82,15 +82,16 @@ def describe(node: Node, shape: Shape | None, dtype: DType | None) -> None:
 
 def describe_all(node: Node, outputs: Sequence[Tensor | NDArray[Any] | None]) -> None:
     """Sets the metadata of all outputs of a node; None is an output that is no tensor."""
+    if len(outputs) == 1:
+        held = outputs[0]._array if type(outputs[0]) is Tensor else outputs[0]
+        describe(node, None if held is None else held.shape, None if held is None else held.dtype)
+        return
     described = [
         intern_metadata(None, None) if o is None else intern_metadata(o.shape, o.dtype)
         for o in outputs
     ]
-    if len(described) == 1:
-        describe(node, described[0].shape, described[0].dtype)
-    else:
-        extras = node._output_metadata.extras
-        node._output_metadata = OutputMetadata(None, None, extras, outputs=tuple(described))
+    extras = node._output_metadata.extras
+    node._output_metadata = OutputMetadata(None, None, extras, outputs=tuple(described))
 
 
 @final
@@ -277,9 +278,10 @@ class Node:
         A node that has saved the output as a bare array finds it here. The caller holds the lock
         ``COUNTING``, or no other thread has the output yet.
         """
-        return self._make_extras().version_counters.setdefault(number, counter)
+        return self.make_extras().version_counters.setdefault(number, counter)
 
-    def _make_extras(self) -> OutputExtras:
+    def make_extras(self) -> OutputExtras:
+        """The extras of the node's outputs, made if it has none yet; under the same condition."""
         metadata = self._output_metadata
         extras = metadata.extras
         if extras is None:
@@ -301,7 +303,7 @@ class Node:
     def make_hooks(self) -> NodeHooks:
         """The node's hooks, made if it has none yet."""
         with COUNTING:
-            extras = self._make_extras()
+            extras = self.make_extras()
             if extras.hooks is None:
                 extras.hooks = NodeHooks()
             return extras.hooks

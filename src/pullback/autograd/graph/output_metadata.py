@@ -94,7 +94,7 @@ class OutputExtras:
         hooks: None until the first is registered.
     """
 
-    __slots__ = ("hooks", "version_counters")
+    __slots__ = ("hooks", "version_counters", "__weakref__")
 
     def __init__(self) -> None:
         self.version_counters: dict[int, VersionCounter] = {}

@@ -11,21 +11,21 @@ from functools import partial
 from weakref import ref
 
 from pullback.autograd.graph.node import Node
-from pullback.autograd.graph.output_metadata import NodeHooks
+from pullback.autograd.graph.output_metadata import OutputExtras
 
 __all__ = ["any_marked", "mark", "marked"]
 
-marked: dict[int, ref[NodeHooks]] = {}  # empty unless a program uses payloads
+marked: dict[int, ref[OutputExtras]] = {}  # empty unless a program uses payloads
 
 
 def mark(node: Node) -> None:
     """Notes that a node has a payload on either side."""
     place = id(node)
-    # Nodes cannot be referenced weakly, but what they alone hold can.
+    # Nodes cannot be referenced weakly, but the extras that they alone hold can.
     # ``pop(place, the reference)``, in C: an interrupt in a callback of Python's would be lost.
-    marked[place] = ref(node.make_hooks(), partial(marked.pop, place))
+    marked[place] = ref(node.make_extras(), partial(marked.pop, place))
 
 
 def any_marked(nodes: Iterable[Node]) -> bool:
     """Whether one of some nodes has been marked."""
-    return any(id(node) in marked for node in nodes)
+    return not marked.keys().isdisjoint(map(id, nodes))

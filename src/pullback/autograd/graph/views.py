@@ -82,7 +82,7 @@ def make_view(
     if not parent._flags & TRACKED and node is None:
         return as_inference(tensor)
     share_counter(tensor, parent)
-    above = view_of(parent)
+    above = parent._meta if type(parent._meta) is View else None
     tensor._meta = view = View()
     view.base = base = parent if above is None else above.base
     view.step = step if above is None else (in_two_steps, above.step, step)
@@ -90,7 +90,8 @@ def make_view(
     if above is not None and view.creation is Creation.RECORDED:
         view.creation = above.creation
     view.edge = None if node is None else edge_to(node, number)
-    view.version = _version(tensor)
+    counter: list[Any] = tensor._counter  # type: ignore[assignment]  # shared above
+    view.version = counter[0] if tensor._flags & TRACKED else 0
     view.base_edge = base._edge
     # The keys are the payload's own: a view may hold another kind of it than its parent.
     tensor._flags &= parent._flags | ~CPU_FLAGS
@@ -137,8 +138,8 @@ def requires_grad(tensor: Tensor) -> bool:
     if not tensor._flags & PLAIN_VIEW:
         return False
     refresh(tensor)
-    view = view_of(tensor)
-    base = tensor if view is None else view.base
+    view = tensor._meta
+    base = view.base if type(view) is View else tensor
     return bool((tensor._flags | base._flags) & REQUIRES_GRAD)
 
 
@@ -189,10 +190,10 @@ def edge_of(tensor: Tensor) -> Edge:
 
 def refresh(tensor: Tensor) -> None:
     """Brings a view's edge up to date with writes to its base since it was computed."""
-    view = view_of(tensor)
-    if view is None or not tensor._flags & TRACKED:
+    view = tensor._meta
+    if type(view) is not View or not tensor._flags & TRACKED:
         return
-    now = version_of(tensor)[0]
+    now = (version_of(tensor) if tensor._counter is None else tensor._counter)[0]
     if view.version == now:
         return
     base = view.base
