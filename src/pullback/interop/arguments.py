@@ -5,8 +5,8 @@ NumPy's functions take nested lists and dictionaries, so everything here looks i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor, constant_tensor, fresh
 
 __all__ = [
+    "HOLDERS",
     "NUMERIC",
+    "Holder",
     "as_tensor",
     "carries_gradient",
     "given",
@@ -34,6 +36,16 @@ __all__ = [
 ]
 
 NUMERIC = "biufc"  # the kinds of dtype that a tensor has
+
+
+class Holder(NamedTuple):
+    """Access to the tensors in objects of a class, such as sparse arrays and splines."""
+
+    tensors: Callable[[Any], Iterable[Tensor]]  # the tensors that an object holds
+    plain: Callable[[Any], Any]  # the object with arrays in the place of tensors
+
+
+HOLDERS: dict[type, Holder] = {}  # by class
 
 
 def words(text: str) -> list[str]:
@@ -56,6 +68,8 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, dict):
         for item in value.values():
             yield from tensors_in(item)
+    elif type(value) in HOLDERS:
+        yield from HOLDERS[type(value)].tensors(value)
 
 
 def carries_gradient(tensor: Tensor) -> bool:
@@ -76,6 +90,8 @@ def plain(value: Any) -> Any:
         return type(value)(plain(item) for item in value)
     if type(value) is dict:
         return {key: plain(item) for key, item in value.items()}
+    if type(value) in HOLDERS:
+        return HOLDERS[type(value)].plain(value)
     return value
 
 

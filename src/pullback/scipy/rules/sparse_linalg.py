@@ -1,0 +1,551 @@
+"""Rules of scipy.sparse.linalg: solvers by right side and by the values of the matrix.
+
+The derivatives are those of the exact solution, even if an iteration stopped earlier.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as theirs
+from numpy.typing import NDArray
+from scipy.sparse import linalg
+
+from pullback._generated.functions_shape import concatenate, stack
+from pullback.autograd.function.array_function import ArrayFunction, all_values, apply_linear
+from pullback.interop.arguments import as_tensor, plain, refusal
+from pullback.operators.creation import functions as creation
+from pullback.scipy.registry import option_without_rule, rule
+from pullback.sparse import arrays
+from pullback.sparse.arrays import SparseTensor, pattern_and_values
+from pullback.sparse.products import Pattern, product, sample_outer, solve
+from pullback.sparse.solvers import (
+    DirectSolver,
+    IterativeSolver,
+    LeastSquaresSolver,
+    TriangularSolver,
+)
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["Factorization"]
+
+_NAME = "scipy.sparse.linalg"
+
+
+def _canonical(matrix: Any) -> Any:
+    """A matrix in the format CSR or CSC with sorted entries, as SciPy's direct solvers need it."""
+    if not theirs.issparse(matrix):
+        matrix = _full(matrix)
+    if matrix.format not in ("csr", "csc"):
+        matrix = matrix.tocsc()
+    if isinstance(matrix, SparseTensor) or not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix if matrix.dtype.kind in "fc" else matrix.astype(np.float64)
+
+
+def _full(matrix: Any) -> Any:
+    """A dense array or tensor as a sparse array with all places."""
+    dense = as_tensor(matrix)
+    rows, columns = np.indices(dense.shape)
+    places = (rows.ravel(), columns.ravel())
+    return arrays.coo_array((dense.reshape(-1), places), shape=dense.shape).tocsr()
+
+
+def _require_square(matrix: Any, right: Any) -> None:
+    rows, columns = matrix.shape
+    if rows != columns:
+        raise ValueError(f"matrix must be square (has shape {(rows, columns)})")
+    if rows != right.shape[0]:
+        raise ValueError(f"matrix - rhs dimension mismatch ({matrix.shape} - {right.shape[0]})")
+
+
+def _common(values: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in their common dtype, with floating-point numbers."""
+    dtype = np.result_type(values.dtype, right.dtype)
+    dtype = dtype if dtype.kind in "fc" else np.dtype(np.float64)
+    return tuple(t if t.dtype == dtype else t.astype(dtype) for t in (values, right))  # type: ignore[return-value]
+
+
+# --- direct solvers -----------------------------------------------------------------------------
+
+
+class _ForgivingSolver(DirectSolver):
+    """SuperLU; a singular matrix gives NaN and SciPy's warning, as in ``spsolve``."""
+
+    def solve(self, matrix: Any, right: NDArray[Any], transposed: bool) -> NDArray[Any]:
+        try:
+            return super().solve(matrix, right, transposed)
+        except RuntimeError as error:
+            if "singular" not in str(error):
+                raise
+            warnings.warn("Matrix is exactly singular", linalg.MatrixRankWarning, stacklevel=2)
+            return np.full(right.shape, np.nan, np.result_type(matrix.dtype, right.dtype))
+
+
+@rule(f"{_NAME}.spsolve", tensors="A b")
+def _spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:  # noqa: ARG001, N803
+    if theirs.issparse(b):
+        raise refusal(f"{_NAME}.spsolve", "b is a sparse array", "Pass b.toarray().")
+    if not (theirs.issparse(A) and A.format in ("csr", "csc")):
+        warnings.warn(
+            "spsolve requires A be CSC or CSR matrix format",
+            theirs.SparseEfficiencyWarning,
+            stacklevel=2,
+        )
+    matrix, right = _canonical(A), as_tensor(b)
+    _require_square(matrix, right)
+    if right.ndim == 2 and right.shape[1] == 1:
+        right = right.reshape(-1)
+    pattern, values, transposed = pattern_and_values(matrix)
+    values, right = _common(values, right)
+    return solve(values, right, pattern, _ForgivingSolver(permc_spec=permc_spec), transposed)
+
+
+class Factorization:
+    """A factorisation by ``splu`` or ``spilu`` that solves for tensors, too.
+
+    It has the attributes of SciPy's ``SuperLU``.
+    """
+
+    def __init__(self, factors: Any, matrix: Any = None, solver: DirectSolver | None = None):
+        self._factors, self._matrix, self._solver = factors, matrix, solver
+
+    @property  # type: ignore[misc] # read-only
+    def __class__(self) -> Any:  # isinstance(f, SuperLU) holds, as for SciPy's own
+        return linalg.SuperLU
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._factors, name)
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        """Solves for one or several right sides: ``trans`` is N, T or H, as in SciPy."""
+        if self._matrix is None and not isinstance(rhs, Tensor):
+            return self._factors.solve(rhs, trans)
+        right = as_tensor(rhs)
+        if right.shape[:1] != self._factors.shape[:1]:
+            raise ValueError("rhs is of incompatible size")
+        if self._matrix is None:
+            return self._apply(right, trans)
+        if trans not in ("N", "T"):
+            raise option_without_rule(f"{_NAME}.SuperLU.solve", "trans", trans)
+        pattern, values, transposed = pattern_and_values(self._matrix)
+        values, right = _common(values, right)
+        assert self._solver is not None
+        return solve(values, right, pattern, self._solver, transposed != (trans == "T"))
+
+    def _apply(self, right: Tensor, trans: str) -> Tensor:
+        if trans not in ("N", "T"):
+            raise option_without_rule(f"{_NAME}.SuperLU.solve", "trans", trans)
+        other = "N" if trans == "T" else "T"
+        dtype = self._factors.U.dtype
+
+        def run(array: NDArray[Any], way: str) -> Any:
+            if array.dtype.kind == "c" and dtype.kind != "c":
+                return run(np.ascontiguousarray(array.real), way) + 1j * run(
+                    np.ascontiguousarray(array.imag), way
+                )
+            return self._factors.solve(array.astype(dtype), way)
+
+        return apply_linear(right, lambda v: run(v, trans), lambda v: run(v, other))
+
+
+@rule(f"{_NAME}.splu", tensors="A")
+def _splu(
+    A: Any,  # noqa: N803 - SciPy's name
+    permc_spec: Any = None,
+    diag_pivot_thresh: Any = None,
+    relax: Any = None,
+    panel_size: Any = None,
+    options: Any = None,
+) -> Any:
+    given = {
+        "permc_spec": permc_spec,
+        "diag_pivot_thresh": diag_pivot_thresh,
+        "relax": relax,
+        "panel_size": panel_size,
+        "options": options,
+    }
+    factors = linalg.splu(plain(A), **given)
+    matrix = _canonical(A)
+    return Factorization(factors, matrix, DirectSolver(**given))
+
+
+@rule(f"{_NAME}.factorized", tensors="A")
+def _factorized(A: Any) -> Any:  # noqa: N803 - SciPy's name
+    return _splu(A).solve
+
+
+@rule(f"{_NAME}.spsolve_triangular", tensors="A b")
+def _spsolve_triangular(
+    A: Any,  # noqa: N803 - SciPy's name
+    b: Any,
+    lower: bool = True,
+    overwrite_A: bool = False,  # noqa: ARG001, N803 - SciPy's name
+    overwrite_b: bool = False,  # noqa: ARG001 - SciPy's name
+    unit_diagonal: bool = False,
+) -> Any:
+    matrix, right = _canonical(A), as_tensor(b)
+    linalg.spsolve_triangular(
+        plain(matrix).copy(), np.ones(right.shape[:1]), lower=lower, unit_diagonal=unit_diagonal
+    )  # raises for what SciPy refuses
+    values, rows, columns = arrays.entries_of(matrix)
+    kept = rows > columns if lower else rows < columns
+    if not unit_diagonal:
+        kept |= rows == columns
+    values, rows, columns = values[np.flatnonzero(kept)], rows[kept], columns[kept]
+    if unit_diagonal:
+        diagonal = np.arange(matrix.shape[0])
+        values = concatenate([values, creation.ones(len(diagonal), dtype=values.dtype)])
+        rows, columns = np.append(rows, diagonal), np.append(columns, diagonal)
+    like = theirs.csr_array(matrix.shape)
+    pattern, values, _ = pattern_and_values(arrays.from_entries(values, rows, columns, like))
+    values, right = _common(values, right)
+    return solve(values, right, pattern, TriangularSolver(linalg.spsolve_triangular, lower))
+
+
+# --- iterations ---------------------------------------------------------------------------------
+
+
+class _OperatorPattern(Pattern):
+    """Stands for a matrix that is given by its products: it has no values."""
+
+    def __init__(self, operator: Any):
+        self.operator = operator
+
+    def matrix(self, values: NDArray[Any]) -> Any:  # noqa: ARG002 - there are none
+        return self.operator
+
+
+def _iterate(function: Callable[..., Any], A: Any, b: Any, options: dict[str, Any]) -> Any:  # noqa: N803
+    """The solution of ``A x = b`` by an iteration of SciPy, and its ``info``."""
+    options = {key: plain(value) for key, value in options.items()}
+    right = as_tensor(b)
+    right = right.reshape(-1) if right.ndim == 2 and right.shape[1] == 1 else right
+    solver = IterativeSolver(function, options, derivative=False)
+    if isinstance(A, linalg.LinearOperator):
+        dtype = np.result_type(A.dtype, right.dtype)
+        right = right.astype(dtype) if right.dtype != dtype else right
+        none = creation.zeros(0, dtype=right.dtype)
+        return solve(none, right, _OperatorPattern(A), solver), solver.info
+    matrix = _canonical(A)
+    pattern, values, transposed = pattern_and_values(matrix)
+    values, right = _common(values, right)
+    if transposed:  # the iteration itself must not count as a transposed system
+        pattern, values, _ = pattern_and_values(matrix.tocsr())
+        values = values.astype(right.dtype) if values.dtype != right.dtype else values
+    found = solve(values, right, pattern, solver)
+    return found, solver.info
+
+
+def _declare_iteration(name: str) -> None:
+    function = getattr(linalg, name)
+
+    def apply(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803 - SciPy's names
+        return _iterate(function, A, b, {"x0": x0, **options})
+
+    rule(f"{_NAME}.{name}", tensors="A b x0")(apply)
+
+
+for _iteration in (
+    "bicg",
+    "bicgstab",
+    "cg",
+    "cgs",
+    "gcrotmk",
+    "gmres",
+    "lgmres",
+    "minres",
+    "qmr",
+    "tfqmr",
+):
+    _declare_iteration(_iteration)
+
+
+def _least_squares(name: str, A: Any, b: Any, damp: Any, options: dict[str, Any]) -> Any:  # noqa: N803
+    """The solution of a least-squares problem, and what SciPy returns beside it."""
+    if isinstance(A, linalg.LinearOperator):
+        raise refusal(f"{_NAME}.{name}", "A is a LinearOperator", "Pass a sparse array.")
+    function = getattr(linalg, name)
+    matrix = _canonical(A)
+    matrix = matrix if isinstance(matrix, SparseTensor) else arrays.csr_array(matrix.tocsr())
+    right = as_tensor(b).reshape(-1)
+    rows, columns = matrix.shape
+    size = rows + columns
+    small, large = (rows, columns) if rows < columns else (columns, rows)
+    block = matrix.tocsr() if rows >= columns else matrix.T.tocsr()
+    damping = as_tensor(damp).astype(matrix.dtype)
+    values, i, j = arrays.entries_of(block)
+    diagonal = concatenate(
+        [
+            creation.ones(large, dtype=values.dtype),
+            -(damping**2) * creation.ones(small, dtype=values.dtype),
+        ]
+    )
+    every = np.arange(size)
+    augmented = arrays.from_entries(
+        concatenate([values, values, diagonal]),
+        np.concatenate([i, j + large, every]),
+        np.concatenate([j + large, i, every]),
+        theirs.csr_array((size, size)),
+    )
+    pattern, values, _ = pattern_and_values(augmented)
+
+    def run(a: Any, c: NDArray[Any]) -> Any:
+        return function(a, c, damp=float(plain(damping)), **plain(options))
+
+    solver = LeastSquaresSolver(run, (rows, columns))
+    none = creation.zeros(columns, dtype=right.dtype)
+    whole = [right, none] if rows >= columns else [none, right]
+    values, whole_right = _common(values, concatenate(whole))
+    found = solve(values, whole_right, pattern, solver)
+    solution = found[rows:] if rows >= columns else found[:columns]
+    return (solution, *solver.info)
+
+
+@rule(f"{_NAME}.lsqr", tensors="A b damp")
+def _lsqr(A: Any, b: Any, damp: Any = 0.0, *args: Any, **options: Any) -> Any:  # noqa: N803
+    names = ("atol", "btol", "conlim", "iter_lim", "show", "calc_var", "x0")
+    return _least_squares("lsqr", A, b, damp, {**dict(zip(names, args, strict=False)), **options})
+
+
+@rule(f"{_NAME}.lsmr", tensors="A b damp")
+def _lsmr(A: Any, b: Any, damp: Any = 0.0, *args: Any, **options: Any) -> Any:  # noqa: N803
+    names = ("atol", "btol", "conlim", "maxiter", "show", "x0")
+    return _least_squares("lsmr", A, b, damp, {**dict(zip(names, args, strict=False)), **options})
+
+
+# --- eigenvalues --------------------------------------------------------------------------------
+
+
+class _EigenPairs(ArrayFunction):
+    """Eigenvectors of a symmetric matrix as columns, with the eigenvalues as the last row.
+
+    A pair is the solution of ``A v - w M v = 0`` and ``v.T M v = 1``; its derivatives solve the
+    linear system with the bordered Jacobian of these equations.
+    """
+
+    @staticmethod
+    def kernel(values: Any, pattern: Pattern, mass: Any, run: Callable[[Any], Any]) -> Any:  # noqa: ARG004
+        eigenvalues, vectors = run(pattern.matrix(values))
+        return np.concatenate([vectors, eigenvalues[None]])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.constants = inputs[1:]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(inputs[0], output)
+        ctx.save_for_forward(inputs[0], output)
+
+    @staticmethod
+    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        (values, pairs), (pattern, mass, _) = ctx.saved_tensors, ctx.constants
+        found = None
+        for number in range(pairs.shape[1]):
+            pair = pairs[:, number]
+            pulled = _solve_bordered(values, pair, grad[:, number], pattern, mass)
+            term = -sample_outer(pulled[:-1], pair[:-1], pattern)
+            found = term if found is None else found + term
+        return found, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        (values, pairs), (pattern, mass, _) = ctx.saved_tensors, ctx.constants
+        columns = []
+        for number in range(pairs.shape[1]):
+            pair = pairs[:, number]
+            change = product(tangent, pair[:-1], pattern)
+            right = concatenate([-change, creation.zeros(1, dtype=change.dtype)])
+            columns.append(_solve_bordered(values, pair, right, pattern, mass))
+        return stack(columns, axis=1)
+
+
+def _solve_bordered(
+    values: Tensor, pair: Tensor, right: Tensor, pattern: Pattern, mass: Any
+) -> Tensor:
+    """Solves with the Jacobian ``[[A - w M, -M v], [-(M v).T, 0]]`` of the equations of a pair."""
+    size = pattern.shape[0]
+    heavy = apply_linear(pair[:-1], lambda v: mass @ v, lambda v: mass.T @ v)
+    weights, i, j = arrays.entries_of(mass)
+    places, last = np.arange(size), np.full(size, size)
+    bordered = arrays.from_entries(
+        concatenate([values, -pair[-1] * weights, -heavy, -heavy]),
+        np.concatenate([pattern.rows, i, places, last]),
+        np.concatenate([pattern.indices, j, last, places]),
+        theirs.csr_array((size + 1, size + 1)),
+    )
+    where, entries, _ = pattern_and_values(bordered)
+    return solve(entries, right, where, DirectSolver())
+
+
+@rule(f"{_NAME}.eigsh", tensors="A")
+def _eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N803
+    names = [
+        "sigma",
+        "which",
+        "v0",
+        "ncv",
+        "maxiter",
+        "tol",
+        "return_eigenvectors",
+        "Minv",
+        "OPinv",
+        "mode",
+        "rng",
+    ]
+    options = {**dict(zip(names, args, strict=False)), **plain(options)}
+    if options.get("mode", "normal") != "normal":
+        raise option_without_rule(f"{_NAME}.eigsh", "mode", options["mode"])
+    has_vectors = options.pop("return_eigenvectors", True)
+
+    def run(array: Any) -> Any:
+        found, vectors = linalg.eigsh(array, k, M, **options)
+        if has_vectors:
+            return found, vectors
+        alone = linalg.eigsh(array, k, M, return_eigenvectors=False, **options)
+        order = np.argsort(found)[np.argsort(np.argsort(alone))]  # SciPy's, without vectors
+        return found[order], vectors[:, order]
+
+    pairs = _pairs("eigsh", A, M, run)
+    return (pairs[-1], pairs[:-1]) if has_vectors else pairs[-1]
+
+
+@rule(f"{_NAME}.lobpcg", tensors="A")
+def _lobpcg(A: Any, X: Any, B: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N803
+    names = ["M", "Y", "tol", "maxiter", "largest", "verbosityLevel"]
+    options = {**dict(zip(names, args, strict=False)), **plain(options)}
+    for name in ("retLambdaHistory", "retResidualNormsHistory", "Y"):
+        if options.get(name):
+            raise option_without_rule(f"{_NAME}.lobpcg", name, options[name])
+    pairs = _pairs("lobpcg", A, B, lambda array: linalg.lobpcg(array, X, B, **options))
+    return pairs[-1], pairs[:-1]
+
+
+@rule(f"{_NAME}.svds", tensors="A")
+def _svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:  # noqa: N803 - SciPy's name
+    """Singular triples, as the eigenpairs ``s, [u, v] / sqrt(2)`` of ``[[0, A], [A.T, 0]]``."""
+    names = [
+        "ncv",
+        "tol",
+        "which",
+        "v0",
+        "maxiter",
+        "return_singular_vectors",
+        "solver",
+        "rng",
+        "options",
+    ]
+    options = {**dict(zip(names, args, strict=False)), **plain(options)}
+    wanted = options.pop("return_singular_vectors", True)
+    if wanted not in (True, False):
+        raise option_without_rule(f"{_NAME}.svds", "return_singular_vectors", wanted)
+    rows, columns = A.shape
+    values, i, j = arrays.entries_of(_canonical(A))
+    whole = arrays.from_entries(
+        concatenate([values, values]),
+        np.concatenate([i, j + rows]),
+        np.concatenate([j + rows, i]),
+        theirs.csr_array((rows + columns, rows + columns)),
+    )
+
+    def run(array: Any) -> Any:
+        u, s, vt = linalg.svds(array[:rows, rows:], k, **options)
+        return s, np.concatenate([u, vt.T]) / np.sqrt(2)
+
+    pairs = _pairs("svds", whole, None, run)
+    left, right = pairs[:rows] * np.sqrt(2), pairs[rows:-1] * np.sqrt(2)
+    return (left, pairs[-1], right.T) if wanted else pairs[-1]
+
+
+def _pairs(name: str, A: Any, M: Any, run: Callable[[Any], Any]) -> Tensor:  # noqa: N803
+    if isinstance(A, linalg.LinearOperator):
+        raise refusal(f"{_NAME}.{name}", "A is a LinearOperator", "Pass a sparse array.")
+    matrix = _canonical(A).tocsr()
+    pattern, values, _ = pattern_and_values(matrix)
+    mass = theirs.eye_array(matrix.shape[0], format="csr") if M is None else theirs.csr_array(M)
+    return _EigenPairs.apply(values, pattern, mass, run)  # type: ignore[no-any-return]
+
+
+# --- functions of matrices ----------------------------------------------------------------------
+
+_TAYLOR_DEGREE = 24  # 1/25! is below the precision of float64; each step has norm 1 at most
+
+
+def _exponential(matrix: Any, start: Tensor, time: Any = 1.0) -> Tensor:
+    """``expm(time * matrix) @ start``, by Taylor's series of each of several equal steps."""
+    pattern, values, transposed = pattern_and_values(matrix)
+    values, found = _common(values, start)
+    columns = pattern.rows if transposed else pattern.indices
+    sizes = np.abs(all_values(values)).reshape(-1, len(columns)) * abs(float(time))
+    norms = [np.bincount(columns, size).max(initial=0.0) for size in sizes]
+    steps = max(1, int(np.ceil(max(norms, default=0.0))))
+    values = values * (time / steps)
+    for _ in range(steps):
+        term = found
+        for degree in range(1, _TAYLOR_DEGREE + 1):
+            term = product(values, term, pattern, transposed) / degree
+            found = found + term
+    return found
+
+
+@rule(f"{_NAME}.expm_multiply", tensors="A B")
+def _expm_multiply(
+    A: Any,  # noqa: N803 - SciPy's name
+    B: Any,  # noqa: N803 - SciPy's name
+    start: Any = None,
+    stop: Any = None,
+    num: Any = None,
+    endpoint: Any = None,
+    traceA: Any = None,  # noqa: ARG001, N803 - only speeds SciPy's algorithm up
+) -> Any:
+    if isinstance(A, linalg.LinearOperator):
+        raise refusal(f"{_NAME}.expm_multiply", "A is a LinearOperator", "Pass a sparse array.")
+    matrix, vectors = _canonical(A), as_tensor(B)
+    if all(option is None for option in (start, stop, num, endpoint)):
+        return _exponential(matrix, vectors)
+    given = {"num": num, "endpoint": endpoint}
+    given = {name: value for name, value in given.items() if value is not None}
+    times = np.linspace(start or 0.0, 1.0 if stop is None else stop, **given)
+    found = [
+        _exponential(matrix, vectors, times[0])
+        if times[0]
+        else _common(as_tensor(matrix.data), vectors)[1]
+    ]
+    for step in np.diff(times):
+        found.append(_exponential(matrix, found[-1], step))
+    return stack(found)
+
+
+@rule(f"{_NAME}.expm", tensors="A")
+def _expm(A: Any) -> Any:  # noqa: N803 - SciPy's name
+    matrix = _canonical(A)
+    identity = as_tensor(np.eye(matrix.shape[0], dtype=matrix.dtype))
+    return _full(_exponential(matrix, identity)).asformat(matrix.format)
+
+
+@rule(f"{_NAME}.inv", tensors="A")
+def _inv(A: Any) -> Any:  # noqa: N803 - SciPy's name
+    matrix = _canonical(A)
+    identity = np.eye(matrix.shape[0], dtype=matrix.dtype)
+    return _full(_spsolve(matrix, identity)).asformat(matrix.format)
+
+
+@rule(f"{_NAME}.norm", tensors="x")
+def _norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
+    matrix = _canonical(x)
+    if axis is None:
+        if ord in (None, "fro", "f"):
+            return (abs(matrix.data) ** 2).sum() ** 0.5
+        sums = {1: 0, -1: 0, np.inf: 1, -np.inf: 1}
+        if ord not in sums:
+            raise option_without_rule(f"{_NAME}.norm", "ord", ord)
+        found = abs(matrix).sum(axis=sums[ord]).reshape(-1)
+        return found.max() if ord > 0 else found.min()
+    if not isinstance(axis, int | np.integer) or ord not in (None, 2, 1):
+        raise option_without_rule(f"{_NAME}.norm", "ord", ord)
+    if ord == 1:
+        return abs(matrix).sum(axis=axis).reshape(-1)
+    return abs(matrix).power(2).sum(axis=axis).reshape(-1) ** 0.5
