@@ -63,13 +63,13 @@ LEVELS = {
     "compile": 7,
     "scipy": 7.3,  # derivative rules of SciPy's functions
     "optimize": 7.4,
+    "nn": 7.4,
+    "optim": 7.4,
     "": 7.5,  # the contents page: gathers all levels up to 7, and level 8 may use it as users do
     "cli": 8,
     "compat": 8,  # other libraries' interfaces
     "__main__": 8.5,
     "inspect": 8,
-    "nn": 8,
-    "optim": 8,
     "testing": 8,
 }
 FLOOR = {
