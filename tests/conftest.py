@@ -44,7 +44,7 @@ def frozen_heap() -> None:
     """Leaves what there is before a file's tests out of garbage collections.
 
     Tests that collect garbage, or search for escaped tensors, then visit the objects of their own
-    file only. A full collection of everything takes 0.5 s; they were two thirds of the suite's time.
+    file only. A full collection of everything takes 0.5 s: two thirds of the suite's time.
     """
     gc.collect()  # what is frozen is never freed; visits the objects of the last file
     gc.freeze()
