@@ -155,7 +155,10 @@ def _matrix_free(residual: _Residual, y: Tensor) -> LinearMap:
             (found,) = pull(fresh(vector.reshape(y.shape).astype(y.dtype)))
         return np.asarray(found._array).reshape(size)
 
-    return ArrayMap(lambda b: gmres(forward, b), lambda b: gmres(backward, b))
+    return ArrayMap(
+        lambda rows: np.stack([gmres(forward, row) for row in rows]),
+        lambda rows: np.stack([gmres(backward, row) for row in rows]),
+    )
 
 
 def _require_regular(matrix: Any, inverse: Any) -> None:

@@ -63,7 +63,7 @@ class MatrixMap(LinearMap):
 class ArrayMap(LinearMap):
     """A linear map given by two functions of arrays, forward and adjoint.
 
-    They take and return one array without batch dimensions, and are called once per sample.
+    They take and return an array whose first axis counts the rows, which are mapped one by one.
     """
 
     __slots__ = ("_backward", "_forward")
@@ -73,14 +73,13 @@ class ArrayMap(LinearMap):
         self._backward = backward
 
     def apply(self, x: Tensor) -> Tensor:
-        """Calls the forward function on the array, or on each sample of a batch."""
+        """Calls the forward function on the array as one row, or on all samples of a batch."""
         held = x._array
         if type(held) is not BatchedArray:
-            return fresh(np.asarray(self._forward(held)))
+            return fresh(self._forward(held[None])[0])
         k = len(held.levels)
         outer, inner = held.array.shape[:k], held.array.shape[k:]
-        samples = held.array.reshape(-1, *inner)
-        made = np.stack([self._forward(sample) for sample in samples])
+        made = self._forward(held.array.reshape(-1, *inner))
         return fresh(BatchedArray(made.reshape(*outer, *made.shape[1:]), held.levels))
 
     def adjoint(self) -> ArrayMap:

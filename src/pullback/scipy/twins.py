@@ -112,6 +112,7 @@ class _Twin:
             again = FunctionType(function.__code__, space, function.__name__, None, cells or None)
             twin = again
         twin.__defaults__, twin.__kwdefaults__ = defaults, keywords
+        twin.__dict__.update(function.__dict__)
         return twin
 
     def _fill(self, function: FunctionType, cells: tuple[CellType, ...], depth: int) -> bool:
