@@ -52,7 +52,7 @@ class Problem(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """What one solution on arrays leaves for its derivatives."""
+    """Result and steps of one solution on arrays, and the inverse of the steps' Jacobian."""
 
     result: Any
     method: str

@@ -102,7 +102,8 @@ def _covariance(residual: _Function, popt: Tensor, absolute_sigma: bool) -> Tens
 @rule("scipy.optimize.nnls", tensors="A b")
 def _nnls(A: Any, b: Any, **options: Any) -> Any:  # noqa: N803 - SciPy's name
     def solver(matrix: Any, b: Any, limits: Any) -> Any:  # noqa: ARG001 - what every solver gets
-        return optimize.OptimizeResult(x=optimize.nnls(matrix, b, **options)[0], success=True)
+        x = optimize.nnls(matrix, b, **options)[0]
+        return optimize.OptimizeResult(x=x, success=True, message="")
 
     limits: list[Constraint] = [(itself, 0.0, np.inf)]
     result = _linear_least_squares("scipy.optimize.nnls", solver, A, b, None, limits)

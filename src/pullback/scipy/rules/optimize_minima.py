@@ -224,15 +224,23 @@ def _least_squares(*args: Any, **kwargs: Any) -> Any:
 @rule("scipy.optimize.leastsq", tensors="func x0 args Dfun")
 def _leastsq(*args: Any, **kwargs: Any) -> Any:
     given = bound_arguments(optimize.leastsq, *args, **kwargs)
+    name = "scipy.optimize.leastsq"
     wants = given.pop("full_output")
+
+    def cost_of(func: _Function, args: Any) -> _Function:
+        more = as_tuple(args)
+        return half_squares(lambda x: func(x, *more))
+
+    def solve(**plain: Any) -> Any:
+        found = optimize.leastsq(**plain, full_output=True)
+        return found, active_set(name, cost_of(plain["func"], plain["args"]), [], found[0])
+
     samples = Samples(**given)
-    runs = samples.run(lambda **plain: optimize.leastsq(**plain, full_output=True))
-    failed = next((run for run in runs if run[4] not in (1, 2, 3, 4)), None)
-    y = samples.join([run[0] for run in runs])
-    more, func = as_tuple(given["args"]), given["func"]
-    cost = half_squares(lambda x: func(x, *more))
-    sets = [active_set("scipy.optimize.leastsq", cost, [], run[0]) for run in runs]
+    runs = samples.run(solve)
+    failed = next((run[0] for run in runs if run[0][4] not in (1, 2, 3, 4)), None)
+    y = samples.join([run[0][0] for run in runs])
     failure = None if failed is None else str(failed[3])
-    x = attach_minimum("scipy.optimize.leastsq", samples, y, cost, [], sets, failure)
+    cost, sets = cost_of(given["func"], given["args"]), [run[1] for run in runs]
+    x = attach_minimum(name, samples, y, cost, [], sets, failure)
     x = depend_on_start(x, given["x0"])
-    return (x, *runs[0][1:]) if wants else (x, runs[0][4])
+    return (x, *runs[0][0][1:]) if wants else (x, runs[0][0][4])

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from scipy import optimize
 
 from pullback._generated import functions_shape as shapes
@@ -19,6 +20,7 @@ from pullback.tensor.tensor import Tensor
 __all__ = ["as_tuple", "joined_result"]
 
 _Function = Callable[..., Any]
+_ROOT = 1e-6  # residual up to which a minimum of least squares counts as a root
 
 
 def as_tuple(args: Any) -> tuple[Any, ...]:
@@ -59,9 +61,19 @@ def _root(
     result = joined_result(samples, results)
     y = samples.join([found.x for found in results])
     failure = None if result.success else str(result.message)
+    if method == "lm" and failure is None:
+        failure = _nonzero_residual(results)
     x = attach_solution("scipy.optimize.root", y, _first(fun, args, jac), failure)
     result.x = depend_on_start(x, x0)
     return result
+
+
+def _nonzero_residual(results: list[Any]) -> str | None:
+    """Returns why least squares did not end at a root, None if they did."""
+    largest = max(float(np.max(np.abs(found.fun), initial=0.0)) for found in results)
+    if largest <= _ROOT:
+        return None
+    return f"its residual is {largest:.1e}, a minimum of least squares that is no root"
 
 
 @rule("scipy.optimize.fsolve", tensors="func x0 args fprime")
