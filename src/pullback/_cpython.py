@@ -10,7 +10,7 @@ runs a part of the suite so.
 |---|---|---|
 | `count_references` | a gradient or counter that no other object holds needs no alias check | a count that equals no expected one, so that the general path runs |
 | `get_frame` | the user's line in messages; callers inside NumPy, in `numpy_mode` | the frame of a traceback: slower, same result |
-| `is_item_assignment`, `called_name` | ``array[i] = x`` converts by ``float(x)``, and must raise | none: `CAN_READ_BYTECODE` is False, and every ``float(x)`` that loses a gradient raises |
+| `is_item_assignment`, `is_formatting`, `called_name` | ``array[i] = x`` converts by ``float(x)``, and must raise; ``"%g" % x`` need not | none: `CAN_READ_BYTECODE` is False, and every ``float(x)`` that loses a gradient raises |
 | `is_shared_access` | where ``opcheck`` switches threads | none: threads switch at lines only |
 | `find_referrers` | the living tensor of a saved array | none is found, and a new tensor of the same memory and version counter is made |
 | `SWITCHES_AT_CALLS` | a small backward pass locks its root without a call | one atomic call, ``dict.setdefault`` |
@@ -47,6 +47,7 @@ __all__ = [
     "find_views",
     "get_frame",
     "intercept",
+    "is_formatting",
     "is_item_assignment",
     "is_shared_access",
     "is_tested",
@@ -122,12 +123,18 @@ _SHARED_ACCESSES = frozenset(
     if name.startswith(("CALL", "BINARY", "LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "STORE_SUBSCR"))
 )
 _STORE_SUBSCR = opmap.get("STORE_SUBSCR", -1)
+_BINARY_OP = opmap.get("BINARY_OP", -1)
 
 
 def is_item_assignment(frame: FrameType) -> bool:
     """Whether a frame is at an instruction ``a[i] = x``; only if `CAN_READ_BYTECODE`."""
     place = frame.f_lasti
     return place >= 0 and frame.f_code.co_code[place] == _STORE_SUBSCR
+
+
+def is_formatting(frame: FrameType) -> bool:
+    """Whether a frame is at an operator such as ``text % x``; only if `CAN_READ_BYTECODE`."""
+    return frame.f_code.co_code[frame.f_lasti] == _BINARY_OP
 
 
 def is_shared_access(frame: FrameType) -> bool:

@@ -18,6 +18,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   ├── NotFiniteError          FloatingPointError            inf or NaN, where it is looked for
     │   ├── GradcheckError                                        a derivative found to be wrong
     │   ├── CheckpointError                                       a recomputation that differs
+    │   ├── GradientLostError                                     a number taken out of a tensor
     │   └── DerivativeMissingError  NotImplementedError           a derivative that does not exist
     ├── MissingPackageError         ImportError                   an optional package is needed
     ├── CodegenError                RuntimeError                  a table or formula refused
@@ -62,6 +63,7 @@ __all__ = [
     "DispatchError",
     "DispatchKeyError",
     "GradcheckError",
+    "GradientLostError",
     "GraphFreedError",
     "InferenceError",
     "InplaceError",
@@ -163,6 +165,10 @@ class GradcheckError(AutogradError):
 
 class CheckpointError(AutogradError):
     """A checkpointed function did something else when it was run again."""
+
+
+class GradientLostError(AutogradError):
+    """Library code takes a number out of a tensor that carries a gradient."""
 
 
 class DerivativeMissingError(AutogradError, NotImplementedError):

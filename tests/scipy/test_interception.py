@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import pickle
 import subprocess
 import sys
@@ -16,6 +17,7 @@ pytest.importorskip("scipy", reason="pip install scipy runs these tests")
 
 import scipy.interpolate
 import scipy.linalg
+import scipy.spatial
 import scipy.stats
 from scipy.linalg import cho_factor
 
@@ -259,7 +261,7 @@ def test_vmap_calls_a_function_without_rule_once_for_each_sample(declare):
     np.testing.assert_allclose((q @ r).numpy(), matrices, atol=1e-14)
     from scipy.signal import find_peaks
 
-    with pytest.raises(pb.errors.DerivativeMissingError, match=r"vmap.*find_peaks"):
+    with pytest.raises(pb.errors.DataDependentError, match=r"vmap.*find_peaks"):
         pb.func.vmap(lambda v: find_peaks(v)[0])(pb.tensor([[0.0, 1.0, 0.0], [0.0, 1.0, 2.0]]))
 
 
@@ -273,6 +275,42 @@ def test_a_function_that_captures_a_tensor_reaches_the_rule(declare):
     c = needs_grad(2.0)
     assert brentq(lambda x: x * x - c, 0.0, 3.0).item() == 7.0
     assert brentq(lambda x: x * x - 2.0, 0.0, 3.0) == pytest.approx(np.sqrt(2))
+
+
+def test_a_number_that_scipy_takes_out_of_a_tensor_raises(declare):
+    from scipy.integrate import quad, solve_ivp
+    from scipy.optimize import brentq, minimize
+    from scipy.signal import butter
+
+    c = needs_grad(0.4)
+    for name, call in {
+        "integrate.quad": lambda: quad(lambda t: t * c, 0, 1),
+        "integrate.solve_ivp": lambda: solve_ivp(lambda t, y: -c * y * t, (0, 1), [1.0]),
+        "optimize.brentq": lambda: brentq(lambda t: t - c, 0, 1),
+        "optimize.minimize": lambda: minimize(lambda x: ((x - c) ** 2).sum(), [0.0]),
+        "signal.butter": lambda: butter(3, c),
+    }.items():
+        with pytest.raises(pb.errors.AutogradError) as caught:
+            call()
+        line = call.__code__.co_firstlineno
+        assert str(caught.value).startswith(f"scipy.{name}: "), caught.value
+        assert f"{__file__}:{line}" in str(caught.value)
+
+
+def test_a_number_that_any_library_takes_out_of_a_tensor_raises():
+    import statistics
+
+    x = needs_grad(0.5)
+    with pytest.raises(pb.errors.GradientLostError, match=r"statistics\.NormalDist"):
+        statistics.NormalDist(x, 1.0)
+    with pytest.raises(pb.errors.GradientLostError, match=r"math\.sqrt.*test_interception"):
+        math.sqrt(x)
+    with pytest.raises(pb.errors.AutogradError, match=r"cKDTree.*test_interception"):
+        scipy.spatial.cKDTree(needs_grad(POSITIVE))
+    with pytest.warns(UserWarning, match="no part of the graph"):
+        assert float(x) == 0.5
+    assert x.item() == 0.5
+    assert f"{x:.1f}" == "0.5"
 
 
 # --- the means ------------------------------------------------------------------------------------

@@ -10,14 +10,18 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections.abc import Iterable
 from functools import cache
 from types import FrameType
 
-from pullback._cpython import get_frame
+from pullback._cpython import CAN_READ_BYTECODE, called_name, get_frame
 
 __all__ = [
+    "OWN_PACKAGE",
+    "add_user_folders",
     "caller_location",
     "is_library_file",
+    "library_call",
     "log_replaced",
     "log_warning",
     "same_place",
@@ -35,9 +39,17 @@ _OURS = (
     os.path.join(_PACKAGE, "library", ""),
     "<operator ",
 )
-_WHOLE = (os.path.join(_PACKAGE, ""), "<operator ")
+OWN_PACKAGE = os.path.join(_PACKAGE, "")
+_WHOLE = (OWN_PACKAGE, "<operator ")
 _STANDARD = (os.path.join(os.path.dirname(os.path.realpath(os.__file__)), ""), *_WHOLE)
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_user_folders: set[str] = set()  # of installed packages that count as user code
+
+
+def add_user_folders(folders: Iterable[str]) -> None:
+    """Declares installed packages as user code."""
+    _user_folders.update(folders)
+    is_library_file.cache_clear()
 
 
 @cache
@@ -46,6 +58,8 @@ def is_library_file(filename: str) -> bool:
     if filename.startswith("<"):  # a notebook's cell and a console's line are user code
         return filename.startswith(("<frozen", "<operator ", "<__array_function__"))
     path = os.path.realpath(filename)
+    if path.startswith(tuple(_user_folders)):
+        return False
     return path.startswith(_STANDARD) or any(part in path for part in _INSTALLED)
 
 
@@ -55,6 +69,25 @@ def user_frame() -> FrameType | None:
     while frame is not None and is_library_file(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def library_call(frame: FrameType) -> tuple[str, str]:
+    """The public name of the library function that user code called, and the user's line.
+
+    `frame` is a frame of the library; private parts of the name are left out, so that
+    ``scipy.integrate._quadpack_py.quad`` is ``scipy.integrate.quad``.
+    """
+    while frame.f_back is not None and is_library_file(frame.f_back.f_code.co_filename):
+        frame = frame.f_back
+    name, line, caller = frame.f_code.co_qualname, "unknown", frame.f_back
+    if caller is not None:
+        line = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        if "<" in name or name.startswith("_"):  # a decorator's function
+            called = (called_name(caller) if CAN_READ_BYTECODE else None) or name
+            bound = caller.f_locals.get(called, caller.f_globals.get(called))
+            name = getattr(bound, "__name__", called)
+    parts = f"{frame.f_globals.get('__name__', '?')}.{name}".split(".")
+    return ".".join(part for part in parts if not part.startswith("_")), line
 
 
 def user_location() -> str:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
+from pullback.dispatch.caller import add_user_folders
 
 __all__ = [
     "LIBRARY",
@@ -86,6 +87,7 @@ OUTSIDE = _Outside(())
 
 @cache
 def _callers_in(folders: tuple[str, ...]) -> Callers:
+    add_user_folders(folders)
     return Callers(folders)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.batching.align import finished
-from pullback.errors import DerivativeMissingError
+from pullback.errors import DataDependentError
 from pullback.interop.arguments import plain, tensors_in
 from pullback.tensor.batched import BatchedArray, levels_of
 from pullback.tensor.levels import check_alive
@@ -66,7 +66,7 @@ def _loop(
     levels = tuple(sizes)
     check_alive(levels)
     if 0 in sizes.values():
-        raise DerivativeMissingError(f"vmap: {name} is called once for each sample, and has none")
+        raise DataDependentError(f"vmap: {name} is called once for each sample, and has none")
     found = []
     for place in product(*map(range, sizes.values())):
         chosen = dict(zip(levels, place, strict=True))
@@ -95,7 +95,7 @@ def _stacked(name: str, found: list[Any], levels: tuple[int, ...], sizes: tuple[
         arrays = [np.asarray(result) for result in found]
         shapes = {array.shape for array in arrays}
         if len(shapes) > 1 or arrays[0].dtype.kind not in "biufc":
-            raise DerivativeMissingError(
+            raise DataDependentError(
                 f"vmap: the results of {name} cannot be stacked: their shapes are {sorted(shapes)}"
             )
         return finished(np.stack(arrays).reshape(*sizes, *arrays[0].shape), levels, sizes)
@@ -108,6 +108,6 @@ def _stacked(name: str, found: list[Any], levels: tuple[int, ...], sizes: tuple[
         return first._make(parts) if hasattr(first, "_make") else type(first)(parts)
     if all(result is first or result == first for result in found):
         return first
-    raise DerivativeMissingError(
+    raise DataDependentError(
         f"vmap: {name} returns a {type(first).__name__}, which cannot vary with the sample"
     )

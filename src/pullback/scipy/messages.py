@@ -11,7 +11,7 @@ from pullback.errors import DerivativeMissingError
 from pullback.interop.arguments import holds_gradient
 from pullback.scipy.hooks import HOLDERS
 
-__all__ = ["arguments_with_gradient", "carries", "refuse"]
+__all__ = ["arguments_with_gradient", "carries", "lost_in_callback", "refuse"]
 
 _DETACH = (
     "Call it on x.detach() if no gradient is wanted, or write a rule with pb.library.custom_op."
@@ -34,6 +34,15 @@ def refuse(
         f"{name}: {why}, and {'its arguments' if several else 'its argument'} {listed} "
         f"{'carry' if several else 'carries'} a gradient, which would be lost "
         f"(called at {user_location()}). {way_out}"
+    )
+
+
+def lost_in_callback(name: str, why: str) -> DerivativeMissingError:
+    """The error of a call whose function argument returns a tensor that carries a gradient."""
+    return DerivativeMissingError(
+        f"{name}: {why}, and a function among its arguments returns a tensor that carries a "
+        f"gradient, which would be lost (called at {user_location()}). Return x.detach() if no "
+        f"gradient is wanted, or write a rule with pb.library.custom_op."
     )
 
 

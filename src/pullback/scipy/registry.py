@@ -29,9 +29,8 @@ from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.interop.arguments import plain, refusal, tensors_in
 from pullback.scipy.batches import call_on_values
 from pullback.scipy.hooks import HOLDERS
-from pullback.scipy.messages import arguments_with_gradient, carries, refuse
+from pullback.scipy.messages import arguments_with_gradient, carries, lost_in_callback, refuse
 from pullback.tensor.batched import levels_of
-from pullback.tensor.tensor import Tensor
 
 __all__ = [
     "CLASSES",
@@ -189,11 +188,12 @@ def call(
         return original(*args, **kwargs)
     if found is None or found.kind not in _KINDS_WITH_DERIVATIVE:
         return _call_without_derivative(name, original, args, kwargs, found, is_lost=is_lost)
-    if not is_lost and not any(map(_is_batched, tensors_in([args, kwargs]))):
-        if next(tensors_in([args, kwargs]), None) is not None:
-            return original(*plain(args), **plain(kwargs))
-    else:
+    if is_lost:
         _require_differentiable(found, name, original, args, kwargs)
+    else:
+        tensors = list(tensors_in([args, kwargs]))
+        if tensors and not any(map(levels_of, tensors)):
+            return original(*plain(args), **plain(kwargs))
     if found.kind == "recorded":
         return original(*args, **kwargs)
     return found.apply(*args, **kwargs)
@@ -208,26 +208,35 @@ def _call_without_derivative(
     *,
     is_lost: bool,
 ) -> Any:
+    why = found.reason if found is not None else "it has no derivative here"
     if not is_lost or (found is not None and found.kind == "constant"):
-        return call_on_values(name, original, args, kwargs)
-    if found is not None:
-        raise refuse(name, original, args, kwargs, found.reason)
-    if args and type(args[0]) in HOLDERS:
-        raise refuse(name, original, args, kwargs, "it has no derivative here")
+        try:
+            return call_on_values(name, original, args, kwargs)
+        except Exception as error:
+            if not _is_about_gradients(error):
+                raise
+            raise lost_in_callback(name, why) from error
+    if found is not None or (args and type(args[0]) in HOLDERS):
+        raise refuse(name, original, args, kwargs, why)
     try:
         return original(*args, **kwargs)
     except (AutogradError, TypeError, ValueError) as error:
-        raise refuse(name, original, args, kwargs, "it has no derivative here") from error
+        raise refuse(name, original, args, kwargs, why) from error
+
+
+def _is_about_gradients(error: BaseException | None) -> bool:
+    """Whether a function that SciPy called back has lost a gradient."""
+    while error is not None:
+        if isinstance(error, AutogradError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _computes_on_tensors() -> bool:
     """Whether SciPy itself computes in the Array API namespace of its arguments."""
     module = sys.modules.get("scipy._lib._array_api")
     return bool(getattr(module, "SCIPY_ARRAY_API", False))
-
-
-def _is_batched(tensor: Tensor) -> bool:
-    return bool(levels_of(tensor))
 
 
 def _require_differentiable(

@@ -2,11 +2,14 @@
 
 ``float(x)`` of a tensor that requires grad warns, as in PyTorch. NumPy's compiled code converts in
 the same way, and leaves no frame of its own: the caller's current instruction distinguishes a
-conversion for an ndarray, which raises, from a call of ``float``.
+conversion for an ndarray, which raises, from a call of ``float``. A number that library code takes
+out of a tensor (``scipy.integrate.quad`` of the result of its integrand) raises as well, since the
+library would compute on without gradient.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import warnings
@@ -17,14 +20,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pullback._cpython import CAN_READ_BYTECODE, called_name, get_frame, is_item_assignment
+from pullback._cpython import (
+    CAN_READ_BYTECODE,
+    called_name,
+    get_frame,
+    is_formatting,
+    is_item_assignment,
+)
 from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.graph.views import requires_grad
+from pullback.dispatch.caller import OWN_PACKAGE, is_library_file, library_call
 from pullback.dispatch.modes import is_grad_enabled
-from pullback.errors import AutogradError
+from pullback.errors import AutogradError, GradientLostError
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["CONVERSIONS", "check_nothing_lost"]
+__all__ = ["CONVERSIONS", "check_nothing_lost", "item", "tolist"]
 
 _INSTEAD = (
     "To join tensors, use np.stack or pb.asarray([...]); to write into an array, make it a tensor "
@@ -45,26 +55,43 @@ _PRINTING = "arrayprint.py"
 _INTO_ARRAYS = frozenset(
     {"__setitem__", "double", "fill", "float64", "fromiter", "reduce", "setitem", "type"}
 )
+# The functions of math and cmath.
+_FUNCTIONS_OF_NUMBERS = {*vars(math), "phase", "polar", "rect"} - {"isfinite", "isinf", "isnan"}
 
 
-def check_nothing_lost(tensor: Tensor) -> None:
-    """Raises for a tensor whose derivative would be lost in an array."""
+def check_nothing_lost(tensor: Tensor, frame: FrameType | None = None) -> None:
+    """Raises for a tensor whose derivative would be lost in an array; `frame` requests it."""
     if requires_grad(tensor) and is_grad_enabled():
         raise AutogradError(
-            "Can't call numpy() on Tensor that requires grad: the result would be no part of the "
-            "graph. " + _INSTEAD
+            f"{_calling_function(frame)}Can't call numpy() on Tensor that requires grad: the "
+            f"result would be no part of the graph. {_INSTEAD}"
         )
     if tangents_of(tensor):
         raise AutogradError(
-            "a tensor with a tangent cannot become an ndarray: the tangent would be lost. "
-            + _INSTEAD
+            f"{_calling_function(frame)}a tensor with a tangent cannot become an ndarray: the "
+            f"tangent would be lost. {_INSTEAD}"
         )
+
+
+def _calling_function(frame: FrameType | None) -> str:
+    """The library's function that requests an array, for the head of a message."""
+    if frame is None or frame.f_code.co_filename.startswith((OWN_PACKAGE, _NUMPY)):
+        return ""
+    if is_library_file(frame.f_code.co_filename):
+        function, line = library_call(frame)
+    else:
+        name = called_name(frame) if CAN_READ_BYTECODE else None
+        if not name or hasattr(np, name):
+            return ""
+        function, line = name, f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return f"{function} takes an array out of a tensor (called at {line}). "
 
 
 def __array__(  # noqa: N807 - NumPy's name
     self: Tensor, dtype: DTypeLike | None = None, copy: bool | None = None
 ) -> NDArray[Any]:
-    check_nothing_lost(self)
+    if requires_grad(self) or tangents_of(self):
+        check_nothing_lost(self, get_frame(1))
     array = np.asarray(self._array)
     if copy is False and dtype is not None and array.dtype != dtype:
         raise ValueError(f"a tensor of dtype {array.dtype} cannot become {dtype} without a copy")
@@ -75,12 +102,15 @@ def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
     """The only element as a Python number, unless it is about to vanish in an ndarray."""
     is_dual = bool(tangents_of(self))  # of a level that has not ended
     if requires_grad(self) or is_dual:
-        lost = is_grad_enabled() or is_dual
-        if lost and _is_for_array(get_frame(2), kind):
-            raise AutogradError(
-                "a tensor that requires grad cannot be an element of an ndarray, which keeps no "
-                "gradients. " + ("" if CAN_READ_BYTECODE else _UNTESTED) + _INSTEAD
-            )
+        if is_grad_enabled() or is_dual:
+            frame = get_frame(2)
+            if _is_for_array(frame, kind):
+                raise AutogradError(
+                    "a tensor that requires grad cannot be an element of an ndarray, which keeps "
+                    "no gradients. " + ("" if CAN_READ_BYTECODE else _UNTESTED) + _INSTEAD
+                )
+            if kind is not int:
+                _check_not_taken(frame)
         if kind is not int:
             warnings.warn(
                 f"{kind.__name__}() of a tensor with requires_grad=True gives a number that is no "
@@ -88,6 +118,30 @@ def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
                 stacklevel=3,
             )
     return kind(self._only_element())
+
+
+def _check_not_taken(frame: FrameType) -> None:
+    """Raises if library code, or a function of ``math``, takes a number out of a tensor."""
+    file = frame.f_code.co_filename
+    if CAN_READ_BYTECODE and is_formatting(frame):
+        return
+    if is_library_file(file):
+        if file.startswith((OWN_PACKAGE, _NUMPY)):
+            return
+        function, line = library_call(frame)
+        raise GradientLostError(
+            f"{function} takes a number out of a tensor that carries a gradient, which would be "
+            f"lost (called at {line}). It has no derivative here: give it x.detach().numpy() if "
+            f"no gradient is wanted, or write a rule with pb.library.custom_op."
+        )
+    name = called_name(frame) if CAN_READ_BYTECODE else None
+    if name in _FUNCTIONS_OF_NUMBERS:
+        raise GradientLostError(
+            f"math.{name} takes a number out of a tensor that carries a gradient, which would be "
+            f"lost ({file}:{frame.f_lineno}). Call the function of numpy or pullback instead, or "
+            f"run the code under @pb.differentiable or with pb.numpy_mode(), where math's "
+            f"functions take tensors."
+        )
 
 
 def _is_for_array(frame: FrameType, kind: Callable[[Any], Any]) -> bool:
@@ -114,9 +168,35 @@ def __int__(self: Tensor) -> int:  # noqa: N807 - Python's name
     return int(_number(self, int))
 
 
+_item, _tolist = Tensor.item, Tensor.tolist
+
+
+def item(self: Tensor, *place: Any) -> Any:
+    """The only element, or the one at a place, as a Python number."""
+    if requires_grad(self) or tangents_of(self):
+        _check_read(self)
+    return _item(self, *place)
+
+
+def tolist(self: Tensor) -> Any:
+    """The elements as nested lists of Python numbers."""
+    if requires_grad(self) or tangents_of(self):
+        _check_read(self)
+    return _tolist(self)
+
+
+def _check_read(tensor: Tensor) -> None:
+    if is_grad_enabled() or tangents_of(tensor):
+        frame = get_frame(2)
+        if is_library_file(frame.f_code.co_filename):
+            _check_not_taken(frame)
+
+
 CONVERSIONS: dict[str, Any] = {
     "__array__": __array__,
     "__complex__": __complex__,
     "__float__": __float__,
     "__int__": __int__,
+    "item": item,
+    "tolist": tolist,
 }
