@@ -47,9 +47,11 @@ types: $(VENV)/.stamp-dev  ## check package, operator records and tools with myp
 
 generate: $(VENV)/.stamp-dev  ## write the source of the operators from their tables
 	$(BIN)/python scripts/generate.py
+	$(BIN)/python scripts/method_stubs.py
 
 drift: $(VENV)/.stamp-dev  ## check that the generated source is what the tables say
 	$(BIN)/python scripts/generate.py --check
+	$(BIN)/python scripts/method_stubs.py --check
 
 dist: $(VENV)/.stamp-dist  ## build sdist and wheel, install and test the sdist without network
 	$(BIN)/python scripts/check_dist.py $(DIST_ARGS)

@@ -170,7 +170,7 @@ def _retains_grad(self: Tensor) -> bool:
     return self._meta is not None and self._meta.retains_grad
 
 
-def register_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
     """Calls `hook` with this tensor's gradient in every backward pass; it may return another."""
     if not requires_grad(self):
         raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
@@ -184,7 +184,9 @@ def register_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     return RemovableHandle(node.make_hooks().tensor.setdefault(number, {}), hook)
 
 
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
+def register_post_accumulate_grad_hook(
+    self: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
     """Calls `hook` with this leaf after its gradient has been accumulated."""
     if not requires_grad(self):
         raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")

@@ -6,10 +6,11 @@ go to the function with NumPy's signature.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
@@ -22,22 +23,25 @@ from pullback.tensor.tensor import Tensor
 __all__ = ["ARRAY_METHODS"]
 
 _NONE = np._NoValue
+_Method = Callable[..., Tensor]
+_into: _Method = into  # an array only where `out` is one
 
 
-def _total_method(name: str) -> Callable[..., Any]:
+def _total_method(name: str) -> _Method:
     """``sum`` and ``prod``."""
-    operator, function = getattr(reduction, name), getattr(reductions, name)
+    operator: _Method = getattr(reduction, name)
+    function: _Method = getattr(reductions, name)
 
     def method(
         self: Tensor,
         /,
-        axis: Any = None,
-        dtype: Any = None,
+        axis: Sequence[int] | int | None = None,
+        dtype: DTypeLike | None = None,
         out: Any = None,
         keepdims: bool = False,
         initial: Any = _NONE,
         where: Any = True,
-    ) -> Any:
+    ) -> Tensor:
         if out is None and initial is _NONE and where is True:
             return operator(self, axis, keepdims, dtype=dtype)
         return function(self, axis, dtype, out, keepdims, initial, where)
@@ -45,19 +49,20 @@ def _total_method(name: str) -> Callable[..., Any]:
     return method
 
 
-def _extreme_method(name: str) -> Callable[..., Any]:
+def _extreme_method(name: str) -> _Method:
     """``max`` and ``min``."""
-    operator, function = getattr(reduction, name), getattr(reductions, name)
+    operator: _Method = getattr(reduction, name)
+    function: _Method = getattr(reductions, name)
 
     def method(
         self: Tensor,
         /,
-        axis: Any = None,
+        axis: Sequence[int] | int | None = None,
         out: Any = None,
         keepdims: bool = False,
         initial: Any = _NONE,
         where: Any = True,
-    ) -> Any:
+    ) -> Tensor:
         if out is None and initial is _NONE and where is True:
             return operator(self, axis, keepdims)
         return function(self, axis, out, keepdims, initial, where)
@@ -65,19 +70,20 @@ def _extreme_method(name: str) -> Callable[..., Any]:
     return method
 
 
-def _truth_method(name: str) -> Callable[..., Any]:
+def _truth_method(name: str) -> _Method:
     """``all`` and ``any``."""
-    operator, function = getattr(reduction, name), getattr(reductions, name)
+    operator: _Method = getattr(reduction, name)
+    function: _Method = getattr(reductions, name)
 
     def method(
         self: Tensor,
         /,
-        axis: Any = None,
+        axis: Sequence[int] | int | None = None,
         out: Any = None,
         keepdims: bool = False,
         *,
         where: Any = True,
-    ) -> Any:
+    ) -> Tensor:
         if out is None and where is True:
             return operator(self, axis, keepdims)
         return function(self, axis, out, keepdims, where=where)
@@ -88,28 +94,29 @@ def _truth_method(name: str) -> Callable[..., Any]:
 def _mean(
     self: Tensor,
     /,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: Sequence[int] | int | None = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     keepdims: bool = False,
     *,
     where: Any = True,
-) -> Any:
+) -> Tensor:
     """The mean of the elements."""
     if out is None and where is True:
         return reduction.mean(self, axis, keepdims, dtype=dtype)
-    return reductions.mean(self, axis, dtype, out, keepdims, where=where)
+    found: Tensor = reductions.mean(self, axis, dtype, out, keepdims, where=where)
+    return found
 
 
-def _spread_method(name: str) -> Callable[..., Any]:
+def _spread_method(name: str) -> _Method:
     """``std`` and ``var``."""
-    function = getattr(reductions, name)
+    function: _Method = getattr(reductions, name)
 
     def method(
         self: Tensor,
         /,
-        axis: Any = None,
-        dtype: Any = None,
+        axis: Sequence[int] | int | None = None,
+        dtype: DTypeLike | None = None,
         out: Any = None,
         ddof: float = 0,
         keepdims: bool = False,
@@ -117,7 +124,7 @@ def _spread_method(name: str) -> Callable[..., Any]:
         where: Any = True,
         mean: Any = _NONE,
         correction: Any = _NONE,
-    ) -> Any:
+    ) -> Tensor:
         return function(
             self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction
         )
@@ -125,58 +132,60 @@ def _spread_method(name: str) -> Callable[..., Any]:
     return method
 
 
-def _place_method(name: str) -> Callable[..., Any]:
+def _place_method(name: str) -> _Method:
     """``argmax`` and ``argmin``."""
-    operator = getattr(reduction, name)
+    operator: _Method = getattr(reduction, name)
 
     def method(
         self: Tensor, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False
-    ) -> Any:
-        return into(out, operator(self, axis, keepdims=keepdims), name)
+    ) -> Tensor:
+        return _into(out, operator(self, axis, keepdims=keepdims), name)
 
     return method
 
 
-def _running_method(name: str) -> Callable[..., Any]:
+def _running_method(name: str) -> _Method:
     """``cumsum`` and ``cumprod``."""
-    operator = getattr(reduction, name)
+    operator: _Method = getattr(reduction, name)
 
-    def method(self: Tensor, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-        return into(out, operator(self, axis, dtype=dtype), name)
+    def method(
+        self: Tensor, /, axis: int | None = None, dtype: DTypeLike | None = None, out: Any = None
+    ) -> Tensor:
+        return _into(out, operator(self, axis, dtype=dtype), name)
 
     return method
 
 
-def _clip(self: Tensor, /, min: Any = None, max: Any = None, out: Any = None) -> Any:
+def _clip(self: Tensor, /, min: Any = None, max: Any = None, out: Any = None) -> Tensor:
     """The elements, none below `min` or above `max`."""
-    return into(out, pointwise.clip(self, min, max), "clip")
+    return _into(out, pointwise.clip(self, min, max), "clip")
 
 
-def _round(self: Tensor, /, decimals: int = 0, out: Any = None) -> Any:
+def _round(self: Tensor, /, decimals: int = 0, out: Any = None) -> Tensor:
     """The elements rounded to some decimals, halves to the even digit."""
-    return into(out, pointwise.round(self, decimals), "round")
+    return _into(out, pointwise.round(self, decimals), "round")
 
 
 def _take(
     self: Tensor, /, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
-) -> Any:
+) -> Tensor:
     """The elements, or the slices along an axis, at some places."""
-    return into(out, indexing.take(self, indices, axis, mode), "take")
+    return _into(out, indexing.take(self, indices, axis, mode), "take")
 
 
-def _choose(self: Tensor, /, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def _choose(self: Tensor, /, choices: Any, out: Any = None, mode: str = "raise") -> Tensor:
     """Elements of several arrays, picked by these integers."""
-    return into(out, indexing.choose(self, choices, mode), "choose")
+    return _into(out, indexing.choose(self, choices, mode), "choose")
 
 
-def _compress(self: Tensor, /, condition: Any, axis: int | None = None, out: Any = None) -> Any:
+def _compress(self: Tensor, /, condition: Any, axis: int | None = None, out: Any = None) -> Tensor:
     """The slices along an axis for which a condition holds."""
-    return into(out, indexing.compress(condition, self, axis), "compress")
+    return _into(out, indexing.compress(condition, self, axis), "compress")
 
 
-def _dot(self: Tensor, other: Any, /, out: Any = None) -> Any:
+def _dot(self: Tensor, other: Any, /, out: Any = None) -> Tensor:
     """The sum of products over the last axis of this tensor and the last but one of the other."""
-    return into(out, products.dot(self, other), "dot")
+    return _into(out, products.dot(self, other), "dot")
 
 
 def _trace(
@@ -185,14 +194,14 @@ def _trace(
     offset: int = 0,
     axis1: int = 0,
     axis2: int = 1,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
-) -> Any:
+) -> Tensor:
     """The sum along a diagonal."""
-    return into(out, products.trace(self, offset, axis1, axis2, dtype), "trace")
+    return _into(out, products.trace(self, offset, axis1, axis2, dtype), "trace")
 
 
-ARRAY_METHODS: dict[str, Callable[..., Any]] = {
+ARRAY_METHODS: dict[str, _Method] = {
     **{name: _total_method(name) for name in ("prod", "sum")},
     **{name: _extreme_method(name) for name in ("max", "min")},
     **{name: _truth_method(name) for name in ("all", "any")},

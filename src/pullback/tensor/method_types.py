@@ -1,4 +1,4 @@
-"""The methods that tensors get from the layers above; their types stand in ``methods.pyi``."""
+"""The methods that tensors get from the layers above; their types stand in ``method_types.pyi``."""
 
 from __future__ import annotations
 

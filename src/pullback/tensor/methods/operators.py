@@ -47,6 +47,7 @@ _COMPARISONS = {  # each with its reflection
 _EQUALITIES = {"eq": "equal", "ne": "not_equal"}
 _OPERANDS = (Tensor, np.ndarray, np.generic, numbers.Number, list, tuple)
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+_Kernel = Callable[..., Tensor]
 
 
 def _is_for_other(value: Any, reflected: str) -> bool:
@@ -57,40 +58,40 @@ def _is_for_other(value: Any, reflected: str) -> bool:
     return hasattr(kind, reflected) and not hasattr(kind, "__torch_function__")
 
 
-def _binary(operator: Any, public: str, name: str, reflected: str) -> Callable[[Any, Any], Any]:
+def _binary(operator: Any, public: str, name: str, reflected: str) -> _Kernel:
     """The operator with the tensor on the left; as quick as the public function."""
     calls, link = operator.calls, operator.link_call
     as_operand = _operand_maker(public)
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Tensor, other: Any) -> Tensor:
         try:
             if type(other) is not Tensor:
                 other = as_operand(self, other)
             flags = self._flags | other._flags
             try:
-                kernel = calls[get_state()][flags]
+                kernel: _Kernel = calls[get_state()][flags]
             except KeyError:
                 kernel = link(flags)
             return kernel(self, other)
         except ERRORS as error:
             if _is_for_other(other, reflected):
-                return NotImplemented
+                return NotImplemented  # type: ignore[no-any-return]
             raise named_error(error, public, self, other) from None
 
     return _named(method, name)
 
 
-def _reflected(operator: Any, public: str, name: str) -> Callable[[Any, Any], Any]:
+def _reflected(operator: Any, public: str, name: str) -> _Kernel:
     """The operator with the tensor on the right, for numbers, arrays and lists."""
     calls, link = operator.calls, operator.link_call
     as_operand = _operand_maker(public)
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Tensor, other: Any) -> Tensor:
         try:
             other = as_operand(self, other)
             flags = self._flags | other._flags
             try:
-                kernel = calls[get_state()][flags]
+                kernel: _Kernel = calls[get_state()][flags]
             except KeyError:
                 kernel = link(flags)
             return kernel(other, self)
@@ -100,9 +101,7 @@ def _reflected(operator: Any, public: str, name: str) -> Callable[[Any, Any], An
     return _named(method, name)
 
 
-def _inplace(
-    public: str, binary: Callable[[Any, Any], Any], name: str
-) -> Callable[[Any, Any], Any]:
+def _inplace(public: str, binary: _Kernel, name: str) -> _Kernel:
     """The operator that writes to its left side; a NumPy scalar there is replaced, not written to.
 
     Outside of `numpy_mode` every left side is written to.
@@ -110,7 +109,7 @@ def _inplace(
     operator = getattr(operators, public)
     calls, link = operator.calls, operator.link_call
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Tensor, other: Any) -> Tensor:
         state = get_state()
         if state.modes & SCALARS and not self.ndim and type(self._meta) is not View:
             return binary(self, other)
@@ -119,7 +118,7 @@ def _inplace(
                 other = as_operand(other)
             flags = self._flags | other._flags
             try:
-                kernel = calls[state][flags]
+                kernel: _Kernel = calls[state][flags]
             except KeyError:
                 kernel = link(flags)
             return kernel(self, other)
@@ -129,7 +128,7 @@ def _inplace(
     return _named(method, name)
 
 
-def _named(method: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
+def _named(method: _Kernel, name: str) -> _Kernel:
     """A special method under its name, with code of its own.
 
     CPython specializes each code object for the types that it calls; a shared one would not be.
@@ -146,7 +145,7 @@ def _operand_maker(public: str) -> Callable[[Tensor, Any], Tensor]:
     return (lambda _, other: as_operand(other)) if is_particular else operand_beside
 
 
-def _equality(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _equality(function: _Kernel) -> _Kernel:
     """Element-wise with whatever can be a tensor; anything else is simply not equal."""
     return lambda self, other: (
         function(self, other) if isinstance(other, _OPERANDS) else NotImplemented
