@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Set
+from collections.abc import Callable, Container, Set
 from functools import lru_cache, wraps
 from opcode import opmap
 from types import CodeType, FrameType, FunctionType
@@ -255,13 +255,13 @@ def intercept(
     look: Callable[[tuple[Any, ...], dict[str, Any]], Callable[..., Any]],
     kept: FunctionType,
     plain: Set[type],
-    holders: Set[type] | None = None,
+    holders: Container[type] | None = None,
 ) -> None:
     """Replaces the code of a function in place: names that refer to the function see the change.
 
     The new code calls `kept` if the types of all arguments are in `plain`, and otherwise what
     ``look(args, kwargs)`` returns. With `holders`, the first argument is the instance of a method,
-    and counts only if its type is in `holders`. Store ``kept.__code__`` in the function to undo it.
+    and counts only if its type is in `holders`. Store the old code in the function to undo it.
     """
     if IS_TESTED:
         template = _look_at_arguments if holders is None else _look_beside_self
@@ -273,7 +273,7 @@ def intercept(
         key = f"{function.__module__}.{function.__qualname__}:{id(function)}"
         _looks[key] = look
         constants = {"MODULE": __name__, "KEY": key}
-    old = kept.__code__
+    old = function.__code__
     function.__code__ = template.__code__.replace(
         co_consts=tuple(
             constants.get(value, value) if isinstance(value, str) else value

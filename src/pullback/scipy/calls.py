@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullback.interop.arguments import carries_gradient, holds_gradient, plain
+from pullback.interop.arguments import HOLDERS, carries_gradient, holds_gradient, plain
 from pullback.scipy import registry
-from pullback.scipy.hooks import HOLDERS
 
 if TYPE_CHECKING:
     from pullback.scipy.hooks import Hook

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import numbers
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import partial, wraps
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ import numpy as np
 
 from pullback._cpython import intercept
 from pullback._lazy import lazy_module
+from pullback.interop.arguments import HOLDERS
+from pullback.scipy.factorization import Factorization
 from pullback.scipy.modules import Target, targets
 from pullback.tensor.tensor import Tensor
 
@@ -27,7 +29,6 @@ else:
     calls = lazy_module("pullback.scipy.calls")
 
 __all__ = [
-    "HOLDERS",
     "HOOKS",
     "MODULES",
     "PLAIN",
@@ -60,10 +61,14 @@ PLAIN: set[type] = {
     type,
     BuiltinFunctionType,
 }
-HOLDERS: set[type] = set()  # classes of class rules, whose instances hold tensors
 HOOKS: dict[FunctionType, Hook] = {}
 MODULES: list[ModuleType] = []  # those that have hooks
 
+# Functions that return compiled objects, which take arrays only: a proxy takes tensors, too.
+_PROXIES = {
+    "scipy.sparse.linalg.spilu": Factorization,
+    "scipy.sparse.linalg.splu": Factorization,
+}
 _PACKAGES_WITHOUT_TENSORS = ("builtins", "numpy", "scipy")
 _CONTAINERS = (list, tuple, dict)
 _CALLABLES = (FunctionType, MethodType, partial)
@@ -73,22 +78,25 @@ _MAX_CALLS_SEARCHED = 4  # of functions that call functions that capture a tenso
 class Hook:
     """The hook of one function."""
 
-    __slots__ = ("function", "had_wrapped", "kept", "names", "owner")
+    __slots__ = ("code", "function", "had_wrapped", "kept", "names", "owner")
 
     def __init__(self, target: Target):
         function = self.function = target.function
         self.names = [target.name]
         self.owner = target.owner
+        self.code = function.__code__
         self.kept = _copied(function)
         self.had_wrapped = hasattr(function, "__wrapped__")
         if not self.had_wrapped:
             function.__wrapped__ = self.kept  # for inspect.signature
         holders = HOLDERS if target.has_self else None
+        if target.name in _PROXIES:
+            self.kept = _returning(_PROXIES[target.name], self.kept)
         intercept(function, self.look, self.kept, PLAIN, holders)
 
     def undo(self) -> None:
         """Gives the function its own code back."""
-        self.function.__code__ = self.kept.__code__
+        self.function.__code__ = self.code
         if not self.had_wrapped:
             del self.function.__wrapped__
 
@@ -117,6 +125,14 @@ def _copied(function: FunctionType) -> FunctionType:
     return copy
 
 
+def _returning(proxy: Callable[[Any], Any], kept: FunctionType) -> Any:
+    @wraps(kept)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return proxy(kept(*args, **kwargs))
+
+    return call
+
+
 # --- search --------------------------------------------------------------------------------------
 
 
@@ -128,7 +144,8 @@ def _holds_tensor(values: Iterable[Any]) -> bool:
         if issubclass(kind, Tensor) or kind in HOLDERS:
             return True
         if issubclass(kind, _CONTAINERS):
-            inside: Any = value.values() if issubclass(kind, dict) else value
+            # not value.values(): a dok_array is a dict, and this may be the call of its __init__
+            inside: Any = dict.values(value) if issubclass(kind, dict) else value
             if not PLAIN.issuperset(map(type, inside)) and _holds_tensor(inside):
                 return True
         elif issubclass(kind, _CALLABLES):

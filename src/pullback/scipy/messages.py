@@ -8,8 +8,7 @@ from typing import Any
 
 from pullback.dispatch.caller import user_location
 from pullback.errors import DerivativeMissingError
-from pullback.interop.arguments import holds_gradient
-from pullback.scipy.hooks import HOLDERS
+from pullback.interop.arguments import HOLDERS, holds_gradient
 
 __all__ = ["arguments_with_gradient", "carries", "lost_in_callback", "refuse"]
 

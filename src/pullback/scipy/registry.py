@@ -19,18 +19,18 @@ carries a gradient, SciPy's function runs on the arrays and its result is return
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
 from pullback.errors import AutogradError, DerivativeMissingError
-from pullback.interop.arguments import plain, refusal, tensors_in
+from pullback.interop.arguments import HOLDERS, Holder, plain, refusal, tensors_in
 from pullback.scipy.batches import call_on_values
-from pullback.scipy.hooks import HOLDERS
 from pullback.scipy.messages import arguments_with_gradient, carries, lost_in_callback, refuse
 from pullback.tensor.batched import levels_of
+from pullback.tensor.tensor import Tensor
 
 __all__ = [
     "CLASSES",
@@ -92,10 +92,18 @@ def class_rule(name: str, *, tensors: str) -> Callable[[_Class], _Class]:
     def declare(kind: _Class) -> _Class:
         _add(Rule(name, "rule", kind, frozenset(tensors.split())))
         CLASSES[name] = kind
-        HOLDERS.add(kind)
+        HOLDERS.setdefault(kind, Holder(_tensors_of, _unchanged))
         return kind
 
     return declare
+
+
+def _tensors_of(instance: Any) -> Iterator[Tensor]:
+    return tensors_in(list(vars(instance).values()))
+
+
+def _unchanged(instance: Any) -> Any:
+    return instance
 
 
 def recorded(name: str, *, tensors: str) -> None:
@@ -156,7 +164,7 @@ def join_class(kind: type, rule_class: type) -> type:
     if issubclass(rule_class, kind):
         return rule_class
     joined = type(kind.__name__, (kind, rule_class), {"__module__": kind.__module__})
-    HOLDERS.add(joined)
+    HOLDERS[joined] = HOLDERS[rule_class]
     return joined
 
 

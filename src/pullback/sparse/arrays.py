@@ -9,7 +9,9 @@ array, which raises if they carry a gradient.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from abc import ABC
+from types import FunctionType
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as theirs
@@ -24,6 +26,7 @@ from pullback.sparse.products import Pattern, product
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
+    "CLASSES",
     "SparseTensor",
     "bsr_array",
     "class_of",
@@ -36,6 +39,7 @@ __all__ = [
     "dia_array",
     "entries_of",
     "from_entries",
+    "is_sparse",
     "kron",
     "move_entries",
     "pattern_and_values",
@@ -43,10 +47,15 @@ __all__ = [
 ]
 
 _Array = NDArray[Any]
+_Class = TypeVar("_Class", bound=type)
 
 
-class SparseTensor:
-    """Base of the sparse arrays with a tensor of values."""
+class SparseTensor(ABC):
+    """Methods of the sparse arrays with a tensor of values; `_with_tensor_values` copies them.
+
+    It is no base class, because an instance of SciPy's class can become one of a subclass only if
+    that subclass has no other base. ``isinstance(a, SparseTensor)`` holds all the same.
+    """
 
     _base: ClassVar[Any]  # SciPy's class
     data: Any
@@ -58,7 +67,7 @@ class SparseTensor:
 
     def __init__(self, arg1: Any, shape: Any = None, dtype: Any = None, **options: Any):
         entries, values = self._place(arg1, shape, options)
-        self._base.__init__(self, entries)
+        self.__dict__.update(vars(entries))
         self.data = values if dtype is None else values.astype(dtype)
 
     def _place(self, arg1: Any, shape: Any, options: Any) -> tuple[Any, Tensor]:
@@ -66,7 +75,7 @@ class SparseTensor:
         if isinstance(arg1, SparseTensor):
             same = arg1.asformat(self.format)
             return same._numbered(), same.data
-        if theirs.issparse(arg1):
+        if is_sparse(arg1):
             arg1 = arg1.asformat(self.format)
             arg1, shape = (arg1.data, *structure_of(arg1)), arg1.shape
             return self._place(arg1, shape, options)
@@ -96,10 +105,10 @@ class SparseTensor:
 
     def _moved(self, numbered: Any) -> Any:
         """The result of an operation that moves entries, from its result on numbered entries."""
-        if not theirs.issparse(numbered):
+        if not is_sparse(numbered):
             return _read(self.data, np.asarray(numbered))
         made = object.__new__(class_of(numbered))
-        made._base.__init__(made, numbered)
+        made.__dict__.update(vars(numbered))
         made.data = _read(self.data, numbered.data)
         return made
 
@@ -275,14 +284,14 @@ class SparseTensor:
         return self._rmatmul_dispatch(other) if is_matrix else self.multiply(other)
 
     def __truediv__(self, other: Any) -> Any:
-        if theirs.issparse(other):
+        if is_sparse(other):
             raise _unsupported("division by a sparse array", "Divide the values.")
         return self.multiply(1.0 / other)
 
     def _matmul_dispatch(self, other: Any) -> Any:
         if _is_scalar(other):
             return self._with_data(self.data * other)
-        if theirs.issparse(other):
+        if is_sparse(other):
             return _multiply_sparse(self, other)
         dense = as_tensor(other)
         columns = self.shape[-1]
@@ -296,7 +305,7 @@ class SparseTensor:
     def _rmatmul_dispatch(self, other: Any) -> Any:
         if _is_scalar(other):
             return self._with_data(self.data * other)
-        if theirs.issparse(other):
+        if is_sparse(other):
             return _multiply_sparse(other, self)
         dense = as_tensor(other)
         found = self.transpose()._matmul_dispatch(dense.T if dense.ndim == 2 else dense)
@@ -309,7 +318,7 @@ class SparseTensor:
         same = self.tocsr()
         same.sum_duplicates()
         rows, columns = same._numbered().tocoo().coords
-        if theirs.issparse(other):
+        if is_sparse(other):
             return _multiply_entries(same, other)
         dense = (
             np.broadcast_to(other, self.shape)
@@ -323,7 +332,7 @@ class SparseTensor:
             if plain(other) == 0:
                 return self.copy()
             raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
-        if not theirs.issparse(other):
+        if not is_sparse(other):
             return self.toarray() + other
         if other.shape != self.shape:
             raise ValueError("inconsistent shapes")
@@ -351,13 +360,24 @@ class SparseTensor:
     def mean(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """The mean of all elements, of each column or of each row."""
         count = np.prod(self.shape) if axis is None else self.shape[axis]
-        return self.sum(axis, dtype, out) / count
+        return self.sum(axis, dtype, out) / int(count)
 
 
 # --- formats ------------------------------------------------------------------------------------
 
 
-class csr_array(SparseTensor, theirs.csr_array):  # type: ignore[misc] # noqa: N801 - SciPy's name
+def _with_tensor_values(kind: _Class) -> _Class:
+    """Gives a subclass of a sparse array the methods of `SparseTensor`."""
+    for name, value in vars(SparseTensor).items():
+        if isinstance(value, FunctionType):
+            setattr(kind, name, value)
+    kind._base = kind.__base__  # type: ignore[attr-defined]
+    SparseTensor.register(kind)
+    return kind
+
+
+@_with_tensor_values
+class csr_array(theirs.csr_array):  # type: ignore[misc] # noqa: N801 - SciPy's name
     """A `scipy.sparse.csr_array` with a tensor of values.
 
     >>> import pullback as pb
@@ -369,10 +389,9 @@ class csr_array(SparseTensor, theirs.csr_array):  # type: ignore[misc] # noqa: N
     [1.0, 10.0, 10.0]
     """
 
-    _base = theirs.csr_array
 
-
-class csc_array(SparseTensor, theirs.csc_array):  # type: ignore[misc] # noqa: N801 - SciPy's name
+@_with_tensor_values
+class csc_array(theirs.csc_array):  # type: ignore[misc] # noqa: N801 - SciPy's name
     """A `scipy.sparse.csc_array` with a tensor of values.
 
     >>> import pullback as pb
@@ -381,10 +400,9 @@ class csc_array(SparseTensor, theirs.csc_array):  # type: ignore[misc] # noqa: N
     [[2.0, 0.0], [0.0, 3.0]]
     """
 
-    _base = theirs.csc_array
 
-
-class coo_array(SparseTensor, theirs.coo_array):  # type: ignore[misc] # noqa: N801 - SciPy's name
+@_with_tensor_values
+class coo_array(theirs.coo_array):  # type: ignore[misc] # noqa: N801 - SciPy's name
     """A `scipy.sparse.coo_array` with a tensor of values; entries at one place are added.
 
     >>> import pullback as pb
@@ -393,10 +411,9 @@ class coo_array(SparseTensor, theirs.coo_array):  # type: ignore[misc] # noqa: N
     [[5.0, 0.0], [0.0, 4.0]]
     """
 
-    _base = theirs.coo_array
 
-
-class dia_array(SparseTensor, theirs.dia_array):  # type: ignore[misc] # noqa: N801 - SciPy's name
+@_with_tensor_values
+class dia_array(theirs.dia_array):  # type: ignore[misc] # noqa: N801 - SciPy's name
     """A `scipy.sparse.dia_array` with a tensor of diagonals.
 
     >>> import pullback as pb
@@ -405,10 +422,9 @@ class dia_array(SparseTensor, theirs.dia_array):  # type: ignore[misc] # noqa: N
     [[2.0, 0.0], [0.0, 3.0]]
     """
 
-    _base = theirs.dia_array
 
-
-class bsr_array(SparseTensor, theirs.bsr_array):  # type: ignore[misc] # noqa: N801 - SciPy's name
+@_with_tensor_values
+class bsr_array(theirs.bsr_array):  # type: ignore[misc] # noqa: N801 - SciPy's name
     """A `scipy.sparse.bsr_array` with a tensor of blocks.
 
     >>> import pullback as pb
@@ -417,29 +433,24 @@ class bsr_array(SparseTensor, theirs.bsr_array):  # type: ignore[misc] # noqa: N
     [[1.0, 2.0], [3.0, 4.0]]
     """
 
-    _base = theirs.bsr_array
 
-
-class csr_matrix(SparseTensor, theirs.csr_matrix):  # type: ignore[misc] # noqa: N801 - SciPy's name
+@_with_tensor_values
+class csr_matrix(theirs.csr_matrix):  # type: ignore[misc] # noqa: N801 - SciPy's name
     """A `scipy.sparse.csr_matrix` with a tensor of values."""
 
-    _base = theirs.csr_matrix
 
-
-class csc_matrix(SparseTensor, theirs.csc_matrix):  # type: ignore[misc] # noqa: N801 - SciPy's name
+@_with_tensor_values
+class csc_matrix(theirs.csc_matrix):  # type: ignore[misc] # noqa: N801 - SciPy's name
     """A `scipy.sparse.csc_matrix` with a tensor of values."""
 
-    _base = theirs.csc_matrix
 
-
-class coo_matrix(SparseTensor, theirs.coo_matrix):  # type: ignore[misc] # noqa: N801 - SciPy's name
+@_with_tensor_values
+class coo_matrix(theirs.coo_matrix):  # type: ignore[misc] # noqa: N801 - SciPy's name
     """A `scipy.sparse.coo_matrix` with a tensor of values."""
 
-    _base = theirs.coo_matrix
 
-
-_CLASSES = {
-    kind._base: kind
+CLASSES: dict[Any, Any] = {  # by SciPy's class
+    kind.__base__: kind
     for kind in (
         csr_array,
         csc_array,
@@ -453,15 +464,15 @@ _CLASSES = {
 }
 
 
-def class_of(numbered: Any) -> type[SparseTensor]:
+def class_of(numbered: Any) -> Any:
     """Our class for one of SciPy's arrays; arrays in the place of rare formats of matrices."""
-    found = _CLASSES.get(type(numbered))
-    return found or _CLASSES[getattr(theirs, f"{numbered.format}_array")]
+    found = CLASSES.get(type(numbered))
+    return found or CLASSES[getattr(theirs, f"{numbered.format}_array")]
 
 
 HOLDERS.update(
     (kind, Holder(lambda held: [held.data], lambda held: held.detach()))
-    for kind in _CLASSES.values()
+    for kind in CLASSES.values()
 )
 
 
@@ -478,6 +489,11 @@ def _read(values: Tensor, numbers: _Array) -> Any:
     if numbers.size and not np.min(numbers):
         flat = concatenate([flat, creation.zeros(1, dtype=flat.dtype)])
     return flat[numbers - 1]
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether a value is a sparse array or matrix, SciPy's or one with a tensor of values."""
+    return isinstance(value, theirs.sparray | theirs.spmatrix)
 
 
 def _is_scalar(value: Any) -> bool:
@@ -524,7 +540,7 @@ def pattern_and_values(matrix: Any) -> tuple[Pattern, Tensor, bool]:
 def from_entries(values: Tensor, rows: _Array, columns: _Array, like: Any) -> Any:
     """The array of `like`'s format and kind with these entries, and the shape of `like`."""
     kind = "matrix" if isinstance(like, theirs.spmatrix) else "array"
-    made = _CLASSES[getattr(theirs, f"coo_{kind}")]((values, (rows, columns)), shape=like.shape)
+    made = CLASSES[getattr(theirs, f"coo_{kind}")]((values, (rows, columns)), shape=like.shape)
     made.sum_duplicates()
     return made.asformat(like.format)
 
@@ -551,7 +567,7 @@ def move_entries(function: Any, *blocks: Any, **options: Any) -> Any:
         is_ours = isinstance(value, SparseTensor)
         if is_ours:
             value.sum_duplicates()
-        elif theirs.issparse(value):
+        elif is_sparse(value):
             value = class_of(value)(value)
         held = value.data if isinstance(value, SparseTensor) else as_tensor(value)
         numbers = _numbers(held.shape) + float(sum(part.size for part in values))
@@ -560,7 +576,7 @@ def move_entries(function: Any, *blocks: Any, **options: Any) -> Any:
 
     found = function(*(number(block) for block in blocks), **options)
     made = object.__new__(class_of(found))
-    made._base.__init__(made, found)
+    made.__dict__.update(vars(found))
     made.data = _read(concatenate(values), found.data.astype(np.int64))
     return made
 

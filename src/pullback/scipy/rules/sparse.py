@@ -12,7 +12,7 @@ import scipy.sparse as theirs
 
 from pullback.autograd.function.array_function import apply_linear
 from pullback.interop.arguments import as_tensor
-from pullback.scipy.registry import rule
+from pullback.scipy.registry import class_rule, recorded, rule
 from pullback.scipy.rules import sparse_linalg as sparse_linalg
 from pullback.sparse import arrays
 from pullback.sparse.arrays import SparseTensor
@@ -22,6 +22,20 @@ __all__: list[str] = []
 
 _BASE = "scipy.sparse._spbase"
 _MATRIX = "scipy.sparse.spmatrix"
+
+
+for _class in arrays.CLASSES:
+    class_rule(f"scipy.sparse.{_class.__name__}", tensors="arg1")(arrays.CLASSES[_class])
+
+# They read no values.
+for _function in (
+    "issparse",
+    "isspmatrix",
+    *(f"isspmatrix_{name}" for name in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")),
+    *(f"_spbase.{name}" for name in ("getnnz", "get_shape", "getformat", "getmaxprint")),
+    *(f"{name}.check_format" for name in ("_cs_matrix", "_bsr_base")),
+):
+    recorded(f"scipy.sparse.{_function}", tensors="self x")
 
 
 def _is_scalar(other: Any) -> bool:
@@ -175,7 +189,7 @@ def _diags(
 
 @rule("scipy.sparse.kron", tensors="A B")
 def _kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803 - SciPy's names
-    left, right = (m if theirs.issparse(m) else arrays.coo_array(m) for m in (A, B))
+    left, right = (m if arrays.is_sparse(m) else arrays.coo_array(m) for m in (A, B))
     return arrays.kron(left, right, format=format)
 
 

@@ -18,7 +18,8 @@ from pullback._generated.functions_shape import concatenate, stack
 from pullback.autograd.function.array_function import ArrayFunction, all_values, apply_linear
 from pullback.interop.arguments import as_tensor, plain, refusal
 from pullback.operators.creation import functions as creation
-from pullback.scipy.registry import option_without_rule, rule
+from pullback.scipy.factorization import Factorization
+from pullback.scipy.registry import option_without_rule, refused, rule
 from pullback.sparse import arrays
 from pullback.sparse.arrays import SparseTensor, pattern_and_values
 from pullback.sparse.products import Pattern, product, sample_outer, solve
@@ -30,14 +31,14 @@ from pullback.sparse.solvers import (
 )
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["Factorization"]
+__all__: list[str] = []
 
 _NAME = "scipy.sparse.linalg"
 
 
 def _canonical(matrix: Any) -> Any:
     """A matrix in the format CSR or CSC with sorted entries, as SciPy's direct solvers need it."""
-    if not theirs.issparse(matrix):
+    if not arrays.is_sparse(matrix):
         matrix = _full(matrix)
     if matrix.format not in ("csr", "csc"):
         matrix = matrix.tocsc()
@@ -88,9 +89,9 @@ class _ForgivingSolver(DirectSolver):
 
 @rule(f"{_NAME}.spsolve", tensors="A b")
 def _spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:  # noqa: ARG001, N803
-    if theirs.issparse(b):
+    if arrays.is_sparse(b):
         raise refusal(f"{_NAME}.spsolve", "b is a sparse array", "Pass b.toarray().")
-    if not (theirs.issparse(A) and A.format in ("csr", "csc")):
+    if not (arrays.is_sparse(A) and A.format in ("csr", "csc")):
         warnings.warn(
             "spsolve requires A be CSC or CSR matrix format",
             theirs.SparseEfficiencyWarning,
@@ -103,54 +104,6 @@ def _spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -
     pattern, values, transposed = pattern_and_values(matrix)
     values, right = _common(values, right)
     return solve(values, right, pattern, _ForgivingSolver(permc_spec=permc_spec), transposed)
-
-
-class Factorization:
-    """A factorisation by ``splu`` or ``spilu`` that solves for tensors, too.
-
-    It has the attributes of SciPy's ``SuperLU``.
-    """
-
-    def __init__(self, factors: Any, matrix: Any = None, solver: DirectSolver | None = None):
-        self._factors, self._matrix, self._solver = factors, matrix, solver
-
-    @property  # type: ignore[misc] # read-only
-    def __class__(self) -> Any:  # isinstance(f, SuperLU) holds, as for SciPy's own
-        return linalg.SuperLU
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._factors, name)
-
-    def solve(self, rhs: Any, trans: str = "N") -> Any:
-        """Solves for one or several right sides: ``trans`` is N, T or H, as in SciPy."""
-        if self._matrix is None and not isinstance(rhs, Tensor):
-            return self._factors.solve(rhs, trans)
-        right = as_tensor(rhs)
-        if right.shape[:1] != self._factors.shape[:1]:
-            raise ValueError("rhs is of incompatible size")
-        if self._matrix is None:
-            return self._apply(right, trans)
-        if trans not in ("N", "T"):
-            raise option_without_rule(f"{_NAME}.SuperLU.solve", "trans", trans)
-        pattern, values, transposed = pattern_and_values(self._matrix)
-        values, right = _common(values, right)
-        assert self._solver is not None
-        return solve(values, right, pattern, self._solver, transposed != (trans == "T"))
-
-    def _apply(self, right: Tensor, trans: str) -> Tensor:
-        if trans not in ("N", "T"):
-            raise option_without_rule(f"{_NAME}.SuperLU.solve", "trans", trans)
-        other = "N" if trans == "T" else "T"
-        dtype = self._factors.U.dtype
-
-        def run(array: NDArray[Any], way: str) -> Any:
-            if array.dtype.kind == "c" and dtype.kind != "c":
-                return run(np.ascontiguousarray(array.real), way) + 1j * run(
-                    np.ascontiguousarray(array.imag), way
-                )
-            return self._factors.solve(array.astype(dtype), way)
-
-        return apply_linear(right, lambda v: run(v, trans), lambda v: run(v, other))
 
 
 @rule(f"{_NAME}.splu", tensors="A")
@@ -169,9 +122,17 @@ def _splu(
         "panel_size": panel_size,
         "options": options,
     }
-    factors = linalg.splu(plain(A), **given)
-    matrix = _canonical(A)
-    return Factorization(factors, matrix, DirectSolver(**given))
+    if not (arrays.is_sparse(A) and A.format == "csc"):
+        warnings.warn(
+            "splu converted its input to CSC format", theirs.SparseEfficiencyWarning, stacklevel=2
+        )
+    matrix = _canonical(A).tocsc()
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError("can only factor square matrices")
+    return Factorization(None).with_values(*pattern_and_values(matrix), DirectSolver(**given))
+
+
+refused(f"{_NAME}.spilu", "an incomplete factorisation has no derivative by the matrix")
 
 
 @rule(f"{_NAME}.factorized", tensors="A")
@@ -189,10 +150,11 @@ def _spsolve_triangular(
     unit_diagonal: bool = False,
 ) -> Any:
     matrix, right = _canonical(A), as_tensor(b)
-    linalg.spsolve_triangular(
-        plain(matrix).copy(), np.ones(right.shape[:1]), lower=lower, unit_diagonal=unit_diagonal
-    )  # raises for what SciPy refuses
     values, rows, columns = arrays.entries_of(matrix)
+    places = theirs.csr_array((np.ones(len(rows)), (rows, columns)), shape=matrix.shape)
+    linalg.spsolve_triangular(
+        places, np.ones(right.shape[:1]), lower=lower, unit_diagonal=unit_diagonal
+    )  # raises for shapes and patterns that SciPy refuses
     kept = rows > columns if lower else rows < columns
     if not unit_diagonal:
         kept |= rows == columns
@@ -549,3 +511,31 @@ def _norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
     if ord == 1:
         return abs(matrix).sum(axis=axis).reshape(-1)
     return abs(matrix).power(2).sum(axis=axis).reshape(-1) ** 0.5
+
+
+# --- linear operators ---------------------------------------------------------------------------
+
+
+@rule(f"{_NAME}.LinearOperator.matvec", tensors="x")
+def _operator_matvec(self: Any, x: Any) -> Any:
+    return apply_linear(as_tensor(x), self.matvec, self.T.matvec)
+
+
+@rule(f"{_NAME}.LinearOperator.rmatvec", tensors="x")
+def _operator_rmatvec(self: Any, x: Any) -> Any:
+    return _operator_matvec(self.H, x)
+
+
+@rule(f"{_NAME}.LinearOperator.matmat", tensors="X")
+def _operator_matmat(self: Any, X: Any) -> Any:  # noqa: N803 - SciPy's name
+    return apply_linear(as_tensor(X), self.matmat, self.T.matmat)
+
+
+@rule(f"{_NAME}.LinearOperator.dot", tensors="x")
+def _operator_dot(self: Any, x: Any) -> Any:
+    vector = as_tensor(x)
+    return _operator_matvec(self, vector) if vector.ndim == 1 else _operator_matmat(self, vector)
+
+
+for _method in ("__call__", "__matmul__", "__mul__"):
+    rule(f"{_NAME}.LinearOperator.{_method}", tensors="x other")(_operator_dot)
