@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from tests.scipy.sample import Sample
+from tests.scipy.samples import linalg_decompositions, linalg_functions, linalg_solvers
 
 __all__ = ["SAMPLES"]
 
-SAMPLES: dict[str, Sample] = {}
+SAMPLES = {
+    **linalg_solvers.SAMPLES,
+    **linalg_decompositions.SAMPLES,
+    **linalg_functions.SAMPLES,
+}

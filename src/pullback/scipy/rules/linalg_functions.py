@@ -1,0 +1,348 @@
+"""Functions of matrices, matrix equations, norms and special matrices of ``scipy.linalg``.
+
+The derivative of a function of a matrix along E stands in the upper right corner of the function of
+``[[A, E], [0, A]]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+
+from pullback.autograd.namespaces import tensors as xp
+from pullback.interop.arguments import as_tensor
+from pullback.scipy.primitive import Known, Primitive
+from pullback.scipy.registry import option_without_rule, rule
+from pullback.scipy.rules.linalg_spectral import eig
+from pullback.scipy.rules.linalg_tools import (
+    Array,
+    adjoint,
+    diagonal,
+    require_finite,
+)
+from pullback.tensor.tensor import Tensor
+
+__all__: list[str] = []
+
+# --- functions of matrices ---
+
+
+def _matrix_function(name: str, compute: Callable[..., Any]) -> Primitive:
+    """A function of a matrix that has real values on the real axis."""
+
+    def forward(a: Array, **options: Any) -> Any:
+        return np.asarray(compute(a, **options))
+
+    def along(a: Tensor, direction: Tensor, options: dict[str, Any]) -> Any:
+        n = a.shape[-1]
+        size = xp.maximum(xp.max(xp.sum(xp.abs(direction.detach()), -2), -1), 1)[..., None, None]
+        upper = xp.concatenate([a + xp.zeros_like(direction), direction / size], -1)
+        lower = xp.concatenate([xp.zeros_like(upper[..., :n]), upper[..., :n]], -1)
+        both = primitive(xp.concatenate([upper, lower], -2), **options)
+        return both[..., :n, n:] * size
+
+    primitive = Primitive(
+        name,
+        forward,
+        lambda known, a_t: along(known.inputs[0], a_t, known.options),
+        lambda known, g: along(adjoint(known.inputs[0]), g, known.options),
+    )
+    return primitive
+
+
+_EXPM = _matrix_function("expm", sl.expm)
+_LOGM = _matrix_function("logm", sl.logm)
+_SQRTM = _matrix_function("sqrtm", sl.sqrtm)
+_POWER = _matrix_function("fractional_matrix_power", sl.fractional_matrix_power)
+_TRIGONOMETRIC = {
+    name: _matrix_function(name, getattr(sl, name))
+    for name in ("cosm", "coshm", "sinhm", "sinm", "tanhm", "tanm")
+}
+
+
+def _declare(name: str, primitive: Primitive) -> None:
+    def apply(A: Any, disp: Any = True) -> Any:  # noqa: N803 - SciPy's name
+        if disp is False:
+            raise option_without_rule(f"scipy.linalg.{name}", "disp", disp)
+        return primitive(A)
+
+    rule(f"scipy.linalg.{name}", tensors="A")(apply)
+
+
+for _name, _primitive in (*_TRIGONOMETRIC.items(), ("logm", _LOGM), ("expm", _EXPM)):
+    _declare(_name, _primitive)
+
+
+@rule("scipy.linalg.sqrtm", tensors="A")
+def sqrtm(A: Any, disp: Any = True, blocksize: Any = None) -> Any:  # noqa: N803 - SciPy's name
+    """The principal square root."""
+    del blocksize
+    if disp is False:
+        raise option_without_rule("scipy.linalg.sqrtm", "disp", disp)
+    return _SQRTM(A)
+
+
+@rule("scipy.linalg.fractional_matrix_power", tensors="A")
+def fractional_matrix_power(A: Any, t: float) -> Any:  # noqa: N803 - SciPy's name
+    """A real power of a matrix."""
+    return _POWER(A, t=t)
+
+
+@rule("scipy.linalg.expm_frechet", tensors="A E")
+def expm_frechet(
+    A: Any,  # noqa: N803 - SciPy's names
+    E: Any,  # noqa: N803
+    method: str | None = None,
+    compute_expm: bool = True,
+    check_finite: bool = True,
+) -> Any:
+    """The exponential of a matrix, and its derivative along another one."""
+    del method
+    a, e = as_tensor(A), as_tensor(E)
+    if check_finite:
+        require_finite(a, e)
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise ValueError("expected A to be a square matrix")
+    if e.shape != a.shape:
+        raise ValueError("expected A and E to be the same shape")
+    n = a.shape[0]
+    upper = xp.concatenate([a, e], -1)
+    whole = _EXPM(xp.concatenate([upper, xp.concatenate([xp.zeros_like(a), a], -1)], -2))
+    return (whole[:n, :n], whole[:n, n:]) if compute_expm else whole[:n, n:]
+
+
+@rule("scipy.linalg.funm", tensors="A")
+def funm(A: Any, func: Callable[..., Any], disp: Any = True) -> Any:  # noqa: N803 - SciPy's name
+    """A function of a diagonalizable matrix; `func` is applied to the eigenvalues, as a tensor."""
+    if disp is False:
+        raise option_without_rule("scipy.linalg.funm", "disp", disp)
+    a = as_tensor(A)
+    values, vectors = eig(a)
+    vectors = vectors + 0j
+    weighted = vectors * xp.expand_dims(as_tensor(func(values)), -2)
+    result = xp.matrix_transpose(
+        xp.linalg_solve(xp.matrix_transpose(vectors), xp.matrix_transpose(weighted))
+    )
+    return xp.real(result) if a.dtype.kind == "f" else result
+
+
+def _signm_jvp(known: Known, a_t: Tensor) -> Any:
+    """S commutes with A, and S S = 1: N dS + dS N = dA - S dA S with N = S A."""
+    (a,), (s,) = known.inputs, known.outputs
+    root = s @ a
+    return _SYLVESTER(root, root, a_t - s @ a_t @ s)
+
+
+_SIGNM = Primitive("signm", sl.signm, _signm_jvp)
+_declare("signm", _SIGNM)
+
+
+@rule("scipy.linalg.polar", tensors="a")
+def polar(a: Any, side: str = "right") -> Any:
+    """The polar decomposition of a matrix of full rank."""
+    if side not in ("right", "left"):
+        raise ValueError("`side` must be either 'right' or 'left'")
+    a = as_tensor(a)
+    if a.ndim != 2:
+        raise ValueError("`a` must be a 2-D array.")
+    is_left = side == "left"
+    p = _SQRTM(a @ adjoint(a) if is_left else adjoint(a) @ a)
+    u = xp.linalg_solve(p, a) if is_left else adjoint(xp.linalg_solve(p, adjoint(a)))
+    return u, p
+
+
+# --- matrix equations ---
+
+
+def _sylvester_vjp(known: Known, g: Tensor) -> Any:
+    (a, b, _), (x,) = known.inputs, known.outputs
+    to_q = _SYLVESTER(adjoint(a), adjoint(b), g)
+    return -(to_q @ adjoint(x)), -(adjoint(x) @ to_q), to_q
+
+
+def _sylvester_jvp(known: Known, a_t: Tensor | None, b_t: Tensor | None, q_t: Tensor | None) -> Any:
+    (a, b, q), (x,) = known.inputs, known.outputs
+    change = xp.zeros_like(q) if q_t is None else q_t
+    change = change if a_t is None else change - a_t @ x
+    change = change if b_t is None else change - x @ b_t
+    return _SYLVESTER(a, b, change)
+
+
+_SYLVESTER = Primitive("solve_sylvester", sl.solve_sylvester, _sylvester_jvp, _sylvester_vjp)
+
+
+@rule("scipy.linalg.solve_sylvester", tensors="a b q")
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """The solution x of a x + x b = q."""
+    return _SYLVESTER(a, b, q)
+
+
+def _lyapunov_jvp(known: Known, a_t: Tensor | None, q_t: Tensor | None) -> Any:
+    (a, q), (x,) = known.inputs, known.outputs
+    change = xp.zeros_like(q) if q_t is None else q_t
+    if a_t is not None:
+        change = change - a_t @ x - x @ adjoint(a_t)
+    return _LYAPUNOV(a, change)
+
+
+def _lyapunov_vjp(known: Known, g: Tensor) -> Any:
+    (a, _), (x,) = known.inputs, known.outputs
+    to_q = _LYAPUNOV(adjoint(a), g)
+    return -(to_q @ adjoint(x)) - adjoint(to_q) @ x, to_q
+
+
+_LYAPUNOV = Primitive(
+    "solve_continuous_lyapunov", sl.solve_continuous_lyapunov, _lyapunov_jvp, _lyapunov_vjp
+)
+
+
+@rule("scipy.linalg.solve_lyapunov", tensors="a q")
+@rule("scipy.linalg.solve_continuous_lyapunov", tensors="a q")
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    """The solution x of a x + x a^H = q."""
+    return _LYAPUNOV(a, q)
+
+
+def _discrete_lyapunov(a: Array, q: Array, method: str | None) -> Any:
+    return sl.solve_discrete_lyapunov(a, q, method=method)
+
+
+def _discrete_lyapunov_jvp(known: Known, a_t: Tensor | None, q_t: Tensor | None) -> Any:
+    (a, q), (x,) = known.inputs, known.outputs
+    change = xp.zeros_like(q) if q_t is None else q_t
+    if a_t is not None:
+        change = change + a_t @ x @ adjoint(a) + a @ x @ adjoint(a_t)
+    return _DISCRETE_LYAPUNOV(a, change, method=known.options["method"])
+
+
+def _discrete_lyapunov_vjp(known: Known, g: Tensor) -> Any:
+    (a, _), (x,) = known.inputs, known.outputs
+    to_q = _DISCRETE_LYAPUNOV(adjoint(a), g, method=known.options["method"])
+    return to_q @ a @ adjoint(x) + adjoint(to_q) @ a @ x, to_q
+
+
+_DISCRETE_LYAPUNOV = Primitive(
+    "solve_discrete_lyapunov", _discrete_lyapunov, _discrete_lyapunov_jvp, _discrete_lyapunov_vjp
+)
+
+
+@rule("scipy.linalg.solve_discrete_lyapunov", tensors="a q")
+def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
+    """The solution x of a x a^H - x + q = 0."""
+    return _DISCRETE_LYAPUNOV(a, q, method=method)
+
+
+def _riccati_jvp(known: Known, *tangents: Tensor | None) -> Any:
+    """A Lyapunov equation with the closed loop A - B K."""
+    (a, b, _, r), (x,) = known.inputs, known.outputs
+    a_t, b_t, q_t, r_t = (
+        xp.zeros_like(value) if t is None else t
+        for value, t in zip(known.inputs, tangents, strict=True)
+    )
+    if known.options["discrete"]:
+        gain = xp.linalg_solve(r + adjoint(b) @ x @ b, adjoint(b) @ x @ a)
+        closed = a - b @ gain
+        half = adjoint(closed) @ x @ (a_t - b_t @ gain)
+    else:
+        gain = xp.linalg_solve(r, adjoint(b) @ x)
+        closed = a - b @ gain
+        half = x @ (a_t - b_t @ gain)
+    change = q_t + half + adjoint(half) + adjoint(gain) @ r_t @ gain
+    if known.options["discrete"]:
+        return _DISCRETE_LYAPUNOV(adjoint(closed), change, method=None)
+    return _LYAPUNOV(adjoint(closed), -change)
+
+
+def _riccati(a: Array, b: Array, q: Array, r: Array, discrete: bool, balanced: bool) -> Any:
+    solve = sl.solve_discrete_are if discrete else sl.solve_continuous_are
+    return solve(a, b, q, r, balanced=balanced)
+
+
+_RICCATI = Primitive("solve_are", _riccati, _riccati_jvp)
+
+
+def _solve_are(name: str, discrete: bool) -> None:
+    @rule(f"scipy.linalg.{name}", tensors="a b q r")
+    def apply(
+        a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True
+    ) -> Any:
+        for option, value in (("e", e), ("s", s)):
+            if value is not None:
+                raise option_without_rule(f"scipy.linalg.{name}", option, value)
+        return _RICCATI(a, b, q, r, discrete=discrete, balanced=balanced)
+
+
+_solve_are("solve_continuous_are", False)
+_solve_are("solve_discrete_are", True)
+
+# --- numbers ---
+
+
+@rule("scipy.linalg.det", tensors="a")
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The determinant."""
+    del overwrite_a
+    a = as_tensor(a)
+    if check_finite:
+        require_finite(a)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        sl.det(np.zeros(a.shape))  # raises
+    return xp.linalg_det(xp.astype(a, np.result_type(a.dtype, np.float64)))
+
+
+@rule("scipy.linalg.norm", tensors="a")
+def norm(
+    a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True
+) -> Any:
+    """The norm of a vector or matrix."""
+    a = as_tensor(a)
+    if check_finite:
+        require_finite(a)
+    result: Tensor = xp.linalg_norm(a, ord, axis, keepdims)
+    by_lapack = ord in ((None, 2) if a.ndim == 1 else (1, np.inf) if a.ndim == 2 else ())
+    if axis is None and not keepdims and by_lapack:
+        return xp.astype(result, np.float64)  # a float in SciPy
+    return result
+
+
+@rule("scipy.linalg.orthogonal_procrustes", tensors="A B")
+def orthogonal_procrustes(
+    A: Any,  # noqa: N803 - SciPy's names
+    B: Any,  # noqa: N803
+    check_finite: bool = True,
+) -> Any:
+    """The orthogonal matrix that maps A to B most closely, and its scale."""
+    a, b = as_tensor(A), as_tensor(B)
+    if check_finite:
+        require_finite(a, b)
+    if a.ndim != 2:
+        raise ValueError(f"expected ndim to be 2, but observed {a.ndim}")
+    if a.shape != b.shape:
+        raise ValueError(f"the shapes of A and B differ ({a.shape} vs {b.shape})")
+    turn, size = polar(adjoint(adjoint(b) @ a))
+    return turn, xp.sum(xp.real(diagonal(size)))
+
+
+@rule("scipy.linalg.subspace_angles", tensors="A B")
+def subspace_angles(A: Any, B: Any) -> Any:  # noqa: N803 - SciPy's names
+    """The angles between two subspaces, largest first."""
+    a, b = as_tensor(A), as_tensor(B)
+    require_finite(a, b)
+    if a.ndim != 2 or b.ndim != 2:
+        raise ValueError(f"expected 2D array, got shapes {a.shape} and {b.shape}")
+    if a.shape[0] != b.shape[0]:
+        raise ValueError(
+            f"A and B must have the same number of rows, got {a.shape[0]} and {b.shape[0]}"
+        )
+    first, second = xp.linalg_qr(a)[0], xp.linalg_qr(b)[0]
+    inner = adjoint(first) @ second
+    is_wider = a.shape[1] >= b.shape[1]
+    rest = second - first @ inner if is_wider else first - second @ adjoint(inner)
+    cosine, sine = xp.linalg_svdvals(inner), xp.flip(xp.linalg_svdvals(rest), -1)
+    is_small = cosine**2 >= 0.5
+    small = xp.asin(xp.where(is_small, sine, 0.5))
+    large = xp.acos(xp.where(is_small, 0.5, cosine))
+    return xp.flip(xp.where(is_small, small, large), -1)
