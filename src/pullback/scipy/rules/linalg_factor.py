@@ -36,7 +36,21 @@ from pullback.scipy.rules.linalg_tools import (
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__: list[str] = []
+__all__ = [
+    "band_positions",
+    "cho_factor",
+    "cholesky",
+    "cholesky_banded",
+    "inv",
+    "ldl",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "pinv",
+    "pinvh",
+    "qr",
+    "rq",
+]
 
 # --- Cholesky ---
 

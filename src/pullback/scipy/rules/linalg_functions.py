@@ -25,7 +25,20 @@ from pullback.scipy.rules.linalg_tools import (
 )
 from pullback.tensor.tensor import Tensor
 
-__all__: list[str] = []
+__all__ = [
+    "det",
+    "expm_frechet",
+    "fractional_matrix_power",
+    "funm",
+    "norm",
+    "orthogonal_procrustes",
+    "polar",
+    "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov",
+    "solve_sylvester",
+    "sqrtm",
+    "subspace_angles",
+]
 
 # --- functions of matrices ---
 

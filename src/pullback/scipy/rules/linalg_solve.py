@@ -28,7 +28,31 @@ from pullback.scipy.rules.linalg_tools import (
 )
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["SOLVE", "solve_any", "structured", "toeplitz_values", "triangular_solve", "unpack_lu"]
+__all__ = [
+    "SOLVE",
+    "System",
+    "band_adjoint_product",
+    "band_gradient",
+    "band_product",
+    "cho_solve",
+    "cho_solve_banded",
+    "flip_band",
+    "lu_solve",
+    "matmul_toeplitz",
+    "solve",
+    "solve_any",
+    "solve_banded",
+    "solve_circulant",
+    "solve_toeplitz",
+    "solve_triangular",
+    "solveh_banded",
+    "structured",
+    "toeplitz_product",
+    "toeplitz_values",
+    "triangular_solve",
+    "unpack_lu",
+    "whole_band",
+]
 
 
 class System(NamedTuple):

@@ -15,7 +15,19 @@ from pullback.scipy.rules.linalg_tools import from_diagonal, pad_zeros
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__: list[str] = []
+__all__ = [
+    "block_diag",
+    "circulant",
+    "companion",
+    "convolution_matrix",
+    "fiedler",
+    "fiedler_companion",
+    "hankel",
+    "khatri_rao",
+    "kron",
+    "leslie",
+    "toeplitz",
+]
 
 
 @rule("scipy.linalg.block_diag", tensors="arrs")

@@ -28,7 +28,21 @@ from pullback.scipy.rules.linalg_tools import (
 )
 from pullback.tensor.tensor import Tensor
 
-__all__: list[str] = []
+__all__ = [
+    "diagsvd",
+    "eig",
+    "eig_banded",
+    "eigh",
+    "eigh_tridiagonal",
+    "eigvals",
+    "eigvals_banded",
+    "eigvalsh",
+    "eigvalsh_tridiagonal",
+    "hessenberg",
+    "schur",
+    "svd",
+    "svdvals",
+]
 
 # --- singular values ---
 
