@@ -25,7 +25,7 @@ _Rule = Callable[..., Any]
 
 
 class Known(NamedTuple):
-    """What the derivative rules of a primitive may read."""
+    """Inputs, outputs and options of a call, for the derivative rules of a primitive."""
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]

@@ -1,4 +1,4 @@
-"""What the rules of ``scipy.linalg`` share: triangles, adjoints, shapes, checks."""
+"""Helpers of the rules of ``scipy.linalg``: triangles, adjoints, shapes, checks."""
 
 from __future__ import annotations
 
