@@ -313,8 +313,7 @@ add(
 def constrained(kind: str, captured: bool) -> Callable[[Any], Any]:
     def call(a: Any) -> Any:
         def constraint(x: Any, a: Any = a) -> Any:
-            rest = 1.0 - x[0] - a[0] * x[1]
-            return rest
+            return 1.0 - x[0] - a[0] * x[1]
 
         given = {"type": kind, "fun": constraint}
         options = {"ftol": 1e-16}

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pullback.scipy.rules import integrate_ivp
+from pullback.scipy.rules import integrate_ivp, integrate_quad, integrate_samples
 
-__all__ = ["integrate_ivp"]
+__all__ = ["integrate_ivp", "integrate_quad", "integrate_samples"]
