@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from opcode import opmap
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from pullback._cpython import IS_TESTED
@@ -117,10 +116,5 @@ class VariableGuard(Generic[_Value]):
             raise
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._variable.set(self._before)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from pullback.autograd.forward.tangents import beside, follow_base, set_tangent, split, tangent_at
@@ -73,12 +72,7 @@ class dual_level:  # noqa: N801 - PyTorch's name
         return enter_dual_level()
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         exit_dual_level()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,13 +97,8 @@ class _set_fwd_grad_enabled:  # noqa: N801 - PyTorch's name
         return self
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._guard.__exit__(kind, error, trace)
+    def __exit__(self, *exception: object) -> None:
+        self._guard.__exit__(*exception)
 
 
 class UnpackedDualTensor(NamedTuple):

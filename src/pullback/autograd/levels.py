@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pullback._lazy import lazy_module
@@ -161,12 +160,7 @@ class TransformLevel(Level):
         return self
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         try:
             set_state(self._before)
         finally:

@@ -12,7 +12,6 @@ import inspect
 import warnings
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Self
 
 from pullback.dispatch.keys import AUTOGRAD_BITS, REQUIRES_GRAD
@@ -67,12 +66,7 @@ class GradSwitch:
             raise
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         before = self._before
         try:
             inference = None if self._inference is None else bool(before.modes & INFERENCE)
@@ -112,14 +106,9 @@ class _Mode:
         return self
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         guard, self._entered = self._entered
-        guard.__exit__(kind, error, trace)
+        guard.__exit__(*exception)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, run in this mode at every call."""
@@ -299,10 +288,5 @@ class set_multithreading_enabled:  # noqa: N801 - PyTorch's name
         pass  # in force since it was made
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         _multithreading.set(self._before)

@@ -12,7 +12,6 @@ missing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pullback.dispatch import registry
@@ -91,12 +90,7 @@ class set_autograd_fallback_mode:  # noqa: N801 - PyTorch's name
         return self
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         global _mode
         _mode = self._previous
 

@@ -17,7 +17,6 @@ that guards may end in any order.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Self
 
 from pullback.dispatch.keys import (
@@ -160,12 +159,7 @@ class StateGuard:
         return self
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._changed is None:
             raise DispatchError(
                 f"{type(self).__name__} is not active: it ends a `with` block that never began; "

@@ -11,7 +11,6 @@ from __future__ import annotations
 import linecache
 import warnings
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pullback._lazy import lazy_module
@@ -79,12 +78,7 @@ class RegistrationHandle:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.destroy()
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -99,12 +98,7 @@ class errstate:  # noqa: N801 - NumPy's name
             raise
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         set_settings(self._before)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pullback.autograd import enable_grad, no_grad
 from pullback.autograd.graph import increment_version
 from pullback.autograd.graph.hooks import RemovableHandle
+from pullback.kernels.errstate import errstate
 from pullback.tensor import Tensor
 from pullback.tensor.tensor import fresh
 
@@ -369,7 +370,7 @@ class ElementwiseOptimizer(Optimizer):
             with enable_grad():
                 loss = closure()
         written = []
-        with no_grad(), np.errstate(all="ignore"):
+        with no_grad(), errstate(all="ignore"):
             for group in self.param_groups:
                 options = {**group, "lr": as_number(group["lr"])}
                 for param in group["params"]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Self
 
 from pullback.dispatch.modes import MAPPING, StateGuard
@@ -76,12 +75,7 @@ class MapLevel:
         return self
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         try:
             _alive.discard(self.number)
         finally:
@@ -94,7 +88,7 @@ class MapLevel:
                     try:
                         _active.set(self._levels)
                     finally:
-                        self._guard.__exit__(kind, error, trace)
+                        self._guard.__exit__(*exception)
 
     def begin(self) -> None:
         """Allows operations on batched tensors of this level."""
@@ -133,12 +127,7 @@ class Outside:
         return self
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         try:
             _numbers.set(self._outer)
         finally:

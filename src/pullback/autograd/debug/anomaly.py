@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pullback import errors
@@ -123,12 +123,7 @@ class set_detect_anomaly:  # noqa: N801 - PyTorch's name
         pass  # in force since it was made
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         _switch(self._before)
 
 
@@ -169,12 +164,7 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
         return self
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         before, self._entered = self._entered
         _switch(before)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 from pullback.autograd.engine.exposed import expose, unwrap
@@ -52,12 +51,7 @@ class RemovableHandle:
         return self
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.remove()
 
 

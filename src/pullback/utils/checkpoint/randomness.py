@@ -6,7 +6,6 @@ Generators that a function uses directly are not included.
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -57,12 +56,7 @@ class _Restored:
             raise
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         run_to_end(_set_states, *self._before)
 
 
