@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from pathlib import Path
+
+import pytest
 
 from pullback.autograd.record.fused import FUSED
 from pullback.dispatch.table import ENTRIES
@@ -123,6 +127,98 @@ def test_formulas_appear_once_in_generated_source():
         "other",
     }
     assert not [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+
+
+# --- sizes of the parts ---------------------------------------------------------------------------
+
+# Packages that are not part of the core, each group with the code lines that it is planned to have.
+LATER_PACKAGES = {
+    "scipy optimize implicit": 8_000,
+    "compiled fx": 5_000,
+    "nn optim masked": 6_000,
+    "dask distributed": 2_500,
+    "inspector profiler": 2_000,
+}
+# Modules beside ``__init__.py``.
+MOST_MODULES = {"": 6, "autograd": 8}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+
+
+def code_lines(source: str) -> int:
+    """Lines with code: without docstrings, comments and blank lines."""
+    documentation: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            text = node.body[0]
+            assert text.end_lineno is not None
+            documentation.update(range(text.lineno, text.end_lineno + 1))
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in NO_CODE:
+            found.update(range(token.start[0], token.end[0] + 1))
+    return len(found - documentation)
+
+
+def sizes(code: dict[str, str]) -> dict[str, tuple[int, int]]:
+    """Lines with code and all lines of every folder of the package, subfolders included."""
+    found: dict[str, tuple[int, int]] = {}
+    for path, source in code.items():
+        if not path.startswith("src/pullback/") or path.startswith(GENERATED):
+            continue
+        own, lines = code_lines(source), len(source.splitlines())
+        folder = Path(path).relative_to("src/pullback").parent
+        for part in (folder, *folder.parents):
+            before = found.get(part.as_posix(), (0, 0))
+            found[part.as_posix()] = before[0] + own, before[1] + lines
+    return found
+
+
+def test_sizes_of_the_folders_are_printed(code):
+    """``pytest -s -k sizes tests/repo/test_budgets.py`` shows the table."""
+    found = sizes(code)
+    core = found["."][0]
+    for group, planned in LATER_PACKAGES.items():
+        present = sum(found.get(name, (0, 0))[0] for name in group.split())
+        core -= present
+        print(f"\n{group}: {present} code lines of {planned}", end="")
+    print(f"\nall other packages: {core} code lines\n  code     all  folder")
+    for folder, (own, lines) in sorted(found.items()):
+        if folder.count("/") <= 1:
+            print(f"{own:6} {lines:7}  {folder}")
+    assert 0 < core <= found["."][0] < found["."][1]
+
+
+@pytest.mark.parametrize(("folder", "budget"), MOST_MODULES.items())
+def test_few_modules_stand_beside_the_folders(folder, budget):
+    modules = [path.stem for path in (ROOT / "src/pullback" / folder).glob("*.py")]
+    assert "__init__" in modules
+    assert len(modules) - 1 <= budget
+
+
+def test_only_code_is_counted():
+    source = '''"""Text.
+
+    More of it."""
+
+# a comment
+def f(x):  # another one
+    """What it does."""
+
+    text = """two
+    lines"""
+    return (x,
+            text)
+'''
+    assert code_lines(source) == 5
+    assert sizes({"src/pullback/a/b/c.py": source})["a"] == (5, 12)
 
 
 LONG_FUNCTION = "class C:\n    async def f(self):\n" + "        x = 1\n" * FUNCTION_LINES

@@ -25,6 +25,8 @@ from pullback.tensor.tensor import Tensor
 
 __all__ = ["hvp", "jvp", "vhp", "vjp"]
 
+_OF_INPUT = "the input to the user-provided function is"
+
 
 def vjp(
     func: Function,
@@ -66,9 +68,7 @@ def jvp(
     (tensor([1., 8.]), tensor([  3., 120.]))
     """
     run = Run("jvp", func, inputs, create_graph, strict)
-    vectors = vectors_of(
-        "jvp", v, run.inputs, run.takes_tuple, "the input to the user-provided function is"
-    )
+    vectors = vectors_of("jvp", v, run.inputs, run.takes_tuple, _OF_INPUT)
     with enable_grad():
         dummies = tuple(zeros_that_require_grad(output) for output in run.outputs)
         pulled = run.gradients(run.outputs, dummies, "The output", twice=True)
@@ -95,13 +95,8 @@ def vhp(
         at_once = _in_one_run("vhp", func, inputs, v)
         if at_once is not None:
             return at_once
-    run = Run("vhp", func, inputs, create_graph, strict)
-    check_scalar("vhp", run)
-    vectors = vectors_of(
-        "vhp", v, run.inputs, run.takes_tuple, "the input to the user-provided function is"
-    )
-    slopes = run.gradients(run.outputs, None, "The output", twice=True)
-    found = run.gradients(tuple(slopes), vectors, "The jacobian")
+    run, vectors, slopes = _slopes("vhp", func, inputs, v, create_graph, strict)
+    found = run.gradients(slopes, vectors, "The jacobian")
     return run.value(), run.finished(run.like_inputs(found))
 
 
@@ -125,17 +120,27 @@ def hvp(
         at_once = _in_one_run("hvp", func, inputs, v)
         if at_once is not None:
             return at_once
-    run = Run("hvp", func, inputs, create_graph, strict)
-    check_scalar("hvp", run)
-    vectors = vectors_of(
-        "hvp", v, run.inputs, run.takes_tuple, "the input to the user-provided function is"
-    )
-    slopes = run.gradients(run.outputs, None, "The output", twice=True)
+    run, vectors, slopes = _slopes("hvp", func, inputs, v, create_graph, strict)
     with enable_grad():
         dummies = tuple(zeros_that_require_grad(given) for given in run.inputs)
-        pulled = run.gradients(tuple(slopes), dummies, "The jacobian", twice=True)
+        pulled = run.gradients(slopes, dummies, "The jacobian", twice=True)
     found = _pulled_through(pulled, dummies, vectors, create_graph)
     return run.value(), run.finished(run.like_inputs(found))
+
+
+def _slopes(
+    name: str,
+    func: Function,
+    inputs: Tensor | Tensors,
+    v: Tensor | Tensors | None,
+    create_graph: bool,
+    strict: bool,
+) -> tuple[Run, Tensors | None, Tensors]:
+    """The run of a scalar function, the vectors, and the gradient, which can be differentiated."""
+    run = Run(name, func, inputs, create_graph, strict)
+    check_scalar(name, run)
+    vectors = vectors_of(name, v, run.inputs, run.takes_tuple, _OF_INPUT)
+    return run, vectors, tuple(run.gradients(run.outputs, None, "The output", twice=True))
 
 
 def _in_one_run(
@@ -146,7 +151,7 @@ def _in_one_run(
     The function then runs once more.
     """
     takes_tuple, given = checked_inputs(name, inputs)
-    vectors = vectors_of(name, v, given, takes_tuple, "the input to the user-provided function is")
+    vectors = vectors_of(name, v, given, takes_tuple, _OF_INPUT)
     assert vectors is not None
     plain = [detach(tensor) for tensor in given], [detach(vector) for vector in vectors]
     try:  # without tangents, because PyTorch makes two backward passes
