@@ -22,6 +22,7 @@ RELEVANT = [
     "tests/semantics/test_forward_ad.py",
     "tests/semantics/test_shared_gradients.py",
     "tests/unit/library/test_compiled_backward.py",
+    "tests/scipy/test_interception.py",
 ]
 
 PROGRAM = """

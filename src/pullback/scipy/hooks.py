@@ -19,14 +19,14 @@ import numpy as np
 from pullback._cpython import intercept
 from pullback._lazy import lazy_module
 from pullback.interop.arguments import HOLDERS
-from pullback.scipy.factorization import Factorization
 from pullback.scipy.modules import Target, targets
 from pullback.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from pullback.scipy import calls
+    from pullback.scipy import calls, factorization
 else:
     calls = lazy_module("pullback.scipy.calls")
+    factorization = lazy_module("pullback.scipy.factorization")
 
 __all__ = [
     "HOOKS",
@@ -35,6 +35,7 @@ __all__ = [
     "Hook",
     "captures_gradient",
     "hook_module",
+    "is_callback",
     "unhook_all",
 ]
 
@@ -65,10 +66,7 @@ HOOKS: dict[FunctionType, Hook] = {}
 MODULES: list[ModuleType] = []  # those that have hooks
 
 # Functions that return compiled objects, which take arrays only: a proxy takes tensors, too.
-_PROXIES = {
-    "scipy.sparse.linalg.spilu": Factorization,
-    "scipy.sparse.linalg.splu": Factorization,
-}
+_RETURN_FACTORS = ("scipy.sparse.linalg.spilu", "scipy.sparse.linalg.splu")
 _PACKAGES_WITHOUT_TENSORS = ("builtins", "numpy", "scipy")
 _CONTAINERS = (list, tuple, dict)
 _CALLABLES = (FunctionType, MethodType, partial)
@@ -90,8 +88,8 @@ class Hook:
         if not self.had_wrapped:
             function.__wrapped__ = self.kept  # for inspect.signature
         holders = HOLDERS if target.has_self else None
-        if target.name in _PROXIES:
-            self.kept = _returning(_PROXIES[target.name], self.kept)
+        if target.name in _RETURN_FACTORS:
+            self.kept = _returning_proxy(self.kept)
         intercept(function, self.look, self.kept, PLAIN, holders)
 
     def undo(self) -> None:
@@ -125,10 +123,10 @@ def _copied(function: FunctionType) -> FunctionType:
     return copy
 
 
-def _returning(proxy: Callable[[Any], Any], kept: FunctionType) -> Any:
+def _returning_proxy(kept: FunctionType) -> Any:
     @wraps(kept)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return proxy(kept(*args, **kwargs))
+        return factorization.Factorization(kept(*args, **kwargs))
 
     return call
 
@@ -154,6 +152,11 @@ def _holds_tensor(values: Iterable[Any]) -> bool:
         elif kind.__module__.partition(".")[0] in _PACKAGES_WITHOUT_TENSORS:
             PLAIN.add(kind)
     return False
+
+
+def is_callback(value: Any) -> bool:
+    """Whether a value is a function that may capture tensors."""
+    return isinstance(value, _CALLABLES)
 
 
 def captures_gradient(function: Any, depth: int = _MAX_CALLS_SEARCHED) -> bool:

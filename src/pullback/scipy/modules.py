@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ _OPERATORS = frozenset(
     for operator in ("add", "sub", "mul", "truediv", "matmul", "pow")
     for name in (operator, f"r{operator}")
 )
+_GENERATORS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _METHODS = _OPERATORS | {"__call__", "__getitem__", "__init__", "__setitem__"}
 
 
@@ -56,7 +58,7 @@ def targets(module: ModuleType) -> Iterator[Target]:
     for name in sorted(names):
         value = getattr(module, name, None)
         if isinstance(value, FunctionType):
-            if _is_scipys(value):
+            if _can_be_replaced(value):
                 yield Target(f"{package}.{name}", value, None, has_self=False)
         elif isinstance(value, type):
             classes[value] = None
@@ -65,7 +67,7 @@ def targets(module: ModuleType) -> Iterator[Target]:
     for backend in _BACKENDS.get(package, ()):
         offered = vars(import_module(backend))
         for name in names:
-            if isinstance(offered.get(name), FunctionType):
+            if _can_be_replaced(offered.get(name)):
                 yield Target(f"{package}.{name}", offered[name], None, has_self=False)
     for place in _RETURNED_CLASSES.get(package, ()):
         classes.update(dict.fromkeys(_classes_at(place)))
@@ -76,6 +78,12 @@ def targets(module: ModuleType) -> Iterator[Target]:
 
 def _is_scipys(value: Any) -> bool:
     return str(getattr(value, "__module__", "")).startswith("scipy.")
+
+
+def _can_be_replaced(value: Any) -> bool:
+    """Whether a value is a Python function of SciPy; the code of generators must stay such."""
+    is_function = isinstance(value, FunctionType) and _is_scipys(value)
+    return is_function and not value.__code__.co_flags & _GENERATORS
 
 
 def _classes_at(place: str) -> list[type]:
@@ -98,6 +106,6 @@ def _methods(package: str, kind: type) -> Iterator[Target]:
             continue
         is_static = isinstance(value, staticmethod)
         function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-        if isinstance(function, FunctionType) and _is_scipys(function):
+        if _can_be_replaced(function):
             full = f"{package}.{kind.__name__}.{name}"
             yield Target(full, function, kind, has_self=not is_static)

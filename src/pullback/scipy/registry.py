@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.interop.arguments import HOLDERS, Holder, plain, refusal, tensors_in
 from pullback.scipy.batches import call_on_values
+from pullback.scipy.hooks import captures_gradient, is_callback
 from pullback.scipy.messages import arguments_with_gradient, carries, lost_in_callback, refuse
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
@@ -200,7 +201,8 @@ def call(
         _require_differentiable(found, name, original, args, kwargs)
     else:
         tensors = list(tensors_in([args, kwargs]))
-        if tensors and not any(map(levels_of, tensors)):
+        given = filter(is_callback, (*args, *kwargs.values()))
+        if tensors and not any(map(levels_of, tensors)) and not any(map(captures_gradient, given)):
             return original(*plain(args), **plain(kwargs))
     if found.kind == "recorded":
         return original(*args, **kwargs)

@@ -104,13 +104,13 @@ def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
     if requires_grad(self) or is_dual:
         if is_grad_enabled() or is_dual:
             frame = get_frame(2)
+            if kind is not int:
+                _check_not_taken(frame)
             if _is_for_array(frame, kind):
                 raise AutogradError(
                     "a tensor that requires grad cannot be an element of an ndarray, which keeps "
                     "no gradients. " + ("" if CAN_READ_BYTECODE else _UNTESTED) + _INSTEAD
                 )
-            if kind is not int:
-                _check_not_taken(frame)
         if kind is not int:
             warnings.warn(
                 f"{kind.__name__}() of a tensor with requires_grad=True gives a number that is no "
