@@ -58,6 +58,7 @@ if _typing.TYPE_CHECKING:
     from pullback import (
         fft,
         func,
+        fx,
         implicit,
         interop,
         kernels,
@@ -98,6 +99,7 @@ else:
             "pullback": [
                 "fft",
                 "func",
+                "fx",
                 "implicit",
                 "interop",
                 "kernels",
@@ -150,6 +152,7 @@ __all__ = [
     "errors",
     "fft",
     "func",
+    "fx",
     "get_num_threads",
     "grad",
     "hessian",

@@ -20,6 +20,8 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   ├── CheckpointError                                       a recomputation that differs
     │   ├── GradientLostError                                     a number taken out of a tensor
     │   └── DerivativeMissingError  NotImplementedError           a derivative that does not exist
+    ├── GraphError                  RuntimeError                  a graph of pullback.fx misused
+    ├── TraceError                  RuntimeError                  a program that cannot be traced
     ├── MissingPackageError         ImportError                   an optional package is needed
     ├── CodegenError                RuntimeError                  a table or formula refused
     ├── OpCheckError                AssertionError                an operator that opcheck refuses
@@ -64,6 +66,7 @@ __all__ = [
     "DispatchKeyError",
     "GradcheckError",
     "GradientLostError",
+    "GraphError",
     "GraphFreedError",
     "InferenceError",
     "InplaceError",
@@ -81,6 +84,7 @@ __all__ = [
     "RegistrationError",
     "SavedVersionError",
     "SchemaError",
+    "TraceError",
     "UnsupportedDtypeError",
     "UnsupportedSchemaError",
     "ViewError",
@@ -101,6 +105,14 @@ class SchemaError(PullbackError, RuntimeError, AssertionError):
 
 class BindError(PullbackError, RuntimeError):
     """The arguments of a call do not fit the operator's schema."""
+
+
+class GraphError(PullbackError, RuntimeError):
+    """A graph of ``pullback.fx`` was changed or read in a way that makes no sense."""
+
+
+class TraceError(PullbackError, RuntimeError):
+    """A program cannot be traced, or a value of a traced program was used outside of it."""
 
 
 class MissingPackageError(PullbackError, ImportError):

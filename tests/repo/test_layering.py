@@ -23,6 +23,7 @@ LEVELS = {
     "schema": 0,
     "utils": 0,  # the folder itself imports nothing; its modules have levels of their own
     "utils.pytree": 0.5,
+    "utils._python_dispatch": 2.1,
     "utils.checkpoint": 7,
     "dispatch": 1,
     "kernels": 1,
@@ -53,6 +54,7 @@ LEVELS = {
     "linalg": 6.6,  # namespaces of functions
     "fft": 6.6,
     "special": 6.6,
+    "fx": 6.8,  # graphs of programs, and the tracer that makes them
     "library": 7.2,  # custom operators, and checks that use transforms
     "func": 7,
     "sparse": 7.2,

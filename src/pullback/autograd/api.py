@@ -23,6 +23,7 @@ from pullback.autograd.namespaces import tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradValueError
 from pullback.tensor.levels import RowLevel
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh, zeros_beside
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ def _batched(
 
 def _in_level(row: Tensor, number: int) -> Tensor:
     """A gradient with its first axis as a level; by an operator only if that is to be recorded."""
-    if row._flags & (REQUIRES_GRAD | PLAIN_VIEW | DUAL):
+    if row._flags & (REQUIRES_GRAD | PLAIN_VIEW | DUAL) or isinstance(row._array, Payload):
         return tensors._add_level(row, 0, number)  # type: ignore[no-any-return]
     return fresh(add_remove_dim.add_level(row._array, 0, number))
 

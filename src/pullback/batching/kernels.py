@@ -27,7 +27,7 @@ from pullback.tensor.batched import BatchedArray, batched
 from pullback.tensor.levels import active_numbers
 from pullback.tensor.tensor import Tensor, as_inference, tag_level, wrap
 
-__all__ = ["Function", "batched_kernel"]
+__all__ = ["Function", "batched_kernel", "is_composite"]
 
 Function = Callable[..., Any]
 
@@ -51,6 +51,11 @@ def batched_kernel(operator: Any, flags: int) -> Function:
     if above and above[-1].fallthrough:
         kernel = _marking(kernel)
     return _untracked(kernel) if get_state().modes & INFERENCE else kernel
+
+
+def is_composite(operator: Any) -> bool:
+    """Whether an operator is made of others, which are called on batched tensors."""
+    return any(key in operator.entry.kernels for key in _COMPOSITES)
 
 
 def _marking(kernel: Function) -> Function:

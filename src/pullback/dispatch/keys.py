@@ -6,9 +6,11 @@ functionality, one for each backend. So ``{CPU} | {AutogradXLA}`` reads as all f
 the price of an int from which a tensor's keys and a thread's masks give a table's index by one
 ``|`` and one ``&``.
 
-The three lowest bits are no keys. They say that a tensor requires grad, that it is a view which
+The four lowest bits are no keys. Three say that a tensor requires grad, that it is a view which
 may come to require grad when its base is written to, and that it carries a tangent. Dispatch uses
-them to choose among linked kernels; the public ``DispatchKeySet`` hides them.
+them to choose among linked kernels; the public ``DispatchKeySet`` hides them. The fourth,
+``INTERCEPT``, stays in key sets, so that a redispatch finds it: it says that the key Python belongs
+to ``__torch_dispatch__`` in this call, and not to batched tensors.
 
 The order of everything is PyTorch's, reduced to the keys that a NumPy library needs and those that
 ``PythonDispatcher`` demonstrates. Standard library only; everything in ``dispatch`` builds on it.
@@ -38,6 +40,7 @@ __all__ = [
     "DUAL",
     "FUNCTIONALITIES",
     "FUNCTIONALITY_MASK",
+    "INTERCEPT",
     "KEY_BITS",
     "KEY_MASK",
     "NO_KEY_BITS",
@@ -139,12 +142,13 @@ ALIAS_KEYS = tuple(key for key in DispatchKey if key.is_alias)
 REQUIRES_GRAD = 1
 PLAIN_VIEW = 2  # a view of a tensor that does not require grad, which a write may change
 DUAL = 4
-_FIRST_BACKEND_BIT = 3
+INTERCEPT = 8  # a dispatch mode is active, or the tensor's class has __torch_dispatch__
+_FIRST_BACKEND_BIT = 4
 _FIRST_FUNCTIONALITY_BIT = _FIRST_BACKEND_BIT + len(BACKENDS)
 BACKEND_MASK = (1 << _FIRST_FUNCTIONALITY_BIT) - (1 << _FIRST_BACKEND_BIT)
 _END = _FIRST_FUNCTIONALITY_BIT + len(FUNCTIONALITIES)
 FUNCTIONALITY_MASK = (1 << _END) - (1 << _FIRST_FUNCTIONALITY_BIT)
-KEY_MASK = BACKEND_MASK | FUNCTIONALITY_MASK
+KEY_MASK = BACKEND_MASK | FUNCTIONALITY_MASK | INTERCEPT
 NO_KEY_BITS = REQUIRES_GRAD | PLAIN_VIEW | DUAL
 ALL_BITS = KEY_MASK | NO_KEY_BITS
 
@@ -367,7 +371,7 @@ AUTOGRAD_BITS = FUNCTIONALITY_MASK & (
 
 def _bits_up_to(key: DispatchKey) -> int:
     functionality = KEY_BITS[key] & FUNCTIONALITY_MASK
-    return BACKEND_MASK | FUNCTIONALITY_MASK & (2 * functionality - 1)
+    return INTERCEPT | BACKEND_MASK | FUNCTIONALITY_MASK & (2 * functionality - 1)
 
 
 # What a kernel redispatches with: `keyset & after_autograd` lands below the autograd keys.

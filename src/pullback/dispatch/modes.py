@@ -34,12 +34,14 @@ from pullback.interrupts import uninterrupted_entry
 
 __all__ = [
     "DEFAULT_STATE",
+    "DISPATCH_MODE",
     "INFERENCE",
     "MAPPING",
     "MUTATION",
     "SAVED_HOOKS",
     "SCALARS",
     "TAPE",
+    "TRACE",
     "TRANSFORM",
     "AutoDispatchBelowADInplaceOrView",
     "AutoDispatchBelowAutograd",
@@ -68,6 +70,8 @@ TRANSFORM = 8  # inside a function that pullback.func transforms
 MAPPING = 16  # inside a function that vmap maps
 TAPE = 32  # operations are recorded on a tangent tape, for second derivatives
 SCALARS = 64  # elements that are read are copies, as NumPy's scalars are: numpy_mode
+DISPATCH_MODE = 128  # a TorchDispatchMode sees every call: no path may compute without operators
+TRACE = 256  # the program is traced: new memory is part of its graph
 
 
 class State:

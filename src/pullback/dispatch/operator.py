@@ -27,7 +27,16 @@ else:
     explanation = lazy_module("pullback.dispatch.explanation")
     bind = lazy_module("pullback.schema.bind")
 
-__all__ = ["OpOverload", "OpOverloadPacket", "operator_named"]
+__all__ = ["OpOverload", "OpOverloadPacket", "operator_named", "set_number_as_tensor"]
+
+
+_number_as_tensor: Callable[[Any], Any] | None = None
+
+
+def set_number_as_tensor(function: Callable[[Any], Any]) -> None:
+    """Sets what makes a tensor of a Python number that a built-in operator is called with."""
+    global _number_as_tensor
+    _number_as_tensor = function
 
 
 def operator_named(name: str) -> OpOverload:
@@ -86,7 +95,8 @@ class OpOverload:
     def _bound(self) -> bind.Binder:
         """The binder of calls; made on first use, because it needs the parsed schema."""
         if self._binder is None:
-            self._binder = bind.Binder(self.schema)
+            stock = self._entry.name.startswith("pullback::")
+            self._binder = bind.Binder(self.schema, _number_as_tensor if stock else None)
         return self._binder
 
     def _alive(self) -> OperatorEntry:
@@ -126,6 +136,11 @@ class OpOverload:
     def overloadpacket(self) -> OpOverloadPacket:
         """All overloads of this operator's name."""
         return self._packet
+
+    @property
+    def __name__(self) -> str:
+        """The name without its namespace, with the overload: ``sin.default``."""
+        return str(self).partition(".")[2]
 
     def name(self) -> str:
         """The qualified name: ``ns::op`` or ``ns::op.overload``."""
@@ -189,6 +204,11 @@ class OpOverloadPacket:
     def _discard(self, operator: OpOverload) -> None:
         del self._overloads[operator._overload]
         self.__class__ = OpOverloadPacket
+
+    @property
+    def __name__(self) -> str:
+        """The name without its namespace."""
+        return self._qualified_name.rpartition("::")[2]
 
     def overloads(self) -> list[str]:
         """The names of the overloads, in order of definition."""

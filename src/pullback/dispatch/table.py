@@ -22,6 +22,7 @@ from pullback._lazy import lazy_module
 from pullback.dispatch.flags import flag_collector
 from pullback.dispatch.kernel import Kernel, fallthrough_kernel
 from pullback.dispatch.keys import (
+    INTERCEPT,
     NO_KEY_BITS,
     OTHER_BACKENDS,
     DispatchKey,
@@ -32,6 +33,7 @@ from pullback.dispatch.keys import (
     runtime_keys_of,
 )
 from pullback.dispatch.modes import State, get_state
+from pullback.dispatch.python_dispatch import link_intercepted
 from pullback.errors import (
     AmbiguousKernelError,
     DispatchError,
@@ -357,6 +359,8 @@ class OperatorEntry:
         if not self.is_defined:
             raise self.no_longer_defined()
         key = highest_key(flags)
+        if flags & INTERCEPT and key is DispatchKey.Python:
+            return link_intercepted(self.operator)
         kernel = self.entry(key).kernel
         if kernel is None:
             raise self.missing(self, key)

@@ -37,6 +37,8 @@ def is_tensor(value: object) -> bool:
 class Binder:
     """Binds calls to one schema.
 
+    `number_as_tensor` makes a tensor of a Python number; without it, numbers are no tensors.
+
     >>> from pullback.schema import parse_schema
     >>> binder = Binder(parse_schema("f(int n, float[2] scale=1, *, bool fast=False) -> ()"))
     >>> binder.bind((3,), {"fast": True})
@@ -52,13 +54,16 @@ found type 'str'.
 
     __slots__ = ("_by_name", "_declaration", "_keyword_only", "_name", "_positional", "schema")
 
-    def __init__(self, schema: FunctionSchema) -> None:
+    def __init__(
+        self, schema: FunctionSchema, number_as_tensor: Callable[[Any], Any] | None = None
+    ) -> None:
         arguments = schema.arguments
         self.schema = schema
         self._name = str(schema.name)
         self._declaration = str(schema)
-        self._positional = tuple(map(_slot, arguments.flat_positional))
-        self._keyword_only = tuple(map(_slot, arguments.flat_kwarg_only + arguments.out))
+        keyword_only = arguments.flat_kwarg_only + arguments.out
+        self._positional = tuple(_slot(a, number_as_tensor) for a in arguments.flat_positional)
+        self._keyword_only = tuple(_slot(a, number_as_tensor) for a in keyword_only)
         self._by_name = {slot.name: slot for slot in self._positional + self._keyword_only}
 
     def bind(
@@ -165,8 +170,11 @@ class MismatchError(Exception):
     """
 
 
-def _slot(argument: Argument) -> _Slot:
+def _slot(argument: Argument, number_as_tensor: Callable[[Any], Any] | None = None) -> _Slot:
     convert = converter(argument.type)
+    is_tensor_type = argument.type in (_TENSOR, OptionalType(_TENSOR))
+    if number_as_tensor is not None and is_tensor_type and not argument.is_write:
+        convert = _number_converter(convert, number_as_tensor)
     if argument.takes_none:
         convert = converter(OptionalType(argument.type))
     default: Any = None if argument.default is None else argument.default_value()
@@ -176,6 +184,14 @@ def _slot(argument: Argument) -> _Slot:
         # Always through the converter, so that a default is a value that a call may give.
         default = convert(default)
     return _Slot(argument.name, argument.type, convert, argument.default is None, default)
+
+
+_TENSOR = BaseType(BaseTy.Tensor)
+_NUMBERS = (bool, int, float, complex)
+
+
+def _number_converter(convert: _Converter, number_as_tensor: Callable[[Any], Any]) -> _Converter:
+    return lambda v: number_as_tensor(v) if type(v) in _NUMBERS else convert(v)
 
 
 def converter(type_: Type) -> _Converter:

@@ -25,7 +25,7 @@ from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.errors import AutogradError
 from pullback.tensor.levels import check_alive
 from pullback.tensor.memory import empty_in_layout, layout_of
-from pullback.tensor.payload import Payload
+from pullback.tensor.payload import Payload, shares_memory
 from pullback.tensor.tensor import CPU_FLAGS, Tensor
 
 __all__ = ["BATCHED_FLAGS", "BatchShape", "BatchedArray", "Levels", "batched", "levels_of"]
@@ -34,7 +34,6 @@ Levels = tuple[int, ...]
 
 BATCHED_FLAGS = CPU_FLAGS | KEY_BITS[DispatchKey.Python]
 _new = object.__new__
-_ndarray = np.ndarray
 
 
 class BatchShape(tuple[int, ...]):
@@ -56,12 +55,12 @@ class BatchedArray(Payload):
 
     __slots__ = ("array", "levels")
 
-    array: NDArray[Any]
+    array: NDArray[Any]  # in a program that is traced, a payload that stands for one
     levels: Levels
     flags: ClassVar[int] = BATCHED_FLAGS
 
-    def __init__(self, array: NDArray[Any], levels: Levels):
-        self.array = array
+    def __init__(self, array: NDArray[Any] | Payload, levels: Levels):
+        self.array = array  # type: ignore[assignment]
         self.levels = levels
 
     @property
@@ -103,13 +102,16 @@ class BatchedArray(Payload):
 
     def shares_memory(self, other: Any) -> bool:
         """Whether this may be a view of another array."""
-        held = other.array if isinstance(other, BatchedArray) else other
-        return isinstance(held, _ndarray) and np.may_share_memory(self.array, held)
+        return shares_memory(self.array, other.array if isinstance(other, BatchedArray) else other)
 
     def maker(self, layout: tuple[int, ...] | None = None) -> Callable[[], Payload]:
         """Returns a function that makes an uninitialized array of this shape and `layout`."""
         k, levels = len(self.levels), self.levels
         order = (*range(k), *(k + axis for axis in layout or self.layout))
+        held: Any = self.array
+        if isinstance(held, Payload):  # of a program that is traced
+            make = held.maker(order)
+            return lambda: BatchedArray(make(), levels)
         shape, dtype = self.array.shape, self.array.dtype
         return lambda: BatchedArray(empty_in_layout(shape, dtype, order), levels)
 

@@ -137,8 +137,11 @@ def _is_dense(array: Array) -> bool:
 
 def layout_of(array: Array) -> tuple[int, ...]:
     """The axes from the widest stride to the narrowest: the order in which memory runs."""
-    if array.flags.c_contiguous:
-        return _IN_ORDER[array.ndim]
+    try:
+        if array.flags.c_contiguous:
+            return _IN_ORDER[array.ndim]
+    except AttributeError:  # a payload
+        return array.layout  # type: ignore[attr-defined,no-any-return]
     return order_of(array.shape, array.strides)
 
 

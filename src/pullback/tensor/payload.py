@@ -41,6 +41,8 @@ class Payload:
     flags: ClassVar[int]
     device: ClassVar[str] = "cpu"
     base: ClassVar[None] = None  # of whose memory an array is a part
+    tensor_class: Any = None  # the class of tensors around it, if that is a subclass of Tensor
+    attributes: dict[str, Any]  # what such tensors have in their __dict__
 
     # --- what subclasses have to say --------------------------------------------------------------
 
@@ -127,6 +129,10 @@ class Payload:
         return self.size * self.itemsize
 
     # --- what an array would answer ---------------------------------------------------------------
+
+    def as_numpy(self) -> NDArray[Any]:
+        """The values as an array; raises unless a subclass has any."""
+        raise self.refusal("numpy()")
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise self.refusal("numpy()")

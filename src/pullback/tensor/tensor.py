@@ -15,27 +15,36 @@ Operators come as methods from ``pullback._generated.methods``, and methods of t
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 from math import isqrt
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
 
+from pullback._lazy import lazy_module
 from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, DispatchKey
-from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
+from pullback.dispatch.modes import INFERENCE, MAPPING, TRACE, TRANSFORM, get_state
+from pullback.dispatch.operator import set_number_as_tensor
 from pullback.errors import InferenceError, UnsupportedDtypeError
 from pullback.tensor.meta import Meta
 from pullback.tensor.method_types import TensorMethods
 from pullback.tensor.payload import Payload
+
+if TYPE_CHECKING:
+    from pullback.tensor import wrapper
+else:
+    wrapper = lazy_module("pullback.tensor.wrapper")
 
 __all__ = [
     "COUNTING",
     "CPU_FLAGS",
     "MUTABLE",
     "NO_COUNTER",
+    "TRACES",
     "TRACKED",
     "ContentVersion",
     "Tensor",
@@ -50,6 +59,7 @@ __all__ = [
     "meta_of",
     "numeric",
     "register_alias",
+    "set_trace_hook",
     "share_counter",
     "tag_level",
     "version_of",
@@ -124,6 +134,8 @@ _SMALL_BYTES = 1024
 _SAMPLES = 36  # elements at most, of one axis or six by six of two; leading axes double it each
 
 MUTABLE = frozenset({list, _ndarray})  # sequences of numbers that a caller may change afterwards
+
+TRACES: list[Any] = []  # the traces that are running, in all threads
 
 COUNTING = RLock()  # held while the first counter of a memory is made, by one of several threads
 
@@ -203,6 +215,13 @@ class Tensor(TensorMethods):
         array = self._array
         return array.device if isinstance(array, Payload) else "cpu"
 
+    @staticmethod
+    def _make_wrapper_subclass(
+        cls: type[Tensor], size: Any, *, dtype: Any = None, requires_grad: bool = False
+    ) -> Any:
+        """A tensor of a subclass with ``__torch_dispatch__``: see ``pullback.tensor.wrapper``."""
+        return wrapper.make_wrapper_subclass(cls, size, dtype=dtype, requires_grad=requires_grad)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a tensor without axes: its shape is ()")
@@ -241,6 +260,9 @@ def wrap(array: Any) -> Tensor:
     if type(array) is _ndarray:
         tensor._array = array
     elif isinstance(array, Payload):
+        if array.tensor_class is not None:  # a tensor of a subclass, with its attributes
+            tensor = _new(array.tensor_class)
+            tensor.__dict__ = array.attributes
         tensor._array = array
         tensor._flags = array.flags
     else:
@@ -258,10 +280,25 @@ def fresh(array: Any) -> Tensor:
         tensor._flags = CPU_FLAGS
         tensor._edge = tensor._counter = tensor._meta = None
         return tensor
+    if modes & TRACE and type(array) is _ndarray:
+        array = _trace_hook(array)
     tensor = wrap(array)
     if modes & INFERENCE:
         return as_inference(tensor)
     return tag_level(tensor) if modes & (TRANSFORM | MAPPING) else tensor
+
+
+def _as_it_is(array: Any) -> Any:
+    return array
+
+
+_trace_hook: Callable[[Any], Any] = _as_it_is
+
+
+def set_trace_hook(hook: Callable[[Any], Any]) -> None:
+    """Sets what makes a payload of a new array while a program is traced."""
+    global _trace_hook
+    _trace_hook = hook
 
 
 def adopt(array: Any) -> Tensor:
@@ -341,6 +378,8 @@ def constant_tensor(value: np.ndarray[Any, Any]) -> Tensor:
     """
     if type(value) is not _ndarray or value.dtype.kind not in _NUMERIC_KINDS:
         value = numeric(value)
+    if TRACES and get_state().modes & TRACE:  # read from its own memory whenever the graph runs
+        return wrap(value.view())
     if value.nbytes <= _SMALL_BYTES or value.dtype.kind in "biu":
         return wrap(value.copy("K"))
     array = value.view()
@@ -374,6 +413,9 @@ def as_operand(value: Any) -> Tensor:
         f"a tensor, an array or a number is expected, not {place}{kind.__name__}{way}: "
         f"{value!r:.60}"
     )
+
+
+set_number_as_tensor(as_operand)
 
 
 def holds_number(tensor: Tensor) -> bool:

@@ -37,6 +37,8 @@ from pullback.autograd.graph.pre_reduced_cotangent import require_full_cotangent
 from pullback.autograd.levels import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.dispatch.modes import (
+    DISPATCH_MODE,
+    TRACE,
     TRANSFORM,
     AutoGradMode,
     State,
@@ -60,8 +62,9 @@ class GraphTask:
     """One backward pass: what it runs, captures and retains.
 
     `xp` is the namespace that formulas run on. Without one it is tensors if the pass is recorded,
-    and in forward mode, where tensors have tangents; else arrays. A pass on another namespace, such
-    as dual arrays, is a subclass that gives it, and may override `execute`.
+    seen by a dispatch mode or traced, and in forward mode, where tensors have tangents; else
+    arrays. A pass on another namespace, such as dual arrays, is a subclass that gives it, and may
+    override `execute`.
     """
 
     # Attributes that most passes leave at their defaults.
@@ -83,7 +86,8 @@ class GraphTask:
 
     def __init__(self, *, create_graph: bool, retain_graph: bool, xp: Namespace | None = None):
         if xp is None:
-            xp = tensors if create_graph or in_forward_mode() else arrays
+            is_observed = get_state().modes & (DISPATCH_MODE | TRACE)
+            xp = tensors if create_graph or is_observed or in_forward_mode() else arrays
         self.xp = xp
         self.create_graph = create_graph
         self.retain_graph = retain_graph

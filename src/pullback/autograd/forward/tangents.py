@@ -185,7 +185,7 @@ def strip_tangents(tensor: Tensor) -> Tensor:
 
     It shares the version counter from the beginning: what saves it must find later writes.
     """
-    primal = _new(Tensor)
+    primal = _new(Tensor) if type(tensor) is Tensor else wrap(tensor._array)
     primal._array = tensor._array
     primal._flags = flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
     primal._edge, primal._meta = tensor._edge, None

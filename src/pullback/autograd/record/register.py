@@ -249,7 +249,7 @@ def _marking(kernel: Function, name: str, is_own: bool = False) -> Function:
         if not modes & (INFERENCE | TRANSFORM | MAPPING):
             return results
         for result in results if isinstance(results, tuple | list) else (results,):
-            if type(result) is Tensor and not _is_among(result, args):
+            if isinstance(result, Tensor) and not _is_among(result, args):
                 if modes & INFERENCE:
                     as_inference(result)
                 else:
@@ -312,14 +312,14 @@ def refreshing(operator: Any) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         flags = 0
         for value in (*args, *kwargs.values()) if kwargs else args:
-            if type(value) is Tensor:
+            if isinstance(value, Tensor):
                 own = value._flags
                 flags |= own
                 if own & PLAIN_VIEW and _has_changed(value):
                     flags |= _looked_after(value)
             elif type(value) is list:
                 for tensor in value:
-                    if type(tensor) is Tensor:
+                    if isinstance(tensor, Tensor):
                         flags |= tensor._flags
                         if tensor._flags & PLAIN_VIEW and _has_changed(tensor):
                             flags |= _looked_after(tensor)

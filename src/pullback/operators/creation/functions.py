@@ -16,9 +16,10 @@ from numpy.typing import DTypeLike
 from pullback._generated import functions_creation as functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape_functions
+from pullback.dispatch.modes import TRACE, get_state
 from pullback.kernels.platform import NUMPY
 from pullback.operators.creation.devices import check_device, maker_like, maker_on, tensor_on
-from pullback.tensor.tensor import Tensor, adopt, fresh, has_values, numeric
+from pullback.tensor.tensor import TRACES, Tensor, adopt, fresh, has_values, numeric
 
 __all__ = [
     "Shape",
@@ -81,6 +82,10 @@ def tensor(
         data = data._array
     elif isinstance(data, list | tuple):
         data = _numbers(data)
+    if TRACES and isinstance(data, np.ndarray) and get_state().modes & TRACE:
+        # Copied whenever the graph runs, so that it is the array's value at that time.
+        made = tensor_on(device, numeric(data))
+        return _finished(made if dtype is None else made.astype(dtype), requires_grad)
     return _finished(tensor_on(device, numeric(data, dtype, copy=True)), requires_grad)
 
 

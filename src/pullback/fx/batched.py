@@ -1,0 +1,251 @@
+"""Batched tensors of ``vmap`` in a traced program.
+
+A batched tensor holds a ``BatchedArray`` around a ``TracedArray``, which has the batch dimensions
+in front. The operators that enter and leave a level, and element-wise operators, are recorded as
+ordinary operators on such arrays. Any other operator is recorded as a ``BatchedCall``, which runs
+its batching rule: batching rules compute on plain arrays and record nothing themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from pullback.batching.kernels import batched_kernel, is_composite
+from pullback.batching.rules import array_rule, is_random, tensor_rule
+from pullback.errors import TraceError
+from pullback.fx.traced_array import TracedArray
+from pullback.tensor.batched import BATCHED_FLAGS, BatchedArray, Levels
+from pullback.tensor.levels import MapLevel
+from pullback.tensor.tensor import Tensor, fresh, wrap
+
+if TYPE_CHECKING:
+    from pullback.fx.tracer import Tracer
+
+__all__ = ["LEVEL_OPS", "BatchedCall", "has_batched", "record_batched"]
+
+
+class BatchedCall:
+    """An operator inside ``vmap``, as a function of arrays with their batch dimensions in front.
+
+    Args:
+        operator: the operator.
+        levels: for each tensor among the arguments, the levels at which it is batched: numbers
+            from 0, the outermost first.
+        sizes: the length of the batch dimension of each level.
+    """
+
+    __slots__ = ("__name__", "kernel", "levels", "operator", "sizes")
+
+    def __init__(self, operator: Any, levels: tuple[Levels, ...], sizes: tuple[int, ...]):
+        self.operator = operator
+        self.levels = levels
+        self.sizes = sizes
+        self.kernel = batched_kernel(operator, BATCHED_FLAGS)
+        self.__name__ = f"vmap_{operator.name().rpartition('::')[2]}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the batching rule; results have all batch dimensions in front."""
+        with ExitStack() as stack:
+            numbers = [stack.enter_context(MapLevel(n, "error")).number for n in self.sizes]
+            levels = iter(self.levels)
+            batch = [tuple(numbers[place] for place in own) for own in levels]
+            given = iter(batch)
+            real_args = [_batched(value, given) for value in args]
+            real_kwargs = {name: _batched(value, given) for name, value in kwargs.items()}
+            found = self.kernel(*real_args, **real_kwargs)
+            return _physical(found)
+
+    def __repr__(self) -> str:
+        return f"vmap({self.operator}, levels={self.levels}, sizes={self.sizes})"
+
+
+def _batched(value: Any, levels: Any) -> Any:
+    if isinstance(value, Tensor):
+        own = next(levels)
+        return wrap(BatchedArray(value._array, own)) if own else value
+    if isinstance(value, list | tuple):
+        return type(value)(_batched(item, levels) for item in value)
+    return value
+
+
+def _physical(found: Any) -> Any:
+    if isinstance(found, list | tuple):
+        return type(found)(_physical(item) for item in found)
+    held = found._array
+    return wrap(held.array if isinstance(held, BatchedArray) else held)
+
+
+# --- levels ---------------------------------------------------------------------------------------
+
+
+def _parts(tracer: Tracer, tensor: Tensor) -> tuple[TracedArray, Levels]:
+    """The traced array of a tensor, and the levels of its batch dimensions."""
+    held: Any = tensor._array
+    levels: Levels = ()
+    if isinstance(held, BatchedArray):
+        levels = held.levels
+        held = held.array
+    return (held if isinstance(held, TracedArray) else tracer.lift(np.asarray(held))), levels
+
+
+def _move(tracer: Tracer, array: TracedArray, source: int, destination: int) -> TracedArray:
+    axes = list(range(array.ndim))
+    axes.insert(destination, axes.pop(source))
+    return array if axes == sorted(axes) else tracer.call("permute_dims", array, axes)
+
+
+def _add_level(tracer: Tracer, x: Tensor, axis: int, level: int) -> Any:
+    array, levels = _parts(tracer, x)
+    axis = normalize_axis_index(axis, array.ndim - len(levels)) + len(levels)
+    together = tuple(sorted((*levels, level)))
+    return BatchedArray(_move(tracer, array, axis, together.index(level)), together)
+
+
+def _remove_level(tracer: Tracer, x: Tensor, axis: int, level: int) -> Any:
+    array, levels = _parts(tracer, x)
+    place = levels.index(level)
+    rest = levels[:place] + levels[place + 1 :]
+    axis = normalize_axis_index(axis, array.ndim - len(rest)) + len(rest)
+    array = _move(tracer, array, place, axis)
+    return BatchedArray(array, rest) if rest else array
+
+
+def _sum_level(tracer: Tracer, x: Tensor, level: int, size: int) -> Any:  # noqa: ARG001
+    array, levels = _parts(tracer, x)
+    place = levels.index(level)
+    rest = levels[:place] + levels[place + 1 :]
+    total = tracer.call("sum", array, [place], False)
+    return BatchedArray(total, rest) if rest else total
+
+
+def _expand_level(tracer: Tracer, x: Tensor, level: int, size: int) -> Any:
+    array, levels = _parts(tracer, x)
+    wide = tracer.call("broadcast_to", array, [size, *array.shape])
+    together = tuple(sorted((*levels, level)))
+    return BatchedArray(_move(tracer, wide, 0, together.index(level)), together)
+
+
+LEVEL_OPS: dict[str, Callable[..., Any]] = {
+    "pullback::_add_level": _add_level,
+    "pullback::_remove_level": _remove_level,
+    "pullback::_sum_level": _sum_level,
+    "pullback::_expand_level": _expand_level,
+}
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+
+def has_batched(values: tuple[Any, ...]) -> bool:
+    """Whether there is a batched tensor among arguments."""
+    for value in values:
+        if isinstance(value, Tensor):
+            if isinstance(value._array, BatchedArray):
+                return True
+        elif isinstance(value, list | tuple) and has_batched(tuple(value)):
+            return True
+    return False
+
+
+def record_batched(
+    tracer: Tracer, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Records a call with batched tensors."""
+    name = operator.name()
+    if is_random(name):
+        raise TraceError(
+            f"{name}: random operators inside vmap cannot be traced; draw the numbers outside, and "
+            f"map over them"
+        )
+    batch = _Batch(tracer, (*args, *kwargs.values()))
+    is_mutable = operator.schema.is_mutable
+    if is_mutable:
+        batch.check_write(args[0], name)
+    rule = None if tensor_rule(name) or is_composite(operator) else array_rule(name)
+    if hasattr(rule, "function") and not is_mutable:
+        given = [batch.aligned(value) for value in args]
+        named = {key: batch.aligned(value) for key, value in kwargs.items()}
+        return batch.wrapped(tracer.record(operator, tuple(given), named))
+    target = BatchedCall(operator, batch.places, batch.sizes)
+    given = [batch.physical(value) for value in args]
+    named = {key: batch.physical(value) for key, value in kwargs.items()}
+    found = tracer.record_function(target, tuple(given), named)
+    return args[0] if is_mutable else batch.wrapped(found)
+
+
+class _Batch:
+    """The levels of one call's arguments."""
+
+    def __init__(self, tracer: Tracer, values: tuple[Any, ...]):
+        self.tracer = tracer
+        sizes: dict[int, int] = {}
+        self._own: list[Levels] = []
+        for tensor in _tensors(values):
+            held = tensor._array
+            own: Levels = held.levels if isinstance(held, BatchedArray) else ()
+            if own:
+                sizes.update(zip(own, held.array.shape, strict=False))
+            self._own.append(own)
+        self.levels: Levels = tuple(sorted(sizes))
+        self.sizes = tuple(sizes[level] for level in self.levels)
+        self._ndim = max((t.ndim for t in _tensors(values) if not _is_number(t._array)), default=0)
+
+    @property
+    def places(self) -> tuple[Levels, ...]:
+        """For each tensor, its levels as numbers from 0."""
+        return tuple(tuple(self.levels.index(n) for n in own) for own in self._own)
+
+    def physical(self, value: Any) -> Any:
+        """An argument with arrays that have their batch dimensions in front."""
+        if isinstance(value, Tensor):
+            return value if _is_number(value._array) else wrap(_parts(self.tracer, value)[0])
+        if isinstance(value, list | tuple):
+            return type(value)(self.physical(item) for item in value)
+        return value
+
+    def aligned(self, value: Any) -> Any:
+        """As ``physical``, with an axis for each level and as many others as the widest has."""
+        if isinstance(value, list | tuple) and any(isinstance(item, Tensor) for item in value):
+            return type(value)(self.aligned(item) for item in value)
+        if not isinstance(value, Tensor) or _is_number(value._array):
+            return value
+        array, own = _parts(self.tracer, value)
+        lead = [n if level in own else 1 for level, n in zip(self.levels, self.sizes, strict=True)]
+        shape = array.shape[len(own) :]
+        shape = (*lead, *(1,) * (self._ndim - len(shape)), *shape)
+        return wrap(
+            array if shape == array.shape else self.tracer.call("reshape", array, list(shape))
+        )
+
+    def wrapped(self, found: Any) -> Any:
+        """Results as batched tensors."""
+        if isinstance(found, list | tuple):
+            return type(found)(self.wrapped(item) for item in found)
+        return fresh(BatchedArray(found._array, self.levels))
+
+    def check_write(self, target: Tensor, name: str) -> None:
+        """Raises where memory would have to get a batch dimension that it does not have."""
+        held = target._array
+        own = held.levels if isinstance(held, BatchedArray) else ()
+        if set(own) != set(self.levels):
+            raise TraceError(
+                f"{name}: inside vmap, a write of batched values to a tensor that is not batched "
+                f"cannot be traced; make the tensor from a batched one, by zeros_like or clone"
+            )
+
+
+def _is_number(held: Any) -> bool:
+    return isinstance(held, bool | int | float | complex)
+
+
+def _tensors(values: Any) -> Any:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)

@@ -1,0 +1,118 @@
+"""``make_fx``: the graph of a function for given arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import TraceError
+from pullback.fx.graph_module import GraphModule
+from pullback.fx.node import Node
+from pullback.fx.traced_array import TracedArray
+from pullback.fx.tracer import Tracer
+from pullback.tensor.tensor import Tensor, wrap
+from pullback.utils import pytree
+
+__all__ = ["make_fx"]
+
+
+def make_fx(
+    f: Callable[..., Any],
+    decomposition_table: dict[Any, Callable[..., Any]] | None = None,
+    tracing_mode: str = "real",
+) -> Callable[..., GraphModule]:
+    """A function of the arguments of `f` that returns the graph of `f` for them.
+
+    The graph has the operators below autograd: derivatives that `f` computes are part of it, and
+    composite operators appear as what they are made of. Tensors among the arguments, also in
+    containers, are its inputs. Other tensors and arrays that `f` reads are captured, and read again
+    whenever the graph runs. Python values are constants.
+
+    Args:
+        f: the function; it runs once, on the given arguments.
+        decomposition_table: functions by operator that are traced in the operator's place.
+        tracing_mode: ``"real"``, the only one: `f` runs on the values that are given.
+
+    >>> import pullback as pb
+    >>> module = make_fx(pb.func.grad(lambda x: pb.sin(x).sum()))(pb.tensor([0.0, 1.0]))
+    >>> print(module.code)
+    def forward(self, x_1):
+        ones = pullback.ops.pullback.ones.default([], dtype('float64'))
+        broadcast_to = pullback.ops.pullback.broadcast_to.default(ones, [2]);  ones = None
+        cos = pullback.ops.pullback.cos.default(x_1);  x_1 = None
+        mul = pullback.ops.pullback.mul.default(broadcast_to, cos);  broadcast_to = cos = None
+        return mul
+    <BLANKLINE>
+    """
+    if tracing_mode != "real":
+        raise ValueError(
+            f"make_fx: tracing_mode must be 'real', not {tracing_mode!r}: the function runs on the "
+            f"values that are given"
+        )
+
+    @functools.wraps(f)
+    def traced(*args: Any) -> GraphModule:
+        leaves, spec = pytree.flatten(args)
+        names = _names(f, spec)
+        tracer = Tracer()
+        tracer.decompositions = dict(decomposition_table or {})
+        given = [_input(tracer, *pair) for pair in zip(names, leaves, strict=True)]
+        with tracer.running():
+            returned = f(*pytree.unflatten(spec, given))
+        found, out_spec = pytree.flatten(returned)
+        nodes = [_node(tracer, value) for value in found]
+        tracer.graph.output(pytree.unflatten(out_spec, nodes))
+        tracer.graph.eliminate_dead_code()
+        captured = {name: wrap(array) for name, array in tracer.captured.items()}
+        return GraphModule(captured, tracer.graph, in_spec=spec)
+
+    return traced
+
+
+def _names(f: Callable[..., Any], spec: pytree.Spec) -> list[str]:
+    """A name for each leaf of the arguments, from the names of the parameters."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        parameters = []
+    names: list[str] = []
+    for place, child in enumerate(spec.children):
+        named = (
+            place < len(parameters)
+            and parameters[place].kind is not inspect.Parameter.VAR_POSITIONAL
+        )
+        stem = parameters[place].name if named else f"arg{place}"
+        names += [f"{stem}_{count + 1}" for count in range(child.size)]
+    return names
+
+
+def _input(tracer: Tracer, name: str, leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        if not isinstance(leaf._array, np.ndarray):
+            raise TraceError(
+                f"make_fx: {name} holds a {type(leaf._array).__name__}; trace with plain tensors, "
+                f"and call transforms inside of the traced function"
+            )
+        made = wrap(tracer.input(name, leaf._array))
+        if leaf.requires_grad:
+            made.requires_grad = True
+        return made
+    if isinstance(leaf, np.ndarray):
+        return wrap(tracer.input(name, leaf))
+    tracer.graph.placeholder(name)
+    return leaf
+
+
+def _node(tracer: Tracer, value: Any) -> Node | Any:
+    if not isinstance(value, Tensor):
+        return value
+    held = value._array
+    if isinstance(held, TracedArray):
+        return held.node
+    if isinstance(held, np.ndarray):
+        return tracer.lift(held).node
+    raise TraceError(f"make_fx: a result holds a {type(held).__name__}, which is no array")

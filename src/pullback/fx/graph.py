@@ -1,0 +1,263 @@
+"""``Graph``: nodes in the order in which they run, and the source of a function that runs them."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from pullback.errors import GraphError
+from pullback.fx.node import Node, callable_name, map_arg
+from pullback.fx.source import SourceWriter
+
+__all__ = ["Graph", "PythonCode"]
+
+
+class PythonCode(NamedTuple):
+    """Source of a function ``forward(self, ...)``, and the names that it reads."""
+
+    src: str
+    globals: dict[str, Any]
+
+
+class Graph:
+    """A program as a list of nodes, which can be read, changed and made a function again.
+
+    >>> from pullback import fx
+    >>> import operator
+    >>> graph = fx.Graph()
+    >>> x = graph.placeholder("x")
+    >>> y = graph.call_function(operator.mul, (x, 2))
+    >>> _ = graph.output(y)
+    >>> print(graph.python_code().src)
+    def forward(self, x):
+        mul = operator.mul(x, 2);  x = None
+        return mul
+    <BLANKLINE>
+    >>> fx.GraphModule({}, graph)(21)
+    42
+    """
+
+    def __init__(self) -> None:
+        self._nodes: list[Node] = []
+        self._names: set[str] = set()
+        self._numbers: dict[str, int] = {}  # by stem: the last number that was given
+        self._place: int | None = None  # where new nodes go; None: at the end
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes in order; a list of its own, so that nodes may be erased in a loop over it."""
+        return list(self._nodes)
+
+    def create_node(
+        self,
+        op: str,
+        target: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Node:
+        """Adds a node, at the end or where ``inserting_before`` and ``inserting_after`` say."""
+        stem = name or (target if isinstance(target, str) else _stem(target))
+        node = Node(self, self._unique(stem), op, target, args, kwargs or {})
+        if self._place is None:
+            self._nodes.append(node)
+        else:
+            self._nodes.insert(self._place, node)
+            self._place += 1
+        return node
+
+    def placeholder(self, name: str) -> Node:
+        """Adds an input."""
+        return self.create_node("placeholder", name)
+
+    def get_attr(self, name: str) -> Node:
+        """Adds a read of an attribute of the module: a captured value."""
+        return self.create_node("get_attr", name)
+
+    def call_function(
+        self,
+        target: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Node:
+        """Adds a call of a function or operator."""
+        return self.create_node("call_function", target, args, kwargs)
+
+    def output(self, value: Any) -> Node:
+        """Adds the end of the program: what it returns, any structure of nodes and constants."""
+        return self.create_node("output", "output", (value,))
+
+    def erase_node(self, node: Node) -> None:
+        """Removes a node that nothing uses."""
+        if node.users:
+            users = ", ".join(user.name for user in node.users)
+            raise GraphError(
+                f"erase_node: tried to erase {node}, but it still has users in the graph: {users}; "
+                f"call replace_all_uses_with first"
+            )
+        place = self._index(node)
+        node._set((), {})
+        del self._nodes[place]
+        if self._place is not None and place < self._place:
+            self._place -= 1
+
+    def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
+        """Adds a copy of a node of any graph, with its arguments mapped by `arg_transform`."""
+        args = map_arg(node.args, arg_transform)
+        kwargs = map_arg(node.kwargs, arg_transform)
+        made = self.create_node(node.op, node.target, args, kwargs, node.name)
+        made.meta = dict(node.meta)
+        return made
+
+    @contextmanager
+    def inserting_before(self, node: Node) -> Iterator[None]:
+        """A block in which new nodes go before a node."""
+        before, self._place = self._place, self._index(node)
+        try:
+            yield
+        finally:
+            self._place = before
+
+    @contextmanager
+    def inserting_after(self, node: Node) -> Iterator[None]:
+        """A block in which new nodes go after a node, in the order in which they are made."""
+        before, self._place = self._place, self._index(node) + 1
+        try:
+            yield
+        finally:
+            self._place = before
+
+    def find_nodes(self, *, op: str, target: Any = None) -> list[Node]:
+        """The nodes of a kind and, if given, with a target."""
+        return [n for n in self._nodes if n.op == op and (target is None or n.target == target)]
+
+    def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
+        """Removes calls without users and without effects; returns whether there were any.
+
+        An operator that writes to an argument is kept, and so is every function that is no
+        operator, unless `is_impure_node` says otherwise.
+        """
+        impure = is_impure_node or _is_impure
+        dead = False
+        for node in reversed(self.nodes):
+            if not node.users and node.op in ("call_function", "get_attr") and not impure(node):
+                self.erase_node(node)
+                dead = True
+        return dead
+
+    def lint(self) -> None:
+        """Raises if a node is used before it is computed, or names are not unique."""
+        seen: set[Node] = set()
+        names: set[str] = set()
+        for node in self._nodes:
+            for used in node.all_input_nodes:
+                if used not in seen:
+                    raise GraphError(f"{node} uses {used}, which comes later or was erased")
+                if node not in used.users:
+                    raise GraphError(f"{node} is missing among the users of {used}")
+            if node.name in names:
+                raise GraphError(f"the name {node.name} occurs twice")
+            seen.add(node)
+            names.add(node.name)
+
+    def _index(self, node: Node) -> int:
+        for place, known in enumerate(self._nodes):
+            if known is node:
+                return place
+        raise GraphError(f"{node} is not in this graph: it was erased, or belongs to another one")
+
+    def _neighbour(self, node: Node, step: int) -> Node | None:
+        place = self._index(node) + step
+        return self._nodes[place] if 0 <= place < len(self._nodes) else None
+
+    def _unique(self, stem: str) -> str:
+        stem = re.sub(r"\W", "_", stem) or "value"
+        base, _, number = stem.rpartition("_")
+        if number.isdigit() and base and stem in self._names:
+            stem = base
+        taken = keyword.iskeyword(stem) or hasattr(builtins, stem) or stem == "self"
+        if not taken and stem not in self._names and not stem[0].isdigit():
+            self._names.add(stem)
+            return stem
+        stem = f"_{stem}" if stem[0].isdigit() else stem
+        count = self._numbers.get(stem, 0)
+        while True:
+            count += 1
+            name = f"{stem}_{count}"
+            if name not in self._names:
+                self._numbers[stem] = count
+                self._names.add(name)
+                return name
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def python_code(self) -> PythonCode:
+        """The source of ``forward(self, ...)`` and the values of the names that it reads."""
+        writer = SourceWriter()
+        inputs = [node.name for node in self._nodes if node.op == "placeholder"]
+        last: dict[Node, Node] = {}
+        for node in self._nodes:
+            for used in node.all_input_nodes:
+                last[used] = node
+        lines: list[str] = []
+        for node in self._nodes:
+            if node.op == "placeholder":
+                continue
+            freed = [n.name for n in node.all_input_nodes if last[n] is node]
+            end = f";  {' = '.join(freed)} = None" if freed and node.op != "output" else ""
+            lines.append(f"    {writer.statement(node)}{end}")
+        if not any(node.op == "output" for node in self._nodes):
+            lines.append("    return None")
+        head = f"def forward({', '.join(['self', *inputs])}):"
+        return PythonCode("\n".join([head, *lines]) + "\n", writer.globals)
+
+    def print_tabular(self) -> None:
+        """Prints one line for each node: op, name, target, args, kwargs.
+
+        >>> from pullback import fx
+        >>> graph = fx.Graph()
+        >>> _ = graph.output(graph.placeholder("x"))
+        >>> graph.print_tabular()
+        opcode       name    target  args  kwargs
+        -----------  ------  ------  ----  ------
+        placeholder  x       x       ()    {}
+        output       output  output  (x,)  {}
+        """
+        rows = [("opcode", "name", "target", "args", "kwargs")]
+        for n in self._nodes:
+            target = n.target if isinstance(n.target, str) else callable_name(n.target)
+            rows.append((n.op, n.name, target, str(n.args), str(n.kwargs)))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        rows.insert(1, tuple("-" * width for width in widths))  # type: ignore[arg-type]
+        for row in rows:
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            print("  ".join(cells).rstrip())
+
+    def __str__(self) -> str:
+        lines = (f"    {node.format_node()}" for node in self._nodes)
+        return "\n".join(["graph():", *lines])
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+
+def _stem(target: Any) -> str:
+    name = getattr(target, "overloadpacket", None)
+    if name is not None:
+        return str(name).rpartition(".")[2]
+    return str(getattr(target, "__name__", type(target).__name__)).strip("_") or "call"
+
+
+def _is_impure(node: Node) -> bool:
+    if node.op == "get_attr":
+        return False
+    schema = getattr(node.target, "schema", None)
+    if schema is None:
+        return getattr(node.target, "__module__", "") not in ("_operator", "operator")
+    return bool(schema.is_mutable) or "nondeterministic_seeded" in node.target.tags

@@ -1,0 +1,112 @@
+"""``GraphModule``: a graph with the values that it captured, callable like a function."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pullback.errors import GraphError
+from pullback.fx.graph import Graph
+from pullback.utils import pytree
+
+__all__ = ["GraphModule"]
+
+
+class GraphModule:
+    """A graph and its captured values; a call runs the source that the graph stands for.
+
+    Args:
+        root: the captured values by name, which ``get_attr`` nodes read; or another module.
+        graph: the graph; after changes to it, call ``recompile()``.
+        in_spec: the structure of the arguments, if they are containers; each leaf is an input.
+
+    >>> import pullback as pb
+    >>> from pullback.fx.experimental.proxy_tensor import make_fx
+    >>> module = make_fx(lambda x: pb.sin(x) * 2)(pb.tensor([0.0, 1.0]))
+    >>> print(module.code)
+    def forward(self, x_1):
+        sin = pullback.ops.pullback.sin.default(x_1);  x_1 = None
+        mul = pullback.ops.pullback.mul.default(sin, 2);  sin = None
+        return mul
+    <BLANKLINE>
+    >>> for node in module.graph.nodes:
+    ...     if node.target is pb.ops.pullback.sin.default:
+    ...         node.target = pb.ops.pullback.cos.default
+    >>> _ = module.recompile()
+    >>> module(pb.tensor([0.0]))
+    tensor([2.])
+    """
+
+    _run: Callable[..., Any]
+
+    def __init__(
+        self,
+        root: Mapping[str, Any] | GraphModule,
+        graph: Graph,
+        in_spec: pytree.Spec | None = None,
+    ):
+        captured = root.captured() if isinstance(root, GraphModule) else root
+        self._captured: dict[str, Any] = {}
+        self.graph = graph
+        self._in_spec = in_spec
+        for node in graph.nodes:
+            if node.op == "get_attr":
+                if node.target not in captured:
+                    raise GraphError(
+                        f"GraphModule: the graph reads {node.target!r}, which the root does not "
+                        f"have; it has {', '.join(captured) or 'nothing'}"
+                    )
+                self._captured[node.target] = captured[node.target]
+        vars(self).update(self._captured)
+        self.recompile()
+
+    def captured(self) -> dict[str, Any]:
+        """The captured values by name, as they are now."""
+        return {name: vars(self)[name] for name in self._captured}
+
+    def recompile(self) -> Any:
+        """Makes the function from the graph; returns its source and the names that it reads."""
+        code = self.graph.python_code()
+        filename = f"<graph module {id(self):#x}>"
+        namespace = dict(code.globals)
+        exec(compile(code.src, filename, "exec"), namespace)
+        lines = code.src.splitlines(keepends=True)
+        linecache.cache[filename] = (len(code.src), None, lines, filename)
+        self._code = code.src
+        self._run = namespace["forward"]
+        return code
+
+    @property
+    def code(self) -> str:
+        """The source of the function."""
+        return self._code
+
+    def forward(self, *args: Any) -> Any:
+        """Runs the program."""
+        if self._in_spec is not None:
+            args = tuple(pytree.flatten_like(self._in_spec, args, "the arguments"))
+        return self._run(self, *args)
+
+    def __call__(self, *args: Any) -> Any:
+        """Runs the program."""
+        return self.forward(*args)
+
+    def print_readable(self, print_output: bool = True) -> str:
+        """Returns the source with the shape and dtype of each value, and prints it."""
+        notes = {
+            node.name: node.meta["tensor_meta"]
+            for node in self.graph.nodes
+            if "tensor_meta" in node.meta
+        }
+        lines = []
+        for line in self._code.splitlines():
+            meta = notes.get(line.strip().partition(" = ")[0])
+            lines.append(f"{line}  # {meta}" if meta is not None else line)
+        text = "\n".join(lines)
+        if print_output:
+            print(text)
+        return text
+
+    def __repr__(self) -> str:
+        return f"GraphModule()\n\n{self._code}"

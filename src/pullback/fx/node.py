@@ -1,0 +1,191 @@
+"""``Node``: one operation of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pullback.errors import GraphError
+
+if TYPE_CHECKING:
+    from pullback.fx.graph import Graph
+
+__all__ = ["KINDS", "Node", "callable_name", "map_arg", "nodes_in"]
+
+KINDS = ("placeholder", "call_function", "get_attr", "output")
+
+
+def map_arg(value: Any, function: Callable[[Node], Any]) -> Any:
+    """An argument with ``function(node)`` in the place of each node in it.
+
+    >>> map_arg([1, (2, None)], lambda node: node.name)
+    [1, (2, None)]
+    """
+    if isinstance(value, Node):
+        return function(value)
+    if isinstance(value, list | tuple):
+        items = [map_arg(item, function) for item in value]
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*items)
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, dict):
+        return {key: map_arg(item, function) for key, item in value.items()}
+    if isinstance(value, slice):
+        return slice(*(map_arg(v, function) for v in (value.start, value.stop, value.step)))
+    return value
+
+
+def nodes_in(value: Any) -> Iterator[Node]:
+    """The nodes in an argument, from left to right."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from nodes_in(item)
+    elif isinstance(value, dict):
+        yield from nodes_in(list(value.values()))
+    elif isinstance(value, slice):
+        yield from nodes_in((value.start, value.stop, value.step))
+
+
+class Node:
+    """One operation of a ``Graph``: what is called, its arguments, and the users of its result.
+
+    Attributes:
+        graph: the graph that it belongs to.
+        name: its name, unique in the graph.
+        op: ``"placeholder"`` (an input), ``"call_function"``, ``"get_attr"`` (a captured value) or
+            ``"output"``.
+        target: the function or operator that is called; the name of an input or attribute.
+        users: the nodes that use its result, as the keys of a dict.
+        meta: anything that passes note; the tracer notes ``tensor_meta``.
+
+    >>> from pullback import fx
+    >>> graph = fx.Graph()
+    >>> x = graph.placeholder("x")
+    >>> y = graph.call_function(abs, (x,))
+    >>> y.args, list(x.users)
+    ((x,), [abs_1])
+    """
+
+    def __init__(self, graph: Graph, name: str, op: str, target: Any, args: Any, kwargs: Any):
+        if op not in KINDS:
+            raise GraphError(f"a node's op is one of {', '.join(KINDS)}, not {op!r}")
+        if op == "call_function" and not callable(target):
+            raise GraphError(f"call_function: the target must be callable, not {target!r}")
+        self.graph = graph
+        self.name = name
+        self.op = op
+        self.target = target
+        self.users: dict[Node, None] = {}
+        self.meta: dict[str, Any] = {}
+        self._args: tuple[Any, ...] = ()
+        self._kwargs: dict[str, Any] = {}
+        self._set(tuple(args), dict(kwargs))
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The positional arguments; setting them updates `users` of the nodes in them."""
+        return self._args
+
+    @args.setter
+    def args(self, args: tuple[Any, ...]) -> None:
+        self._set(tuple(args), self._kwargs)
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The arguments by name; setting them updates `users` of the nodes in them."""
+        return self._kwargs
+
+    @kwargs.setter
+    def kwargs(self, kwargs: dict[str, Any]) -> None:
+        self._set(self._args, dict(kwargs))
+
+    @property
+    def all_input_nodes(self) -> list[Node]:
+        """The nodes among the arguments, each once."""
+        return list(dict.fromkeys(nodes_in((self._args, self._kwargs))))
+
+    def _set(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        for node in self.all_input_nodes:
+            node.users.pop(self, None)
+        self._args, self._kwargs = args, kwargs
+        for node in self.all_input_nodes:
+            if node.graph is not self.graph:
+                raise GraphError(f"{self.name}: the argument {node} belongs to another graph")
+            node.users[self] = None
+
+    def update_arg(self, place: int, value: Any) -> None:
+        """Replaces one positional argument."""
+        args = list(self._args)
+        args[place] = value
+        self.args = tuple(args)
+
+    def update_kwarg(self, name: str, value: Any) -> None:
+        """Replaces one argument by name."""
+        self.kwargs = {**self._kwargs, name: value}
+
+    def replace_input_with(self, old: Node, new: Any) -> None:
+        """Replaces one node by another in all arguments."""
+
+        def swap(node: Node) -> Any:
+            return new if node is old else node
+
+        self._set(map_arg(self._args, swap), map_arg(self._kwargs, swap))
+
+    def replace_all_uses_with(
+        self, replacement: Node, delete_user_cb: Callable[[Node], bool] = lambda _: True
+    ) -> list[Node]:
+        """Puts another node in the place of this one wherever it is used; returns those users.
+
+        `delete_user_cb` says which users are changed; all by default.
+        """
+        changed = [user for user in list(self.users) if delete_user_cb(user)]
+        for user in changed:
+            user.replace_input_with(self, replacement)
+        return changed
+
+    @property
+    def next(self) -> Node | None:
+        """The node after it; None for the last."""
+        return self.graph._neighbour(self, 1)
+
+    @property
+    def prev(self) -> Node | None:
+        """The node before it; None for the first."""
+        return self.graph._neighbour(self, -1)
+
+    def format_node(self) -> str:
+        """One line of text, as ``print(graph)`` has it."""
+        if self.op == "placeholder":
+            return (
+                f"%{self.name} : [num_users={len(self.users)}] = placeholder[target={self.target}]"
+            )
+        printed = map_arg(self._args, lambda node: _Raw(f"%{node.name}"))
+        if self.op == "output":
+            return f"return {printed[0]}"
+        named = map_arg(self._kwargs, lambda node: _Raw(f"%{node.name}"))
+        target = self.target if self.op == "get_attr" else callable_name(self.target)
+        return (
+            f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={target}]"
+            f"(args = {printed}, kwargs = {named})"
+        )
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class _Raw(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def callable_name(target: Any) -> str:
+    """The name of a function or operator in Python source."""
+    if hasattr(target, "overloadpacket"):
+        return f"pullback.ops.{target}"
+    module = getattr(target, "__module__", None) or "builtins"
+    name = getattr(target, "__qualname__", type(target).__qualname__)
+    return f"{module.removeprefix('_')}.{name}" if module != "builtins" else name

@@ -1,0 +1,97 @@
+"""Python source of nodes."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from pullback.fx.node import Node, callable_name
+
+__all__ = ["SourceWriter"]
+
+
+class SourceWriter:
+    """Turns nodes into Python statements and collects the names that these read."""
+
+    def __init__(self) -> None:
+        self.globals: dict[str, Any] = {}
+
+    def statement(self, node: Node) -> str:
+        """The statement of one node."""
+        if node.op == "output":
+            return f"return {self.literal(node.args[0])}"
+        if node.op == "get_attr":
+            return f"{node.name} = self.{node.target}"
+        values = [self.literal(value) for value in node.args]
+        values += [f"{name}={self.literal(value)}" for name, value in node.kwargs.items()]
+        return f"{node.name} = {self.function(node.target)}({', '.join(values)})"
+
+    def function(self, target: Any) -> str:
+        """The name of what a node calls."""
+        name = callable_name(target)
+        root = name.partition(".")[0]
+        if hasattr(target, "overloadpacket"):
+            self.globals[root] = import_module(root)
+            return name
+        if name.isidentifier() and hasattr(builtins, name):
+            return name
+        if "<" not in name and _resolve(name) is target:
+            self.globals[root] = import_module(root)
+            return name
+        return self._object(target, re.sub(r"\W", "_", name.rpartition(".")[2]) or "function")
+
+    def literal(self, value: Any) -> str:
+        """The text of an argument."""
+        if isinstance(value, Node):
+            return value.name
+        if isinstance(value, list):
+            return f"[{', '.join(map(self.literal, value))}]"
+        if type(value) is tuple:
+            inside = ", ".join(map(self.literal, value))
+            return f"({inside},)" if len(value) == 1 else f"({inside})"
+        if type(value) is dict:
+            items = (f"{self.literal(k)}: {self.literal(v)}" for k, v in value.items())
+            return f"{{{', '.join(items)}}}"
+        if isinstance(value, slice) and not any(
+            isinstance(v, np.ndarray) for v in (value.start, value.stop, value.step)
+        ):
+            parts = (value.start, value.stop, value.step)
+            return f"slice({', '.join(map(self.literal, parts))})"
+        if value is None or value is Ellipsis or type(value) in (bool, int, str):
+            return "..." if value is Ellipsis else repr(value)
+        if type(value) in (float, complex):
+            return self._number(value)
+        if isinstance(value, np.dtype):
+            self.globals["dtype"] = np.dtype
+            return f"dtype({value.name!r})" if value.names is None else self._object(value, "dtype")
+        return self._object(value, type(value).__name__.lower())
+
+    def _number(self, value: float | complex) -> str:
+        text = repr(value)
+        if "inf" in text or "nan" in text:
+            return f"{type(value).__name__}({text.strip('()')!r})"
+        return text
+
+    def _object(self, value: Any, stem: str) -> str:
+        """A name for an object that has no literal."""
+        for name, known in self.globals.items():
+            if known is value:
+                return name
+        name = f"_{stem}_{len(self.globals)}"
+        self.globals[name] = value
+        return name
+
+
+def _resolve(name: str) -> Any:
+    root, _, rest = name.partition(".")
+    try:
+        found: Any = import_module(root)
+        for part in rest.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        return None
+    return found

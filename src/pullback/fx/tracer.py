@@ -1,0 +1,346 @@
+"""``Tracer``: records every operator call of a program as a node of a graph.
+
+A tracer is a dispatch mode (``dispatch/python_dispatch.py``): it gets each call of its thread, also
+on plain tensors and of creation functions. It computes the result with the operator's own kernel,
+and adds a node. Writes are recorded as the in-place operators that they are, and views as views:
+the graph is run in the program's order, on memory that is shared in the same way, so that it needs
+no functional form.
+
+An array from outside (an argument, a captured tensor or array) is read from its own memory whenever
+the graph runs; a new array that the program makes of data is a copy of it each time.
+"""
+
+from __future__ import annotations
+
+import gc
+import operator as python_operators
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback._cpython import get_frame
+from pullback.dispatch.keys import ALL_BITS, AUTOGRAD_BITS, KEY_BITS, REQUIRES_GRAD, DispatchKey
+from pullback.dispatch.modes import TRACE, StateGuard, get_state, set_state, state_of
+from pullback.dispatch.python_dispatch import ModeStack, active_modes
+from pullback.dispatch.table import ENTRIES
+from pullback.errors import TraceError
+from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
+from pullback.fx.graph import Graph
+from pullback.fx.node import Node
+from pullback.fx.traced_array import TracedArray, escaped_error
+from pullback.tensor import tensor as tensor_module
+from pullback.tensor.tensor import Tensor, as_operand, fresh, wrap
+
+__all__ = [
+    "Guard",
+    "TensorMetadata",
+    "Tracer",
+    "current_tracer",
+    "untraced",
+    "user_line",
+]
+
+_CPU = KEY_BITS[DispatchKey.CPU]
+# Kernels compute as outside of any mode: nothing is recorded, tracked or traced.
+_PLAIN = state_of(
+    KEY_BITS[DispatchKey.BackendSelect],
+    ALL_BITS & ~(AUTOGRAD_BITS | KEY_BITS[DispatchKey.ADInplaceOrView] | REQUIRES_GRAD),
+)
+_current: ContextVar[Tracer | None] = ContextVar("pullback_tracer", default=None)
+current_tracer = _current.get
+
+
+class TensorMetadata(NamedTuple):
+    """Shape, dtype and strides of the value of a node, in ``node.meta["tensor_meta"]``."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}{list(self.shape)}"
+
+
+class Guard(NamedTuple):
+    """A value that the program has read: its graph is right only where the value is the same."""
+
+    node: Node
+    value: NDArray[Any]
+    what: str
+    line: str
+
+
+class Tracer:
+    """Graph of one run of a program.
+
+    Attributes:
+        graph: the nodes recorded so far.
+        captured: arrays from outside by the names of ``get_attr`` nodes.
+        guards: values that the program has read.
+        writes: nodes that write to memory from outside.
+        random: nodes that draw random numbers.
+        allows_reads: whether the program may read values; each read is a guard.
+        decompositions: functions by operator that run, and are recorded, in the operator's place.
+    """
+
+    def __init__(self, *, allows_reads: bool = False):
+        self.graph = Graph()
+        self.captured: dict[str, NDArray[Any]] = {}
+        self.guards: list[Guard] = []
+        self.writes: list[Node] = []
+        self.random: list[Node] = []
+        self.allows_reads = allows_reads
+        self.decompositions: dict[Any, Callable[..., Any]] = {}
+        self._lifted: dict[Any, TracedArray] = {}
+        self._outside: dict[int, Any] = {}  # memory from outside by id: kept, so that it is unique
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def input(self, name: str, array: NDArray[Any], number: Any = None) -> TracedArray:
+        """Adds an input with the array that it has in this run."""
+        node = self.graph.placeholder(name)
+        if number is None:
+            self._note_outside(array, node)
+        return self._made(array, node, number)
+
+    def _note_outside(self, array: NDArray[Any], node: Node) -> None:
+        root = _root(array)
+        self._outside[id(root)] = root
+        node.meta["root"] = id(root)
+
+    def _made(self, array: NDArray[Any], node: Node, number: Any = None) -> TracedArray:
+        node.meta["tensor_meta"] = TensorMetadata(array.shape, array.dtype, array.strides)
+        return TracedArray(array, node, self, number)
+
+    def lift(self, array: NDArray[Any]) -> TracedArray:
+        """An array from outside as a captured value; the same memory gives the same node."""
+        place = array.__array_interface__["data"][0]
+        key = (place, array.shape, array.strides, array.dtype) if array.size else id(array)
+        found = self._lifted.get(key)
+        if found is None:
+            name = f"_tensor_constant{len(self.captured)}"
+            self.captured[name] = array
+            found = self._lifted[key] = self._made(array, self.graph.get_attr(name))
+            self._note_outside(array, found.node)
+        return found
+
+    def lift_new(self, array: NDArray[Any]) -> TracedArray:
+        """A new array that the program has made of data: a copy, each time the graph runs."""
+        constant = self._made(array, self.graph.get_attr(f"_tensor_constant{len(self.captured)}"))
+        self.captured[constant.node.target] = array
+        return self.call("clone", constant)
+
+    def read(self, array: TracedArray, what: str) -> NDArray[Any]:
+        """The value of an array, which the graph then depends on."""
+        if current_tracer() is not self:
+            raise escaped_error(what)
+        line = user_line()
+        if not self.allows_reads:
+            raise TraceError(
+                f"{what}: the program reads a value while it is traced{line}, so that its graph "
+                f"would be right for this value only. Choose by pb.where(condition, a, b) instead "
+                f"of a branch, and pass what decides about the structure as a Python value."
+            )
+        self.guards.append(Guard(array.node, array.value.copy(), what, line))
+        return array.value.copy()
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def call(self, name: str, *args: Any) -> TracedArray:
+        """Records a call of an operator on traced arrays and plain values."""
+        operator = ENTRIES[f"pullback::{name}"].operator
+        given = [wrap(v) if isinstance(v, TracedArray) else v for v in args]
+        result = self.record(operator, tuple(given), {})
+        held: TracedArray = result._array
+        return held
+
+    def __torch_dispatch__(
+        self, func: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Records a call, of a wrapper tensor only what its class makes of it."""
+        if types:
+            return NotImplemented
+        return self.intercept(func, args, kwargs)
+
+    def intercept(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Records a call; those inside vmap as ``batched.py`` has them."""
+        if operator in self.decompositions:
+            return self.decompositions[operator](*args, **kwargs)
+        if operator.name() in LEVEL_OPS:
+            return fresh(LEVEL_OPS[operator.name()](self, *args))
+        if has_batched((*args, *kwargs.values())):
+            return record_batched(self, operator, args, kwargs)
+        return self.record(operator, args, kwargs)
+
+    def record(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Computes a call of an operator and adds its node."""
+        result = self.record_function(operator, args, kwargs, operator.below(_CPU))
+        if "nondeterministic_seeded" in operator.tags:
+            self.random.append(self._newest)
+        return result
+
+    def record_function(
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        kernel: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Computes a call of an operator or function of tensors, by `kernel`, and adds its node."""
+        pairs = [self._given(value) for value in args]
+        named = {key: self._given(value) for key, value in kwargs.items()}
+        kernel = kernel or function
+        before = get_state()
+        set_state(_PLAIN)
+        try:
+            result = kernel(
+                *[real for _, real in pairs], **{key: real for key, (_, real) in named.items()}
+            )
+        finally:
+            set_state(before)
+        node = self._newest = self.graph.call_function(
+            function,
+            tuple(symbol for symbol, _ in pairs),
+            {key: symbol for key, (symbol, _) in named.items()},
+        )
+        tensors = [*_tensor_pairs((*args, *kwargs.values()), (*pairs, *named.values()))]
+        operator = getattr(function, "operator", function)  # a BatchedCall has one
+        if operator.schema.is_mutable:
+            self._note_write(node, operator, args, kwargs)
+        if isinstance(result, Tensor):
+            return self._result(node, result, tensors)
+        if not isinstance(result, tuple | list):
+            return result
+        parts = []
+        for place, part in enumerate(result):
+            item = self.graph.call_function(python_operators.getitem, (node, place))
+            parts.append(self._result(item, part, tensors))
+        return type(result)(parts) if not hasattr(result, "_fields") else type(result)(*parts)
+
+    def _result(self, node: Node, result: Tensor, tensors: list[tuple[Tensor, Tensor]]) -> Tensor:
+        array = result._array
+        for original, real in tensors:
+            if real._array is array:  # what was written to, or an input as it is
+                held = original._array
+                if isinstance(held, TracedArray):
+                    held.node = node
+                    node.meta["tensor_meta"] = TensorMetadata(held.shape, held.dtype, held.strides)
+                return original
+        made = self._made(array, node)
+        root = _root(array)
+        for original, real in tensors:
+            if isinstance(real._array, np.ndarray) and _root(real._array) is root:
+                held = original._array
+                source = self.lift(held) if isinstance(held, np.ndarray) else held
+                node.meta["view_of"] = source.node
+                break
+        return fresh(made)
+
+    def _note_write(self, node: Node, operator: Any, args: Any, kwargs: Any) -> None:
+        names = [argument.name for argument in operator.schema.arguments.flat_positional]
+        values = {**dict(zip(names, args, strict=False)), **kwargs}
+        for argument in operator.schema.arguments.flat_all:
+            if not argument.is_write:
+                continue
+            value = values.get(argument.name)
+            for tensor in value if isinstance(value, list | tuple) else [value]:
+                if not isinstance(tensor, Tensor):
+                    continue
+                held = tensor._array
+                array = held.value if isinstance(held, TracedArray) else held
+                if id(_root(array)) in self._outside:
+                    self.writes.append(node)
+
+    def _given(self, value: Any) -> tuple[Any, Any]:
+        """An argument as the graph has it, and as the kernel gets it."""
+        if isinstance(value, Tensor):
+            held = value._array
+            if type(held) is TracedArray:
+                if held.tracer is not self:
+                    raise escaped_error("an operator")
+                real = wrap(held.value) if held.number is None else as_operand(held.number)
+                return held.node, real
+            if isinstance(held, np.ndarray):
+                return self.lift(held).node, wrap(held)
+            if isinstance(held, bool | int | float | complex):
+                return held, value
+            raise TraceError(
+                f"a tensor that holds a {type(held).__name__} cannot be part of a traced program"
+            )
+        if isinstance(value, list | tuple):
+            pairs = [self._given(item) for item in value]
+            kind = list if isinstance(value, list) else tuple
+            return kind(s for s, _ in pairs), kind(r for _, r in pairs)
+        return value, value
+
+    # --- running ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A block whose operator calls this tracer records; the garbage collector is off in it."""
+        token = _current.set(self)
+        tensor_module.TRACES.append(self)
+        collects = gc.isenabled()
+        gc.disable()  # a graph of many small objects is being made: half of the time
+        try:
+            with ModeStack((*active_modes(), self)), StateGuard(begin=TRACE):
+                yield
+        finally:
+            if collects:
+                gc.enable()
+            tensor_module.TRACES.remove(self)
+            _current.reset(token)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """A block whose operator calls compute on arrays: neither traced nor recorded."""
+    token = _current.set(None)
+    before = get_state()
+    set_state(_PLAIN)
+    try:
+        yield
+    finally:
+        set_state(before)
+        _current.reset(token)
+
+
+def _tensor_pairs(values: Any, pairs: Any) -> Iterator[tuple[Tensor, Tensor]]:
+    for value, pair in zip(values, pairs, strict=True):
+        if isinstance(value, Tensor):
+            yield value, pair[1]
+        elif isinstance(value, list | tuple):
+            for item, real in zip(value, pair[1], strict=True):
+                if isinstance(item, Tensor):
+                    yield item, real
+
+
+def _root(array: Any) -> Any:
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
+    return array
+
+
+def user_line() -> str:
+    """``(file:line)`` of the innermost frame that is not the library's own."""
+    frame: FrameType | None = get_frame(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        own = frame.f_globals.get("__name__", "").partition(".")[0] == "pullback"
+        if not own and not name.startswith("<"):
+            return f" ({name}:{frame.f_lineno})"
+        frame = frame.f_back
+    return ""
+
+
+def _record_new(array: NDArray[Any]) -> Any:
+    tracer = _current.get()
+    return array if tracer is None else tracer.lift_new(array)
+
+
+tensor_module.set_trace_hook(_record_new)

@@ -1,0 +1,169 @@
+"""Tensors of subclasses with ``__torch_dispatch__``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.errors import AutogradError
+from pullback.utils._python_dispatch import TorchDispatchMode
+
+LOG: list[str] = []
+
+
+def _inner(value):
+    if isinstance(value, list | tuple):
+        return type(value)(_inner(item) for item in value)
+    return value.inner if isinstance(value, Tagged) else value
+
+
+class Tagged(pb.Tensor):
+    def __new__(cls, inner, requires_grad=False):
+        made = pb.Tensor._make_wrapper_subclass(
+            cls, inner.shape, dtype=inner.dtype, requires_grad=requires_grad
+        )
+        made.inner = inner
+        return made
+
+    def __init__(self, inner, requires_grad=False):
+        pass
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        LOG.append(func.name().removeprefix("pullback::"))
+        result = func(*_inner(args), **(kwargs or {}))
+        if func.schema.is_mutable:
+            return args[0]
+        if isinstance(result, list | tuple):
+            return type(result)(cls(item) for item in result)
+        return cls(result)
+
+
+@pytest.fixture(autouse=True)
+def _empty_log():
+    LOG.clear()
+
+
+def test_operators_call_the_class_and_give_its_tensors():
+    x = Tagged(pb.tensor([1.0, 2.0]))
+    y = pb.sin(x) * 2 + np.ones(2)
+    assert type(y) is Tagged
+    assert LOG == ["sin", "mul", "add"]
+    assert y.shape == (2,)
+    assert y.dtype == np.float64
+    np.testing.assert_allclose(y.inner.numpy(), np.sin([1.0, 2.0]) * 2 + 1)
+
+
+def test_gradients_are_tensors_of_the_class():
+    x = Tagged(pb.tensor([1.0, 2.0]), requires_grad=True)
+    (pb.sin(x) * x).sum().backward()
+    assert type(x.grad) is Tagged
+    values = np.array([1.0, 2.0])
+    np.testing.assert_allclose(x.grad.inner.numpy(), np.cos(values) * values + np.sin(values))
+
+
+def test_transforms_take_them():
+    x = Tagged(pb.tensor([1.0, 2.0]))
+    gradient = pb.func.grad(lambda t: (t**3).sum())(x)
+    np.testing.assert_allclose(gradient.inner.numpy(), [3.0, 12.0])
+    value, tangent = pb.func.jvp(pb.sin, (x,), (x,))
+    assert type(value) is type(tangent) is Tagged
+
+
+def test_views_detached_tensors_and_lists_keep_class_and_attributes():
+    x = Tagged(pb.tensor([1.0, 2.0, 3.0]))
+    assert type(x.detach()) is Tagged
+    assert x.detach().inner is x.inner
+    assert x[1:].inner.tolist() == [2.0, 3.0]
+    assert pb.concatenate([x, x]).inner.shape == (6,)
+    assert [type(part) for part in pb.unbind(x)] == [Tagged] * 3
+
+
+def test_writes_through_views_count_in_the_version_of_the_whole():
+    x = Tagged(pb.tensor([1.0, 2.0, 3.0]))
+    part = x[1:]
+    part += 10
+    assert x.inner.tolist() == [1.0, 12.0, 13.0]
+    assert x._version == part._version == 1
+
+
+def test_a_mode_sees_them_first():
+    seen = []
+
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(types)
+            return func(*args, **(kwargs or {}))
+
+    with Log():
+        pb.sin(Tagged(pb.ones(2)))
+    assert (Tagged,) in seen
+    assert "sin" in LOG
+
+
+def test_a_subclass_is_asked_before_its_base():
+    asked = []
+
+    class Base(Tagged):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            asked.append((cls.__name__, [t.__name__ for t in types]))
+            return NotImplemented
+
+    class Derived(Base):
+        pass
+
+    with pytest.raises(TypeError, match="returned NotImplemented"):
+        Base(pb.ones(1)) + Derived(pb.ones(1))
+    assert asked == [("Derived", ["Derived", "Base"]), ("Base", ["Derived", "Base"])]
+
+
+def test_values_are_refused_with_the_class_in_the_message():
+    with pytest.raises(AutogradError, match="Tagged is a wrapper tensor"):
+        Tagged(pb.ones(2)).numpy()
+
+
+def test_vmap_is_refused():
+    x = Tagged(pb.ones((2, 3)))
+    with pytest.raises(AutogradError, match="vmap does not take tensors of classes"):
+        pb.func.vmap(pb.sin)(x)
+    with pytest.raises(AutogradError, match="vmap does not take tensors of classes"):
+        pb.func.vmap(lambda row: row + x)(pb.ones((2, 3)))
+
+
+def test_a_class_without_a_handler_is_refused():
+    class Plain(pb.Tensor):
+        pass
+
+    with pytest.raises(TypeError, match="has no __torch_dispatch__"):
+        pb.Tensor._make_wrapper_subclass(Plain, (2,))
+    with pytest.raises(TypeError, match="must be a subclass of Tensor"):
+        pb.Tensor._make_wrapper_subclass(pb.Tensor, (2,))
+
+
+@pytest.mark.oracle
+def test_the_same_calls_arrive_as_in_torch(torch):
+    theirs = []
+
+    class Other(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+            made.inner = inner
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            theirs.append(func.overloadpacket.__name__)
+            plain = [a.inner if isinstance(a, Other) else a for a in args]
+            result = func(*plain, **(kwargs or {}))
+            return Other(result)
+
+    def program(library, x):
+        return (library.sin(x) * x).sum()
+
+    mine = program(pb, Tagged(pb.tensor([1.0, 2.0])))
+    other = program(torch, Other(torch.tensor([1.0, 2.0], dtype=torch.float64)))
+    assert theirs == LOG
+    assert mine.inner.item() == pytest.approx(other.inner.item())
