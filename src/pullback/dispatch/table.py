@@ -33,7 +33,6 @@ from pullback.dispatch.keys import (
     runtime_keys_of,
 )
 from pullback.dispatch.modes import State, get_state
-from pullback.dispatch.python_dispatch import link_intercepted
 from pullback.errors import (
     AmbiguousKernelError,
     DispatchError,
@@ -43,7 +42,9 @@ from pullback.errors import (
 
 if TYPE_CHECKING:
     from pullback import schema as language
+    from pullback.dispatch import python_dispatch
 else:
+    python_dispatch = lazy_module("pullback.dispatch.python_dispatch")
     language = lazy_module("pullback.schema")
 
 __all__ = [
@@ -360,7 +361,7 @@ class OperatorEntry:
             raise self.no_longer_defined()
         key = highest_key(flags)
         if flags & INTERCEPT and key is DispatchKey.Python:
-            return link_intercepted(self.operator)
+            return python_dispatch.link_intercepted(self.operator)
         kernel = self.entry(key).kernel
         if kernel is None:
             raise self.missing(self, key)
