@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from pullback.library.checks.jacobian import (
     pull_rows,
 )
 from pullback.library.checks.numeric import inner, slope
-from pullback.library.checks.pass_check import FIX_PRECISION, differ_by_rounding, first_gap
+from pullback.library.checks.pass_check import FIX_PRECISION, Gap, differ_by_rounding, first_gap
 from pullback.library.checks.problem import Problem
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -93,28 +94,35 @@ def _push_watched(problem: Problem, name: str, direction: _Array) -> list[_Array
             gap = first_gap(after, before, np.abs(before), 0.0)
             if gap is not None:
                 raise CheckFailedError(
-                    f"the forward rule writes to the input {other!r}: it is {gap[0]}{gap[2]} after "
-                    f"the call, and was {gap[1]}.",
+                    f"the forward rule writes to the input {other!r}: it is {gap.found} after "
+                    f"the call, and was {gap.expected}.",
                     "compute into new memory: inputs and saved tensors are read later.",
                 )
         gap = first_gap(tangent._array, expected, np.abs(expected), 0.0)
         if gap is not None:
             raise CheckFailedError(
-                f"the forward rule writes to the tangent of {other!r}: it is {gap[0]}{gap[2]} "
-                f"after the call, and was {gap[1]}.",
+                f"the forward rule writes to the tangent of {other!r}: it is {gap.found} "
+                f"after the call, and was {gap.expected}.",
                 "compute into new memory: the caller uses the tangent again.",
             )
-    for number, (ours, theirs) in enumerate(zip(second, found, strict=True)):
-        scale = np.abs(theirs) + _floor(problem, number)
-        gap = first_gap(ours, theirs, scale, problem.tolerance)
-        if gap is not None:
-            raise CheckFailedError(
-                f"the tangent of output {number} is {gap[0]}{gap[2]} where the other inputs have "
-                f"tangents of zeros, and {gap[1]} where they have none; or it changes with every "
-                f"call: the forward rule writes to a saved value, or takes None for something.",
-                "an input without a tangent counts as one with zeros; write to no saved value.",
-            )
+    for number, gap in _gaps(problem, second, found):
+        raise CheckFailedError(
+            f"the tangent of output {number} is {gap.found} where the other inputs have tangents "
+            f"of zeros, and {gap.expected} where they have none; or it changes with every call: "
+            f"the forward rule writes to a saved value, or takes None for something.",
+            "an input without a tangent counts as one with zeros; write to no saved value.",
+        )
     return found
+
+
+def _gaps(
+    problem: Problem, found: list[_Array], expected: list[_Array]
+) -> Iterator[tuple[int, Gap]]:
+    """The outputs whose tangents differ by more than rounding."""
+    for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+        gap = first_gap(ours, theirs, np.abs(theirs) + _floor(problem, number), problem.tolerance)
+        if gap is not None:
+            yield number, gap
 
 
 def _floor(problem: Problem, number: int) -> _Array:
@@ -131,15 +139,12 @@ def _check_layout(problem: Problem, name: str, direction: _Array, found: list[_A
     laid = np.array(direction[flipped])[flipped]
     again = push(problem, {name: wrap(laid)})
     assert again is not None
-    for number, (ours, theirs) in enumerate(zip(again, found, strict=True)):
-        scale = np.abs(theirs) + _floor(problem, number)
-        gap = first_gap(ours, theirs, scale, problem.tolerance)
-        if gap is not None:
-            raise CheckFailedError(
-                f"the tangent of output {number} is {gap[0]}{gap[2]} where the same tangent of "
-                f"{name!r} is reversed in memory, and {gap[1]} where it is contiguous.",
-                "the forward rule reads memory in the order in which it lies; index by axes.",
-            )
+    for number, gap in _gaps(problem, again, found):
+        raise CheckFailedError(
+            f"the tangent of output {number} is {gap.found} where the same tangent of {name!r} is "
+            f"reversed in memory, and {gap.expected} where it is contiguous.",
+            "the forward rule reads memory in the order in which it lies; index by axes.",
+        )
 
 
 def _check_linear(problem: Problem, name: str, direction: _Array, found: list[_Array]) -> None:
@@ -154,13 +159,13 @@ def _check_linear(problem: Problem, name: str, direction: _Array, found: list[_A
             raise CheckFailedError(
                 f"the tangent of output {number} is the kernel's value for the tangent, as "
                 f"'auto_linear' makes it, but the kernel is not linear in {name!r}: -2.5 times the "
-                f"tangent gives {gap[0]}{gap[2]}, where linearity demands {gap[1]}.",
+                f"tangent gives {gap.found}, where linearity demands {gap.expected}.",
                 "'auto_linear' is for linear functions; write the formula of the tangent, or "
                 "'auto_element_wise' where the output depends on one element each.",
             )
         start = (
             f"the tangent of output {number} is not linear in the tangent of {name!r}: -2.5 times "
-            f"the tangent gives {gap[0]}{gap[2]}, where linearity demands {gap[1]}"
+            f"the tangent gives {gap.found}, where linearity demands {gap.expected}"
         )
         if problem.is_wide and differ_by_rounding(ours, -2.5 * theirs, scale):
             raise CheckFailedError(
@@ -201,9 +206,9 @@ def _check_together(
         gap = first_gap(ours, expected, np.asarray(scale), problem.tolerance)
         if gap is not None:
             raise CheckFailedError(
-                f"the tangent of output {number} is {gap[0]}{gap[2]} where all inputs have "
-                f"tangents, and {gap[1]} as the sum of those for one input each: the forward rule "
-                f"is wrong.",
+                f"the tangent of output {number} is {gap.found} where all inputs have tangents, "
+                f"and {gap.expected} as the sum of those for one input each: the forward rule is "
+                f"wrong.",
                 _FIX,
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from pullback.library.checks.jacobian import gradient_grain
 from pullback.library.checks.problem import Problem
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["FIX_PRECISION", "check_passes", "differ_by_rounding", "first_gap"]
+__all__ = ["FIX_PRECISION", "Gap", "check_passes", "differ_by_rounding", "first_gap"]
 
 FIX_PRECISION = (
     "compute in the dtype of the inputs all the way: look for astype(float32), dtype=float32, "
@@ -34,15 +34,22 @@ def check_passes(problem: Problem) -> None:
     _check_each_alone(problem, first)
 
 
-def first_gap(
-    found: _Array, expected: _Array, scale: _Array, tolerance: float
-) -> tuple[Any, Any, str] | None:
-    """The worst element that differs by more than `tolerance` times `scale`, None if none does.
+class Gap(NamedTuple):
+    """Two numbers that should be equal, as text.
 
-    The two numbers as text, and the place of the element.
+    Attributes:
+        found: the number with its place.
+        expected: the other one.
     """
+
+    found: str
+    expected: str
+
+
+def first_gap(found: _Array, expected: _Array, scale: _Array, tolerance: float) -> Gap | None:
+    """The worst element that differs by more than `tolerance` times `scale`, None if none does."""
     if found.shape != expected.shape:
-        return f"of shape {found.shape}", f"of shape {expected.shape}", ""
+        return Gap(f"of shape {found.shape}", f"of shape {expected.shape}")
     if not found.size:
         return None
     with errstate(all="ignore"):
@@ -58,7 +65,7 @@ def first_gap(
         relative = np.where(np.isinf(excess), np.inf, relative)
     index = np.unravel_index(int(np.argmax(relative)), found.shape)
     place = f" at [{', '.join(map(str, index))}]" if index else ""
-    return f"{found[index]:.10g}", f"{expected[index]:.10g}", place
+    return Gap(f"{found[index]:.10g}{place}", f"{expected[index]:.10g}")
 
 
 def differ_by_rounding(found: _Array, expected: _Array, scale: _Array) -> bool:
@@ -92,7 +99,7 @@ def _check_memory(problem: Problem, outputs: list[Tensor], used: dict[str, Tenso
         if gap is not None:
             raise CheckFailedError(
                 f"a second backward pass over the same graph gives another gradient of {name!r}: "
-                f"{gap[0]}{gap[2]}, and the first one gave {gap[1]}.",
+                f"{gap.found}, and the first one gave {gap.expected}.",
                 "backward writes to a saved value, or counts its calls; compute into new memory.",
             )
     return first
@@ -145,7 +152,7 @@ def _check_linear(
                 why = "backward is wrong"
             raise CheckFailedError(
                 f"the gradient of {name!r} is not linear in the cotangent: {words} "
-                f"{gap[0]}{gap[2]}, where linearity demands {gap[1]}; {why}.",
+                f"{gap.found}, where linearity demands {gap.expected}; {why}.",
                 fix,
             )
 
@@ -201,8 +208,8 @@ def _check_unused_outputs(problem: Problem, outputs: list[Tensor], used: dict[st
             gap = first_gap(found[name], expected[name], scale, problem.tolerance)
             if gap is not None:
                 raise CheckFailedError(
-                    f"with {words} in the loss, the gradient of {name!r} is {gap[0]}{gap[2]}; with "
-                    f"zeros as the cotangents of the other outputs it is {gap[1]}.",
+                    f"with {words} in the loss, the gradient of {name!r} is {gap.found}; with "
+                    f"zeros as the cotangents of the other outputs it is {gap.expected}.",
                     fix,
                 )
 
@@ -221,8 +228,8 @@ def _check_each_alone(problem: Problem, together: _Gradients) -> None:
         gap = first_gap(found[name], theirs, scale + floor, problem.tolerance)
         if gap is not None:
             raise CheckFailedError(
-                f"the gradient of {name!r} is {gap[0]}{gap[2]} where {name!r} alone requires "
-                f"grad, and {gap[1]} where all inputs do.",
+                f"the gradient of {name!r} is {gap.found} where {name!r} alone requires "
+                f"grad, and {gap.expected} where all inputs do.",
                 "ctx.needs_input_grad may save work, and must not change the gradients that "
                 "are needed; return them in the order of the arguments.",
             )

@@ -123,8 +123,8 @@ def _check_same_first(problem: Problem, found: dict[str, Tensor]) -> None:
         gap = first_gap(np.array(gradient._array), theirs, scale, 1e-9 if problem.is_wide else 1e-3)
         if gap is not None:
             raise CheckFailedError(
-                f"the gradient of {name!r} is {gap[0]}{gap[2]} with create_graph=True, and "
-                f"{gap[1]} without.",
+                f"the gradient of {name!r} is {gap.found} with create_graph=True, and "
+                f"{gap.expected} without.",
                 "backward must not depend on the grad mode or on requires_grad of what it gets.",
             )
 
