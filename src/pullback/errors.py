@@ -23,6 +23,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     ├── GraphError                  RuntimeError                  a graph of pullback.fx misused
     ├── TraceError                  RuntimeError                  a program that cannot be traced
     ├── MissingPackageError         ImportError                   an optional package is needed
+    ├── ModuleInputError            RuntimeError, ValueError      an input that a module refuses
     ├── CodegenError                RuntimeError                  a table or formula refused
     ├── OpCheckError                AssertionError                an operator that opcheck refuses
     ├── UnsupportedDtypeError       TypeError                     a dtype an operator is not for
@@ -75,6 +76,7 @@ __all__ = [
     "KernelTypeError",
     "LibraryKindError",
     "MissingPackageError",
+    "ModuleInputError",
     "NoDataError",
     "NotFiniteError",
     "OpCheckError",
@@ -117,6 +119,15 @@ class TraceError(PullbackError, RuntimeError):
 
 class MissingPackageError(PullbackError, ImportError):
     """Something needs a package that is optional, and that is not installed."""
+
+
+class ModuleInputError(PullbackError, RuntimeError, ValueError):
+    """An input that a module cannot take; the message begins with the module's path."""
+
+    def set_path(self, path: str) -> None:
+        """Puts the path of the module in front of the message, or replaces the one there."""
+        self.message = getattr(self, "message", str(self))
+        self.args = (f"{path}: {self.message}",)
 
 
 class CodegenError(PullbackError, RuntimeError):

@@ -117,13 +117,13 @@ def test_pairwise_distance_of_the_same_points_is_the_diagonal():
 
 def test_cosine_similarity_with_nothing_divides_by_eps():
     """Rule 7.87."""
-    x, _ = gradients(lambda x, y: F.cosine_similarity(x, y, axis=0), [0.0, 0.0], [1.0, 1.0])
+    x, _ = gradients(lambda x, y: F.cosine_similarity(x, y, dim=0), [0.0, 0.0], [1.0, 1.0])
     np.testing.assert_allclose(x, [7.0710678e7] * 2, rtol=1e-8)
 
 
 def test_normalize_of_nothing_divides_by_eps():
     """Rule 7.88."""
-    np.testing.assert_allclose(slopes(F.normalize, [0.0, 0.0], axis=0), [1e12, 1e12])
+    np.testing.assert_allclose(slopes(F.normalize, [0.0, 0.0], dim=0), [1e12, 1e12])
 
 
 def test_softmax_of_minus_infinities_is_nan():

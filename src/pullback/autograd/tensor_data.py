@@ -224,6 +224,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - 
     copy._flags |= self._flags & REQUIRES_GRAD
     if self._meta is not None and self._meta.grad is not None:
         meta_of(copy).grad = __deepcopy__(self._meta.grad, memo)
+    if self._meta is not None and self._meta.role:
+        meta_of(copy).role = self._meta.role
     return copy
 
 
@@ -232,14 +234,17 @@ def __reduce__(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:  
     return _restored, (
         array if isinstance(array, Payload) else np.asarray(array),
         requires_grad(self),
+        *([self._meta.role] if self._meta is not None and self._meta.role else []),
     )
 
 
-def _restored(array: NDArray[Any], grad: bool) -> Tensor:
+def _restored(array: NDArray[Any], grad: bool, role: str = "") -> Tensor:
     """A tensor as it comes out of a pickle: a leaf."""
     tensor = wrap(array)
     if grad:
         tensor._flags |= REQUIRES_GRAD
+    if role:
+        meta_of(tensor).role = role
     return tensor
 
 

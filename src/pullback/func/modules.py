@@ -200,8 +200,16 @@ def _put(module: Any, name: str, tensor: Tensor) -> None:
         holder[_key(holder, last)] = tensor
     elif isinstance(holder, list):
         holder[int(last)] = tensor
+    elif last in (registered := _registry_of(holder, last)):
+        registered[last] = tensor
     else:
         setattr(holder, last, tensor)
+
+
+def _registry_of(holder: Any, name: str) -> dict[str, Any]:
+    """The dict in which an ``nn.Module`` has registered a name; empty for other objects."""
+    registries = (vars(holder).get(key, {}) for key in ("_parameters", "_buffers"))
+    return next((registry for registry in registries if name in registry), {})
 
 
 def _member(holder: Any, step: str) -> Any:

@@ -1,115 +1,34 @@
-"""Functions of neural networks, under PyTorch's names and with NumPy's argument names (``axis``).
+"""Functions of neural networks, with PyTorch's names and argument names (``input``, ``dim``).
+
+The operators themselves have NumPy's argument names; `_spell` translates.
 
 >>> import pullback as pb
 >>> from pullback.nn import functional as F
->>> F.softmax(pb.tensor([[0.0, 0.0]]), axis=-1).tolist()
+>>> F.softmax(pb.tensor([[0.0, 0.0]]), dim=-1).tolist()
 [[0.5, 0.5]]
 """
 
 from __future__ import annotations
 
-from pullback._generated.functions_nn_activation import (
-    celu,
-    celu_,
-    elu,
-    elu_,
-    gelu,
-    glu,
-    hardshrink,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    hardtanh_,
-    leaky_relu,
-    leaky_relu_,
-    log_softmax,
-    logsigmoid,
-    mish,
-    prelu,
-    relu,
-    relu6,
-    relu_,
-    rrelu,
-    selu,
-    selu_,
-    silu,
-    softmax,
-    softmin,
-    softshrink,
-    softsign,
-    tanhshrink,
-    threshold,
-    threshold_,
-)
-from pullback._generated.functions_nn_conv import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    fold,
-    unfold,
-)
-from pullback._generated.functions_nn_distance import (
-    cdist,
-    cosine_similarity,
-    normalize,
-    pairwise_distance,
-    pdist,
-)
-from pullback._generated.functions_nn_layers import (
-    bilinear,
-    dropout,
-    embedding,
-    linear,
-    one_hot,
-    pixel_shuffle,
-    pixel_unshuffle,
-    scaled_dot_product_attention,
-)
-from pullback._generated.functions_nn_loss import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cosine_embedding_loss,
-    cross_entropy,
-    gaussian_nll_loss,
-    hinge_embedding_loss,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    margin_ranking_loss,
-    mse_loss,
-    nll_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
-    soft_margin_loss,
-    triplet_margin_loss,
-)
-from pullback._generated.functions_nn_norm import (
-    batch_norm,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    rms_norm,
-)
-from pullback._generated.functions_nn_pool import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_max_pool1d,
-    adaptive_max_pool1d_with_indices,
-    adaptive_max_pool2d,
-    adaptive_max_pool2d_with_indices,
-    avg_pool1d,
-    avg_pool2d,
-    interpolate,
-    max_pool1d,
-    max_pool1d_with_indices,
-    max_pool2d,
-    max_pool2d_with_indices,
-)
-from pullback._generated.functions_pointwise import tanh
-from pullback._generated.functions_special import sigmoid, softplus
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_nn_activation as activation
+from pullback._generated import functions_nn_conv as conv
+from pullback._generated import functions_nn_distance as distance
+from pullback._generated import functions_nn_layers as layers
+from pullback._generated import functions_nn_loss as loss
+from pullback._generated import functions_nn_norm as norm
+from pullback._generated import functions_nn_pool as pool
+from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_special as special
+from pullback.kernels.random import source_of_numbers
+from pullback.operators.creation.functions import asarray
+from pullback.operators.shape.functions_padding import pad as pad_axes
+from pullback.tensor import Tensor
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -118,6 +37,7 @@ __all__ = [
     "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d",
     "adaptive_max_pool2d_with_indices",
+    "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
     "batch_norm",
@@ -137,14 +57,19 @@ __all__ = [
     "cosine_similarity",
     "cross_entropy",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "elu",
     "elu_",
     "embedding",
+    "feature_alpha_dropout",
     "fold",
     "gaussian_nll_loss",
     "gelu",
     "glu",
     "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
@@ -172,6 +97,7 @@ __all__ = [
     "nll_loss",
     "normalize",
     "one_hot",
+    "pad",
     "pairwise_distance",
     "pdist",
     "pixel_shuffle",
@@ -202,3 +128,289 @@ __all__ = [
     "triplet_margin_loss",
     "unfold",
 ]
+
+_Function = Callable[..., Any]
+
+
+def _spell(
+    function: _Function,
+    *,
+    first: tuple[str, ...] = ("input",),
+    axis: str = "",
+    has_inplace: bool = False,
+) -> _Function:
+    """A function that also takes PyTorch's argument names.
+
+    Args:
+        function: an operator's function, whose first arguments have no names.
+        first: the names of these arguments.
+        axis: the name of its argument ``axis``.
+        has_inplace: whether it takes ``inplace=True``, which writes the result into the input.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            return function(*args)
+        for name in first[len(args) :]:
+            if name in kwargs:
+                args = (*args, kwargs.pop(name))
+        if axis in kwargs:
+            kwargs["axis"] = kwargs.pop(axis)
+            if kwargs["axis"] is None:
+                raise TypeError(f"{function.__name__}: dim must be an integer, not None")
+        if has_inplace and kwargs.pop("inplace", False):
+            return args[0].copy_(function(*args, **kwargs))
+        return function(*args, **kwargs)
+
+    return call
+
+
+adaptive_avg_pool1d = _spell(pool.adaptive_avg_pool1d)
+adaptive_avg_pool2d = _spell(pool.adaptive_avg_pool2d)
+adaptive_max_pool1d = _spell(pool.adaptive_max_pool1d)
+adaptive_max_pool1d_with_indices = _spell(pool.adaptive_max_pool1d_with_indices)
+adaptive_max_pool2d = _spell(pool.adaptive_max_pool2d)
+adaptive_max_pool2d_with_indices = _spell(pool.adaptive_max_pool2d_with_indices)
+avg_pool1d = _spell(pool.avg_pool1d)
+avg_pool2d = _spell(pool.avg_pool2d)
+batch_norm = _spell(norm.batch_norm)
+bilinear = _spell(layers.bilinear, first=("input1", "input2"))
+binary_cross_entropy = _spell(loss.binary_cross_entropy)
+binary_cross_entropy_with_logits = _spell(loss.binary_cross_entropy_with_logits)
+cdist = _spell(distance.cdist, first=("x1", "x2"))
+celu = _spell(activation.celu, has_inplace=True)
+conv1d = _spell(conv.conv1d)
+conv2d = _spell(conv.conv2d)
+conv3d = _spell(conv.conv3d)
+conv_transpose1d = _spell(conv.conv_transpose1d)
+conv_transpose2d = _spell(conv.conv_transpose2d)
+conv_transpose3d = _spell(conv.conv_transpose3d)
+cosine_embedding_loss = _spell(loss.cosine_embedding_loss, first=("input1", "input2"))
+cosine_similarity = _spell(distance.cosine_similarity, axis="dim", first=("x1", "x2"))
+cross_entropy = _spell(loss.cross_entropy)
+dropout = _spell(layers.dropout, has_inplace=True)
+elu = _spell(activation.elu, has_inplace=True)
+embedding = _spell(layers.embedding)
+fold = _spell(conv.fold)
+gaussian_nll_loss = _spell(loss.gaussian_nll_loss)
+gelu = _spell(activation.gelu)
+glu = _spell(activation.glu, axis="dim")
+group_norm = _spell(norm.group_norm)
+hardshrink = _spell(activation.hardshrink)
+hardsigmoid = _spell(activation.hardsigmoid, has_inplace=True)
+hardswish = _spell(activation.hardswish, has_inplace=True)
+hardtanh = _spell(activation.hardtanh, has_inplace=True)
+hinge_embedding_loss = _spell(loss.hinge_embedding_loss)
+huber_loss = _spell(loss.huber_loss)
+instance_norm = _spell(norm.instance_norm)
+interpolate = _spell(pool.interpolate)
+kl_div = _spell(loss.kl_div)
+l1_loss = _spell(loss.l1_loss)
+layer_norm = _spell(norm.layer_norm)
+leaky_relu = _spell(activation.leaky_relu, has_inplace=True)
+linear = _spell(layers.linear)
+log_softmax = _spell(activation.log_softmax, axis="dim")
+logsigmoid = _spell(activation.logsigmoid)
+margin_ranking_loss = _spell(loss.margin_ranking_loss, first=("input1", "input2"))
+max_pool1d = _spell(pool.max_pool1d)
+max_pool1d_with_indices = _spell(pool.max_pool1d_with_indices)
+max_pool2d = _spell(pool.max_pool2d)
+max_pool2d_with_indices = _spell(pool.max_pool2d_with_indices)
+mish = _spell(activation.mish, has_inplace=True)
+mse_loss = _spell(loss.mse_loss)
+nll_loss = _spell(loss.nll_loss)
+normalize = _spell(distance.normalize, axis="dim")
+one_hot = _spell(layers.one_hot)
+pairwise_distance = _spell(distance.pairwise_distance, first=("x1", "x2"))
+pdist = _spell(distance.pdist)
+pixel_shuffle = _spell(layers.pixel_shuffle)
+pixel_unshuffle = _spell(layers.pixel_unshuffle)
+poisson_nll_loss = _spell(loss.poisson_nll_loss)
+prelu = _spell(activation.prelu)
+relu = _spell(activation.relu, has_inplace=True)
+relu6 = _spell(activation.relu6, has_inplace=True)
+rms_norm = _spell(norm.rms_norm)
+rrelu = _spell(activation.rrelu)
+scaled_dot_product_attention = _spell(
+    layers.scaled_dot_product_attention, first=("query", "key", "value")
+)
+selu = _spell(activation.selu, has_inplace=True)
+sigmoid = _spell(special.sigmoid)
+silu = _spell(activation.silu, has_inplace=True)
+smooth_l1_loss = _spell(loss.smooth_l1_loss)
+soft_margin_loss = _spell(loss.soft_margin_loss)
+softmax = _spell(activation.softmax, axis="dim")
+softmin = _spell(activation.softmin, axis="dim")
+softplus = _spell(special.softplus)
+softshrink = _spell(activation.softshrink)
+softsign = _spell(activation.softsign)
+tanh = _spell(pointwise.tanh)
+tanhshrink = _spell(activation.tanhshrink)
+threshold = _spell(activation.threshold, has_inplace=True)
+triplet_margin_loss = _spell(loss.triplet_margin_loss, first=("anchor",))
+unfold = _spell(conv.unfold)
+celu_ = activation.celu_
+elu_ = activation.elu_
+hardtanh_ = activation.hardtanh_
+leaky_relu_ = activation.leaky_relu_
+relu_ = activation.relu_
+selu_ = activation.selu_
+threshold_ = activation.threshold_
+
+
+def _channel_dropout(x: Any, p: float, training: bool, name: str, dims: int) -> Any:
+    """Zeroes whole channels; an input of `dims` axes has no batch."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
+    if not training or not p:
+        return x
+    lead = x.shape[: 1 if x.ndim == dims else 2]
+    kept = source_of_numbers(None).random(lead) >= p
+    scale = 1 / (1 - p) if p < 1 else 0.0
+    return x * asarray((kept * scale).astype(x.dtype).reshape(lead + (1,) * (x.ndim - len(lead))))
+
+
+def _result(x: Any, made: Any, inplace: bool) -> Tensor:
+    result: Tensor = x.copy_(made) if inplace and made is not x else made
+    return result
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of signals of shape (batch, channels, length) or without batch.
+
+    >>> import pullback as pb
+    >>> dropout1d(pb.ones((2, 3, 4)), training=False).sum().item()
+    24.0
+    """
+    return _result(input, _channel_dropout(input, p, training, "dropout1d", 2), inplace)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of images of shape (batch, channels, height, width).
+
+    >>> import pullback as pb
+    >>> dropout2d(pb.ones((2, 3, 4, 4)), p=1.0).sum().item()
+    0.0
+    """
+    return _result(input, _channel_dropout(input, p, training, "dropout2d", 0), inplace)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of volumes of shape (batch, channels, depth, height, width).
+
+    >>> import pullback as pb
+    >>> dropout3d(pb.ones((2, 3, 1, 4, 4)), p=1.0).sum().item()
+    0.0
+    """
+    return _result(input, _channel_dropout(input, p, training, "dropout3d", 0), inplace)
+
+
+_SELU_FLOOR = -1.7580993408473766  # the value of selu at minus infinity
+
+
+def _alpha(x: Any, p: float, training: bool, shape: tuple[int, ...]) -> Any:
+    """Dropout for selu: dropped elements get its smallest value, and mean and variance stay."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or not p:
+        return x
+    if p == 1.0:
+        return x * 0.0
+    kept = source_of_numbers(None).random(shape) >= p
+    scale = ((1 - p) * (1 + p * _SELU_FLOOR**2)) ** -0.5
+    shift = -scale * p * _SELU_FLOOR
+    dropped = np.where(kept, 0.0, _SELU_FLOOR * scale) + shift
+    return x * asarray((kept * scale).astype(x.dtype)) + asarray(dropped.astype(x.dtype))
+
+
+def alpha_dropout(
+    input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Dropout that keeps mean and variance of the outputs of selu.
+
+    >>> import pullback as pb
+    >>> alpha_dropout(pb.ones(3)).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    return _result(input, _alpha(input, p, training, input.shape), inplace)
+
+
+def feature_alpha_dropout(
+    input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """`alpha_dropout` of whole channels.
+
+    >>> import pullback as pb
+    >>> feature_alpha_dropout(pb.ones((1, 2, 3))).sum().item()
+    6.0
+    """
+    shape = input.shape[:2] + (1,) * (input.ndim - 2)
+    return _result(input, _alpha(input, p, training, shape), inplace)
+
+
+def gumbel_softmax(
+    logits: Any,
+    tau: float = 1,
+    hard: bool = False,
+    eps: float = 1e-10,  # noqa: ARG001 - PyTorch's argument
+    dim: int = -1,
+) -> Tensor:
+    """Samples of a categorical distribution that can be differentiated by its logits.
+
+    Args:
+        logits: logarithms of probabilities, up to a constant.
+        tau: the temperature.
+        hard: gives one-hot vectors, with the gradient of the soft samples.
+        eps: not used, as in PyTorch.
+        dim: the axis of the categories.
+
+    >>> import pullback as pb
+    >>> gumbel_softmax(pb.zeros((2, 3)), hard=True).sum(axis=-1).tolist()
+    [1.0, 1.0]
+    """
+    noise = asarray(-np.log(source_of_numbers(None).exponential(size=logits.shape)))
+    soft = activation.softmax((logits + noise.astype(logits.dtype)) / tau, dim)
+    if not hard:
+        return soft
+    best = np.argmax(soft.detach().numpy(), axis=dim, keepdims=True)
+    places = np.arange(soft.shape[dim]).reshape(
+        [-1 if a == dim % soft.ndim else 1 for a in range(soft.ndim)]
+    )
+    one_hot_values = asarray((places == best).astype(soft.dtype))
+    return one_hot_values - soft.detach() + soft
+
+
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def pad(
+    input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
+    """Adds elements at the ends of the last axes.
+
+    Args:
+        input: the tensor.
+        pad: pairs of counts, before and after, for the last axis, the one before it, and so on;
+            negative counts remove elements.
+        mode: ``"constant"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        value: the constant.
+
+    >>> import pullback as pb
+    >>> pad(pb.tensor([1.0, 2.0]), (1, 1), value=5.0).tolist()
+    [5.0, 1.0, 2.0, 5.0]
+    """
+    if mode not in _PAD_MODES:
+        raise NotImplementedError(f"pad: unrecognised padding mode {mode!r}")
+    if len(pad) % 2 or len(pad) // 2 > input.ndim:
+        raise ValueError(
+            f"pad: needs a pair of counts for each of at most {input.ndim} axes, not {tuple(pad)}"
+        )
+    widths = [(0, 0)] * (input.ndim - len(pad) // 2)
+    widths += [(pad[i], pad[i + 1]) for i in reversed(range(0, len(pad), 2))]
+    kept = tuple(
+        slice(max(0, -a), n - max(0, -b)) for (a, b), n in zip(widths, input.shape, strict=True)
+    )
+    grown = [(max(0, a), max(0, b)) for a, b in widths]
+    options = {"constant_values": 0.0 if value is None else value} if mode == "constant" else {}
+    return pad_axes(input[kept], grown, mode=_PAD_MODES[mode], **options)

@@ -55,6 +55,7 @@ class Meta:
     # Mostly a weak reference: the graph keeps its own nodes alive.
     accumulator: Callable[[], Any] | None = None
     retains_grad = False
+    role = ""  # "Parameter", "Buffer" or "Buffer transient": marks of pullback.nn
     reshaped = 0  # the version at which the tensor's own shape or memory last changed
     detached: tuple[Any, int, int] | None = None  # what detach_() cut it from; see saved.py
     tangents: dict[Any, Tensor] | None = LazyTangents()  # type: ignore[assignment]
