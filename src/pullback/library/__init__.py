@@ -25,6 +25,7 @@ if _typing.TYPE_CHECKING:
     from pullback.library.checks.run import opcheck
     from pullback.library.formula_op import define_op
     from pullback.library.load import load_ops
+    from pullback.library.numerical_op import numerical, numerical_jacobian
 else:  # they import the generator and the checks
     __getattr__, __dir__ = _lazy_names(
         __name__,
@@ -32,6 +33,7 @@ else:  # they import the generator and the checks
             "pullback.library.checks.run": ["opcheck"],
             "pullback.library.formula_op": ["define_op"],
             "pullback.library.load": ["load_ops"],
+            "pullback.library.numerical_op": ["numerical", "numerical_jacobian"],
         },
     )
 
@@ -51,6 +53,8 @@ __all__ = [
     "impl_save_for_backward",
     "infer_schema",
     "load_ops",
+    "numerical",
+    "numerical_jacobian",
     "opcheck",
     "register_autograd",
     "register_fake",

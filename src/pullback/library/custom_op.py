@@ -63,6 +63,7 @@ class CustomOp:
         self._kernels: dict[DispatchKey, Callable[..., Any]] = {}
         self._disabled: set[DispatchKey] = set()
         self._places: dict[str, str] = {}
+        self._helpers: list[CustomOp] = []  # operators that its rules call, removed with it
         namespace, name = qualname.split("::")
         self._lib = Library(namespace, "FRAGMENT")
         self._lib.define(str(schema), tags=tags)
@@ -351,6 +352,8 @@ class CustomOp:
 
     def _destroy(self) -> None:
         """Removes the operator; its name can be defined again."""
+        for helper in self._helpers:
+            helper._destroy()
         if CUSTOM_OPS.get(self._qualname) is self:
             del CUSTOM_OPS[self._qualname]
         self._lib._destroy()

@@ -91,7 +91,8 @@ class _Twin:
         return twin
 
     def _function(self, function: FunctionType, depth: int) -> Any:
-        if (function.__module__ or "").partition(".")[0] in _LIBRARIES:
+        is_library = (function.__module__ or "").partition(".")[0] in _LIBRARIES
+        if is_library and not function.__closure__:
             return function
         cells = tuple(CellType() for _ in function.__closure__ or ())
         twin = FunctionType(

@@ -231,3 +231,202 @@ for _option, _n in (("", 5), ("n=9", 9)):
     add("fixed_quad", "a", _option, Sample(_by, 0.2))
     _by = functools.partial(lambda q, e: q(wave, 0.2, e, args=(A,))[0], _fixed)
     add("fixed_quad", "b", _option, Sample(_by, 1.5))
+
+# --- initial value problems ----------------------------------------------------------------------
+
+
+def predator(t: Any, z: Any, a: Any) -> Any:
+    x, y = z
+    return [a[0] * x - x * y * np.cos(0.1 * t), a[1] * x * y - y]
+
+
+def predator_slope(t: Any, z: Any, a: Any) -> Any:
+    x, y = z
+    c = np.cos(0.1 * t)
+    return [[a[0] - y * c, -x * c], [a[1] * y, a[1] * x - 1]]
+
+
+def spin(t: Any, z: Any, a: Any) -> Any:
+    return np.stack([1j * a[0] * z[0] * abs(z[0]) - 0.1 * z[1], 0.3 * z[0] - a[1] * z[1]])
+
+
+Z0 = np.array([1.0, 0.6])
+SPAN = (0.0, 1.5)
+TIMES = np.array([0.2, 0.9, 1.4])
+FINE = {"rtol": 1e-10, "atol": 1e-11}
+Solution = functools.partial(Sample, value_rtol=1e-8, rtol=2e-6, float32=0, step=3e-3, vmap=False)
+
+
+def ends(result: Any) -> Any:
+    return result.y[:, -1]
+
+
+def every(result: Any) -> Any:
+    return result.y
+
+
+def halfway(result: Any) -> Any:
+    return result.sol(np.array([0.3, 1.1]))
+
+
+IVPS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "": (ends, {}),
+    "method=RK23": (ends, {"method": "RK23", "rtol": 1e-8}),
+    "method=DOP853": (ends, {"method": "DOP853"}),
+    "method=Radau": (ends, {"method": "Radau"}),
+    "method=BDF": (ends, {"method": "BDF"}),
+    "method=LSODA": (ends, {"method": "LSODA"}),
+    "t_eval": (every, {"t_eval": TIMES}),
+    "dense_output=True": (halfway, {"dense_output": True}),
+    "t_eval method=DOP853": (every, {"t_eval": TIMES, "method": "DOP853"}),
+    "t_eval method=Radau": (every, {"t_eval": TIMES, "method": "Radau"}),
+    "t_eval method=BDF": (every, {"t_eval": TIMES, "method": "BDF"}),
+    "t_eval method=LSODA": (every, {"t_eval": TIMES, "method": "LSODA"}),
+    "vectorized=True": (ends, {"vectorized": True}),
+    "jac given method=Radau": (ends, {"method": "Radau", "jac": predator_slope}),
+    "complex y0": (ends, {}),
+    "rtol": (ends, {"rtol": 1e-11}),
+    "max_step": (ends, {"max_step": 0.05}),
+}
+for _option, (_get, _more) in IVPS.items():
+    _f, _start = (spin, Z0 + 0.2j) if _option == "complex y0" else (predator, Z0)
+    _named = {**FINE, **_more}
+    _jac = _named.pop("jac", None)
+    _checks: dict[str, Any] = {"rtol": 2e-5} if "RK23" in _option or "BDF" in _option else {}
+
+    def _by_args(
+        a: Any,
+        f: Any = _f,
+        z: Any = _start,
+        get: Any = _get,
+        jac: Any = _jac,
+        more: Any = _named,
+    ) -> Any:
+        more = more if jac is None else {**more, "jac": jac}
+        return get(integrate.solve_ivp(f, SPAN, z, args=(a,), **more))
+
+    def _by_closure(
+        a: Any,
+        f: Any = _f,
+        z: Any = _start,
+        get: Any = _get,
+        jac: Any = _jac,
+        more: Any = _named,
+    ) -> Any:
+        more = more if jac is None else {**more, "jac": lambda t, z: jac(t, z, a)}
+        return get(integrate.solve_ivp(lambda t, y: f(t, y, a), SPAN, z, **more))
+
+    def _by_start(z: Any, f: Any = _f, get: Any = _get, jac: Any = _jac, more: Any = _named) -> Any:
+        more = more if jac is None else {**more, "jac": jac}
+        return get(integrate.solve_ivp(f, SPAN, z, args=(A,), **more))
+
+    add("solve_ivp", "y0", _option, Solution(_by_start, _start, **_checks))
+    add("solve_ivp", "args", _option, Solution(_by_args, A, **_checks))
+    add("solve_ivp", "closure", _option, Solution(_by_closure, A, **_checks))
+
+for _option in ("", "method=DOP853", "method=Radau", "method=LSODA"):
+    _method = _option.removeprefix("method=") or "RK45"
+    _solve = functools.partial(
+        lambda method, t, **more: (
+            integrate.solve_ivp(predator, (t[0], t[-1]), Z0, method, args=(A,), **FINE, **more).y
+        ),
+        _method,
+    )
+    add(
+        "solve_ivp",
+        "t_span",
+        _option,
+        Solution(functools.partial(lambda f, t: f(t)[:, -1], _solve), np.array([0.1, 1.5])),
+    )
+    _inner = functools.partial(
+        lambda method, t: integrate.solve_ivp(predator, SPAN, Z0, method, t, args=(A,), **FINE).y,
+        _method,
+    )
+    add("solve_ivp", "t_eval", _option, Solution(_inner, TIMES))
+
+
+def crossing(t: Any, z: Any, a: Any) -> Any:
+    return z[0] - 1.2 * a[0]
+
+
+crossing.terminal = True  # type: ignore[attr-defined]
+
+
+def passing(t: Any, z: Any, a: Any) -> Any:
+    return z[0] - 1.2 * a[0]
+
+
+add(
+    "solve_ivp",
+    "args",
+    "terminal event",
+    Solution(
+        lambda a: integrate.solve_ivp(predator, SPAN, Z0, args=(a,), events=crossing, **FINE).y[
+            :, -1
+        ],
+        A,
+    ),
+)
+add(
+    "solve_ivp",
+    "args",
+    "event times",
+    Solution(
+        lambda a: integrate.solve_ivp(
+            predator, SPAN, Z0, args=(a,), events=[passing], **FINE
+        ).t_events[0],
+        A,
+    ),
+)
+add(
+    "solve_ivp",
+    "args",
+    "dense_output=True at time",
+    Solution(
+        lambda a: integrate.solve_ivp(predator, SPAN, Z0, args=(a,), dense_output=True, **FINE).sol(
+            0.7
+        ),
+        A,
+    ),
+)
+
+
+def first_state(z: Any, t: Any, a: Any) -> Any:
+    return predator(t, z, a)
+
+
+def first_state_slope(z: Any, t: Any, a: Any) -> Any:
+    return predator_slope(t, z, a)
+
+
+GRID = np.array([0.0, 0.4, 0.9, 1.5])
+ODEINTS: dict[str, dict[str, Any]] = {
+    "": {},
+    "Dfun given": {"Dfun": first_state_slope},
+    "tfirst=True": {"tfirst": True},
+    "full_output=True": {"full_output": True},
+}
+for _option, _more in ODEINTS.items():
+    _f = predator if _option == "tfirst=True" else first_state
+    _solve = functools.partial(integrate.odeint, rtol=1e-11, atol=1e-11)
+
+    def _ode(z: Any, a: Any, f: Any = _f, solve: Any = _solve, more: Any = _more) -> Any:
+        found = solve(f, z, GRID, args=(a,), **more)
+        return found[0] if "full_output" in more else found
+
+    def _captured_ode(a: Any, f: Any = _f, solve: Any = _solve, more: Any = _more) -> Any:
+        slope = {"Dfun": lambda z, t: first_state_slope(z, t, a)} if "Dfun" in more else more
+        found = solve(lambda z, t: f(z, t, a), Z0, GRID, **slope)
+        return found[0] if "full_output" in more else found
+
+    add("odeint", "y0", _option, Solution(functools.partial(lambda f, z: f(z, A), _ode), Z0))
+    add("odeint", "args", _option, Solution(functools.partial(_ode, Z0), A))
+    add("odeint", "closure", _option, Solution(_captured_ode, A))
+add(
+    "odeint",
+    "t",
+    "",
+    Solution(
+        lambda t: integrate.odeint(first_state, Z0, t, args=(A,), rtol=1e-11, atol=1e-11), GRID
+    ),
+)
