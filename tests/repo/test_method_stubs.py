@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "method_stubs.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "method_stubs.py"
 
 
 @pytest.fixture
