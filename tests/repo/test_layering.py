@@ -24,7 +24,7 @@ LEVELS = {
     "utils": 0,  # the folder itself imports nothing; its modules have levels of their own
     "utils.pytree": 0.5,
     "utils._python_dispatch": 2.1,
-    "utils.checkpoint": 7,
+    "utils.checkpoint": 7.1,  # runs functions in numpy_mode again
     "dispatch": 1,
     "kernels": 1,
     "ops": 2,  # the namespaces of operators, beside the tables that they are made from

@@ -38,8 +38,8 @@ __all__ = [
     "INFERENCE",
     "MAPPING",
     "MUTATION",
+    "NUMPY",
     "SAVED_HOOKS",
-    "SCALARS",
     "TAPE",
     "TRACE",
     "TRANSFORM",
@@ -69,7 +69,7 @@ MUTATION = 4  # saved values are copied before writes: allow_mutation_on_saved_t
 TRANSFORM = 8  # inside a function that pullback.func transforms
 MAPPING = 16  # inside a function that vmap maps
 TAPE = 32  # operations are recorded on a tangent tape, for second derivatives
-SCALARS = 64  # elements that are read are copies, as NumPy's scalars are: numpy_mode
+NUMPY = 64  # numpy_mode: writes are logged; elements that are read are copies, as NumPy's scalars
 DISPATCH_MODE = 128  # a TorchDispatchMode sees every call: no path may compute without operators
 TRACE = 256  # the program is traced: new memory is part of its graph
 

@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
-from pullback.autograd.graph.saved_mutation import keep_saved_values
+from pullback.dispatch.modes import NUMPY, State, get_state, set_state, state_of
 from pullback.interop.callers import ORIGINAL, OUTSIDE, Callers, callers_of, file_of
 from pullback.interop.imported import ImportedNames, find_names
 from pullback.interop.replaced import (
@@ -61,7 +61,7 @@ class _Entry:
     `names` is a namespace to search for imported names, if it is not that of a module.
     """
 
-    __slots__ = ("_before", "_callers", "_kept", "_names", "_places", "_session")
+    __slots__ = ("_before", "_callers", "_inside", "_names", "_outer", "_places", "_session")
 
     def __init__(self, callers: Callers, names: dict[str, Any] | None):
         self._callers = callers
@@ -75,8 +75,8 @@ class _Entry:
         self._places = imported.places
         if self._names is not None:
             self._places = [*self._places, *find_names(self._names)]
-        self._before = _session()
-        self._kept = keep_saved_values()
+        self._outer = _session()
+        self._before = before = get_state()
         session = self._session = Session(self._callers)
         try:
             _users[session] = None
@@ -87,9 +87,12 @@ class _Entry:
             if self._places:
                 imported.bind(self._places, True)
             _set_session(session)
-            self._kept.__enter__()
+            self._inside = state_of(before.include, before.keep, before.modes | NUMPY)
+            set_state(self._inside)
         except BaseException:
+            self._inside = before
             self._restore()
+            set_state(before)
             raise
 
     @uninterrupted_entry
@@ -99,10 +102,15 @@ class _Entry:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        before = self._before
         try:
-            self._kept.__exit__(kind, error, trace)
-        finally:
             self._restore()
+            now = get_state()
+            after = before if now is self._inside else _without_mode(now, before)
+        except BaseException:  # an interrupt
+            set_state(before)
+            raise
+        set_state(after)
 
     @uninterrupted_entry
     def _restore(self) -> None:
@@ -120,7 +128,7 @@ class _Entry:
                 run_to_end(self._unbind)
         finally:
             if _session() is session:  # else a generator is closed in another context
-                _set_session(self._before)
+                _set_session(self._outer)
 
     def _unbind(self) -> None:
         """Restores names of user modules, also of those that were imported in the mode."""
@@ -128,6 +136,11 @@ class _Entry:
         if not imported.is_up_to_date():
             imported.search()
         imported.bind([*self._places, *imported.places], bool(_users))
+
+
+def _without_mode(now: State, before: State) -> State:
+    """A state that the program has changed in the mode, without the mode if it began it."""
+    return now if before.modes & NUMPY else state_of(now.include, now.keep, now.modes & ~NUMPY)
 
 
 class numpy_mode:  # noqa: N801 - a block

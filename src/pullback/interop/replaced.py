@@ -42,6 +42,7 @@ _CONVERSIONS = frozenset(
     require
     """)
 )
+_ndarray = np.ndarray
 _LISTS = frozenset({list, tuple, dict})
 # Types of arguments that hold no tensor, and need no search.
 _PLAIN = frozenset({np.ndarray, int, float, complex, bool, str, type, type(None), np.dtype})
@@ -109,9 +110,16 @@ def _has_tensor(value: Any) -> bool:
 
 def _as_tensors(value: Any, given: Any = ()) -> Any:
     """Arrays of numbers that can have gradients, as tensors of the same memory."""
-    if type(value) is np.ndarray and value.dtype.kind in "fc":
-        own = value.flags.owndata and not any(value is argument for argument in given)
-        return fresh(value.view()) if own else adopt(value.view())
+    if type(value) is _ndarray:
+        if value.dtype.kind not in "fc":
+            return value
+        if value.base is None and value.flags.owndata:
+            for argument in given:
+                if argument is value:
+                    break
+            else:
+                return fresh(value)  # new: no other object holds it
+        return adopt(value.view())
     if type(value) in (tuple, list):
         return type(value)(_as_tensors(item, given) for item in value)
     return value
@@ -130,7 +138,7 @@ def _for_users(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
         if not kwargs or not _has_tensor(kwargs):
             made = original(*args, **kwargs)
             kind = type(made)
-            if (kind is np.ndarray or kind in _LISTS) and (
+            if (kind is _ndarray or kind in _LISTS) and (
                 # Not where user code has passed the function to a library, which wants arrays.
                 callers[get_frame(1).f_code.co_filename] == USER
             ):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.dispatch.modes import get_state
+from pullback.dispatch.modes import NUMPY, get_state
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
 __all__ = ["is_constant", "operand_beside"]
@@ -38,7 +38,7 @@ def operand_beside(tensor: Tensor, value: Any) -> Tensor:
     kind = type(value)
     if (kind is float or kind is int) and value:  # 0.0 and -0.0 would be one entry
         array = tensor._array
-        if type(array) is _ndarray and array.dtype is _FLOAT64 and not get_state().modes:
+        if type(array) is _ndarray and array.dtype is _FLOAT64 and not get_state().modes & ~NUMPY:
             operand = _known.get(value)
             return _remember(value) if operand is None else operand
     return as_operand(value)

@@ -27,7 +27,7 @@ import numpy as np
 
 from pullback._lazy import lazy_module
 from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, DispatchKey
-from pullback.dispatch.modes import INFERENCE, MAPPING, TRACE, TRANSFORM, get_state
+from pullback.dispatch.modes import INFERENCE, MAPPING, NUMPY, TRACE, TRANSFORM, get_state
 from pullback.dispatch.operator import set_number_as_tensor
 from pullback.errors import InferenceError, UnsupportedDtypeError
 from pullback.tensor.meta import Meta
@@ -274,7 +274,7 @@ def wrap(array: Any) -> Tensor:
 def fresh(array: Any) -> Tensor:
     """A new tensor as the thread's mode has it: in inference mode, an inference tensor."""
     modes = get_state().modes
-    if type(array) is _ndarray and not modes:
+    if type(array) is _ndarray and (not modes or modes == NUMPY):
         tensor = _new(Tensor)
         tensor._array = array
         tensor._flags = CPU_FLAGS

@@ -22,11 +22,12 @@ that has ended are skipped, and dropped when they are met.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback._cpython import ONE_HOLDER, count_references, find_views
+from pullback._lazy import lazy_module
 from pullback.autograd.graph.views import (
     edge_of,
     is_left_behind,
@@ -44,6 +45,11 @@ from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import Creation, LazyTangents, Meta, View
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, version_of, wrap
+
+if TYPE_CHECKING:
+    from pullback.autograd.graph import undo_log
+else:
+    undo_log = lazy_module("pullback.autograd.graph.undo_log")
 
 __all__ = [
     "below",
@@ -377,11 +383,14 @@ def write_tangent(output: Tensor, level: Level, tangent: Tensor) -> None:
         if held is not None and held.shape == tangent.shape:
             # The tangent that the user passed in follows the write, and so does that of a view's
             # base, whose memory it shares.
+            undo_log.keep_history(level, held)
             tensors.copy_(held, tangent)
         elif view is not None:
             _write_through(output, view, level, tangent)
         else:
-            set_tangent(output, level, beside(output, tangent))
+            tangent = beside(output, tangent)
+            undo_log.mark_made(tangent)
+            set_tangent(output, level, tangent)
             _update_views(output, 0)
 
 
@@ -393,9 +402,11 @@ def _write_through(output: Tensor, view: View, level: Level, tangent: Tensor) ->
     whole = tangents_of(base).get(level)
     if whole is None:
         whole = zeros_like(base)
+        undo_log.mark_made(whole)
         set_tangent(base, level, whole)
         _update_views(base, 1)
     part = view.replay(tensors, whole)
+    undo_log.keep_history(level, part)
     tensors.copy_(part, tangent)
     set_tangent(output, level, part)
 

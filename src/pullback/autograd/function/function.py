@@ -17,9 +17,11 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.engine.exposed import expose, unwrap
 from pullback.autograd.forward.tangents import below, keep_tangents, levels_of
@@ -41,9 +43,14 @@ from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.modes import GradSwitch, no_grad
 from pullback.autograd.namespaces import Namespace
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
+from pullback.dispatch.modes import INFERENCE, NUMPY, TRANSFORM, get_state, is_grad_enabled
 from pullback.errors import AutogradError, AutogradTypeError, DerivativeMissingError
 from pullback.tensor.tensor import Tensor, fresh, zeros_beside
+
+if TYPE_CHECKING:
+    from pullback.autograd.graph import undo_log
+else:
+    undo_log = lazy_module("pullback.autograd.graph.undo_log")
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
@@ -59,6 +66,7 @@ class FunctionCtx(Node):
     _narrows = False
     _outputs: int  # type: ignore[misc]  # counted for every call
     _is_single = False
+    _saved_edges: Mapping[int, Any] = MappingProxyType({})  # of values that may be written over
 
     def __init__(self, args: tuple[Any, ...]):
         self.needs_input_grad = tuple(isinstance(a, Tensor) and requires_grad(a) for a in args)
@@ -128,9 +136,13 @@ class FunctionCtx(Node):
                     f"save_for_backward can only save variables (tensors or None), but argument "
                     f"{place} is of type {type(tensor).__name__}"
                 )
-            node, number = unpack_edge(edge_of(tensor))
+            edge = edge_of(tensor)
+            node, number = unpack_edge(edge)
             is_own = node is self
             value: Any = SavedOutput(tensor, number) if is_own else tensor
+            if not is_own and get_state().modes & NUMPY:
+                undo_log.uncover(tensor)
+                self._saved_edges = {**self._saved_edges, id(tensor): edge}
             if is_own and tensor._flags & DUAL:
                 keep_tangents(value, tensor)
             if hooks is not None:

@@ -13,11 +13,12 @@ belongs to the view, and puts what it returns for the overwritten value in that 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback._lazy import lazy_module
 from pullback.autograd.graph.node import (
     Edge,
     Node,
@@ -40,7 +41,14 @@ from pullback.autograd.graph.views import (
 from pullback.autograd.levels import check_capture
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, MUTATION, TRANSFORM, NormalModeGuard, get_state
+from pullback.dispatch.modes import (
+    INFERENCE,
+    MUTATION,
+    NUMPY,
+    TRANSFORM,
+    NormalModeGuard,
+    get_state,
+)
 from pullback.errors import InferenceError, InplaceError
 from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.memory import (
@@ -53,6 +61,11 @@ from pullback.tensor.memory import (
 )
 from pullback.tensor.meta import Creation, Step, View
 from pullback.tensor.tensor import NO_COUNTER, TRACKED, Tensor, version_of, wrap
+
+if TYPE_CHECKING:
+    from pullback.autograd.graph import undo_log
+else:
+    undo_log = lazy_module("pullback.autograd.graph.undo_log")
 
 __all__ = [
     "CopySlices",
@@ -83,9 +96,11 @@ def check_inplace(tensor: Tensor, records: bool, *inputs: Tensor | None) -> None
         for other in inputs:
             if other is not None and other._counter is counter and other is not tensor:
                 check_no_partial_overlap(tensor._array, other._array)
-    if modes & (MUTATION | TRANSFORM):
+    if modes & (MUTATION | NUMPY | TRANSFORM):
         if modes & TRANSFORM:
             check_capture(tensor)
+        if modes & NUMPY:
+            undo_log.log_write(tensor)
         announce_write(tensor)
     if modes & INFERENCE or not state.keep & REQUIRES_GRAD:
         return
@@ -189,6 +204,8 @@ def write(tensor: Tensor, array: NDArray[Any], name: str) -> None:
                 raise
     if counter is not NO_COUNTER:
         counter[0] += 1
+        if len(counter) > 1:  # else it has no log
+            undo_log.confirm_write(counter)
 
 
 def write_by(ufunc: np.ufunc, tensor: Tensor, name: str, *operands: Any) -> Any:

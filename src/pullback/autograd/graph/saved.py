@@ -11,12 +11,13 @@ which has a method ``unpack(node)``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
 from pullback.autograd.engine.current_task import NeedsPassError, current_graph_task
 from pullback.autograd.graph.node import (
@@ -42,6 +43,11 @@ from pullback.tensor.tensor import (
     wrap,
 )
 
+if TYPE_CHECKING:
+    from pullback.autograd.graph import rewound
+else:
+    rewound = lazy_module("pullback.autograd.graph.rewound")
+
 __all__ = [
     "SavedOutput",
     "input_array",
@@ -57,6 +63,7 @@ __all__ = [
     "saved_input",
     "saved_output",
     "version",
+    "version_error",
 ]
 
 
@@ -189,6 +196,8 @@ def load_array(node: Node, value: Any, expected: Any) -> Any:
             value._meta is None or not value._meta.detached
         ):
             return value._array
+        if not value._flags & DUAL and version(value) != expected:
+            return rewound.rebuild_array(node, value, expected)
     _check_known(value)
     loaded = load_tensor(node, value, expected)
     if isinstance(loaded, list):
@@ -213,7 +222,7 @@ def load_tensor(node: Node, value: Any, expected: Any) -> Any:
         return [load_tensor(node, t, v) for t, v in zip(value, expected, strict=True)]
     if isinstance(value, Tensor):
         if version(value) != expected:
-            raise _version_error(node, value, expected)
+            return rewound.rebuild_input(node, value, expected)
         if value._meta is not None and value._meta.detached and _was_cut(node, value._meta):
             raise AutogradError(
                 f"{node.name()}: Trying to use a saved tensor that has been detached in-place, "
@@ -255,14 +264,16 @@ def load_output_tensor(node: Node, value: Any) -> Any:
         raise freed_error(node)
     if not isinstance(value, SavedOutput):
         return value.unpack(node)
-    if value.counter[0] != value.version:
-        raise _version_error(node, value, value.version)
-    tensor = wrap(value.array)
-    tensor._counter = value.counter
+    tangents = value.tangents
+    if value.counter[0] == value.version:
+        tensor = wrap(value.array)
+        tensor._counter = value.counter
+    else:
+        tensor, tangents = rewound.rebuild_output(node, value)
     tensor._flags = value.flags & ~DUAL
     if value.flags & REQUIRES_GRAD:
         tensor._edge = output_edge(node, value.number, value.slices)
-    restore_tangents(tensor, value.tangents)
+    restore_tangents(tensor, tangents)
     return tensor
 
 
@@ -273,7 +284,8 @@ def restore_tangents(tensor: Tensor, tangents: dict[Any, Tensor] | None) -> None
         tensor._flags |= DUAL
 
 
-def _version_error(node: Node, value: Any, expected: int) -> SavedVersionError:
+def version_error(node: Node, value: Any, expected: int) -> SavedVersionError:
+    """The error for a saved value whose memory was written to."""
     held = (value, value._array if isinstance(value, Tensor) else value)
     names = [n for n in node._saves_tensors if any(getattr(node, n, None) is h for h in held)]
     name = names[0] if names else "in a list"

@@ -13,12 +13,12 @@ from typing import Self
 from weakref import ref
 
 from pullback.autograd.graph.saved_hooks import saved_tensors_hooks
-from pullback.dispatch.modes import MUTATION, SCALARS, StateGuard
+from pullback.dispatch.modes import MUTATION, StateGuard
 from pullback.errors import AutogradError, AutogradUsageError, SavedVersionError
 from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.tensor import ContentVersion, Tensor, version_of, wrap
 
-__all__ = ["allow_mutation_on_saved_tensors", "announce_write", "keep_saved_values"]
+__all__ = ["allow_mutation_on_saved_tensors", "announce_write"]
 
 _active: ContextVar[allow_mutation_on_saved_tensors | None] = ContextVar(
     "pullback_allow_mutation", default=None
@@ -140,50 +140,6 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
                     hooks.__exit__(kind, error, trace)
                 finally:
                     self._held.clear()
-
-
-class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a block, as its parent
-    """The same for code that writes to saved values; backward may run after the block.
-
-    A write after the block raises in backward, as elsewhere, by the version check. Inside another
-    such block this one does nothing, because the outer one copies the values.
-
-    >>> import pullback as pb
-    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
-    >>> with keep_saved_values():
-    ...     y = x * 1
-    ...     z = (y * y).sum()
-    ...     y[0] = 7.0
-    >>> z.backward()
-    >>> x.grad.tolist()
-    [2.0, 4.0]
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._guard = StateGuard(begin=MUTATION | SCALARS)
-
-    def _unpack(self, held: _Held) -> Tensor:
-        return _checked(held)
-
-    def __enter__(self) -> Self:
-        self._outer = _active.get() is not None
-        if not self._outer:
-            hooks = saved_tensors_hooks(self._pack, self._unpack)
-            hooks.begin()
-            self._begin(hooks)
-        return self
-
-    @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if not self._outer:
-            # Without ``super()``, a call after which an interrupt could come.
-            allow_mutation_on_saved_tensors.__exit__(self, kind, error, trace)
 
 
 def announce_write(tensor: Tensor) -> None:

@@ -14,10 +14,11 @@ any other case is left to them.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from pullback._lazy import lazy_module
 from pullback.autograd.graph.inplace import CopySlices
 from pullback.autograd.graph.node import Node, Output, TwoEdges, sequence_counter
 from pullback.autograd.graph.output_metadata import (
@@ -30,6 +31,11 @@ from pullback.autograd.graph.views import EDGED, edge_of, move_retained
 from pullback.autograd.namespaces import Namespace, arrays
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.tensor.tensor import Tensor, version_of
+
+if TYPE_CHECKING:
+    from pullback.autograd.graph import undo_log
+else:
+    undo_log = lazy_module("pullback.autograd.graph.undo_log")
 
 __all__ = ["CopyItem", "write_item"]
 
@@ -112,11 +118,13 @@ class CopyItem(TwoEdges):
         return grad, new
 
 
-def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | None) -> bool:
+def write_item(
+    tensor: Tensor, index: Any, value: Tensor, write: type[Any] | None, is_logged: bool
+) -> bool:
     """Writes to a part of a tensor, and says whether it did; if not, nothing has changed.
 
-    `write` is the class of nodes for such writes, None if this one is not recorded. The thread is
-    in no mode, and the index is a tuple with an ellipsis, so that it picks an array.
+    `write` is the class of nodes for such writes, None if this one is not recorded. `is_logged` in
+    `numpy_mode`, else there is no mode. The index has an ellipsis, so that it picks an array.
     """
     whole, array, counter = tensor._array, value._array, tensor._counter
     if not (
@@ -124,6 +132,7 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         and whole.flags.carray
         and tensor._meta is None
         and (counter is None or type(counter) is list)
+        and (write is None or tensor._edge is not None or not tensor._flags & REQUIRES_GRAD)  # leaf
     ):
         return False
     try:
@@ -143,17 +152,14 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
             return False
     elif type(array) is not float or whole.dtype is not FLOAT64:  # a number, which always fits
         return False
-    if counter is None:  # before the tensor's edge is another: its old node may have saved it
-        counter = version_of(tensor)
+    counter = counter or version_of(tensor)  # from the old edge, whose node may have saved it
+    log = undo_log.log_item(counter, whole, index, part) if is_logged else None
     if write is None:
         part[...] = array
         counter[0] += 1  # at once, as below: no interrupt comes between a write and its record
     else:
-        old = tensor._edge
-        if old is None and tensor._flags & REQUIRES_GRAD:  # a leaf
-            return False
         node = CopyItem()
-        node._edge0 = old
+        node._edge0 = old = tensor._edge
         node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
         try:
             node._output_metadata = FLOAT64_METADATA[whole.shape]
@@ -161,8 +167,7 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
                 node._output_metadata = OutputMetadata(whole.shape, whole.dtype)
         except KeyError:
             node._output_metadata = intern_metadata(whole.shape, whole.dtype)
-        node.index = index
-        node.write = write
+        node.index, node.write = index, write
         node._seq = sequence_counter()()
         part[...] = array
         tensor._edge = node
@@ -170,4 +175,6 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         counter[0] += 1
         if old is not None and (type(old) is Output or old._output_metadata.extras is not None):
             move_retained(old, node)
+    if log is not None:
+        log.end = counter[0]
     return True

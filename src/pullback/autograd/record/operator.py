@@ -284,6 +284,13 @@ class OperatorSpec:
         """The places of saved tensor arguments."""
         return frozenset(a.place for a in self.tensors if a.name in self._saves.split())
 
+    def saves_operands(self) -> int | None:
+        """None if no argument is saved; else their number, 0 if not all are tensors in place."""
+        if not self.saved_tensors:
+            return None
+        is_fixed = self.takes_operands and len(self.arguments) == len(self.tensors) <= 2
+        return len(self.tensors) if is_fixed else 0
+
     @property
     def saves_result(self) -> bool:
         """Whether the result is saved."""
@@ -434,6 +441,7 @@ def _build(spec: OperatorSpec) -> None:
         differentiable=spec.differentiable_outputs or (True,),
         form=spec.form if spec.jvp and not spec.refused else None,
         batching=spec.batching,
+        saves=spec.saves_operands(),
         **_named(spec, spec.entry, made),
         **_forward(spec),
     )
@@ -449,7 +457,13 @@ def _build_inplace(spec: OperatorSpec, entry: OperatorEntry, function: Function)
     if spec.node_name:
         made["node"] = generic.node_maker(spec, spec.node_class(), is_written=True)
         made["record"] = generic.inplace_kernel(spec, name, made["node"])
-    register(entry, function=function, **_named(spec, entry, made), **_forward(spec))
+    register(
+        entry,
+        function=function,
+        saves=0 if spec.saved_tensors or spec.saved_outputs else None,
+        **_named(spec, entry, made),
+        **_forward(spec),
+    )
 
 
 def _named(spec: OperatorSpec, entry: OperatorEntry, made: dict[str, Function]) -> dict[str, Any]:

@@ -44,22 +44,33 @@ from pullback.dispatch.keys import (
     after_autograd,
     highest_key,
 )
-from pullback.dispatch.modes import INFERENCE, MAPPING, SAVED_HOOKS, TAPE, TRANSFORM, get_state
+from pullback.dispatch.modes import (
+    INFERENCE,
+    MAPPING,
+    NUMPY,
+    SAVED_HOOKS,
+    TAPE,
+    TRANSFORM,
+    get_state,
+)
 from pullback.dispatch.table import Kernel, OperatorEntry, fallthrough_kernel
 from pullback.meta import RULES, meta_kernel
 from pullback.tensor.meta import View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, tag_level
 
 if TYPE_CHECKING:
+    from pullback.autograd.graph import undo_log
     from pullback.autograd.linearize import tangent_tape
     from pullback.batching import random
 else:
+    undo_log = lazy_module("pullback.autograd.graph.undo_log")
     tangent_tape = lazy_module("pullback.autograd.linearize.tangent_tape")
     random = lazy_module("pullback.batching.random")
 
 __all__ = ["Function", "refreshing", "register", "register_composite", "unrecorded"]
 
 _PYTHON = KEY_BITS[DispatchKey.Python]
+_KEY = DispatchKey.Autograd
 
 
 def register(
@@ -81,12 +92,14 @@ def register(
     differentiable: tuple[bool, ...] = (True,),
     factory: bool = False,
     batching: str | None = None,
+    saves: int | None = 0,
 ) -> None:
     """Registers what the generator made for one operator; a factory takes no tensors.
 
-    `form` says how the JVP formula treats batch axes, see ``forward/jvp_rule.py``.
-    `refused` are the places of arguments that may have no tangent, each with the name of the
-    missing derivative. `batching` is the class of operators whose batching rule serves this one.
+    `form` says how the JVP formula treats batch axes, see ``forward/jvp_rule.py``. `refused` are
+    the places of arguments that may have no tangent, each with the name of the missing derivative.
+    `batching` is the class of operators whose batching rule serves this one. `saves` is None if
+    nodes save no tensors; else the number of operands, 0 if that varies.
     """
     if batching is not None:
         declare(entry.name, batching, array_function)
@@ -96,8 +109,7 @@ def register(
     if array_function is not None:
         setattr(arrays, name, array_function)
         JVP_RULES[name] = rule
-    plain = Kernel(cpu, DispatchKey.CPU, linker=_cpu_linker(cpu, entry.name))
-    kernels = [plain]
+    kernels = [plain := Kernel(cpu, DispatchKey.CPU, linker=_cpu_linker(cpu, entry.name))]
     if factory:
         kernels.append(Kernel(cpu, DispatchKey.BackendSelect, linker=_select_backend))
     if meta is not None:
@@ -112,15 +124,14 @@ def register(
         stock = inplace
         around = record_write_around
         kernels.append(_books(plain, inplace, write_around))
-    key = DispatchKey.Autograd
     if record is None:
-        kernels.append(Kernel(fallthrough_kernel, key, fallthrough=True))
+        kernels.append(Kernel(fallthrough_kernel, _KEY, fallthrough=True))
     else:
         dual = partial(_link_jvp, rule, stock, inplace is not None, view is not None)
         around = partial(around, make_node=node)
         tape = partial(_link_tape, record, name)
-        link = _linker(entry.name, stock, record, around, dual, tape, makes_new=stock is cpu)
-        kernels.append(Kernel(record, key, linker=link, goes_on_with=after_autograd))
+        link = _linker(entry.name, stock, record, around, dual, tape, stock is cpu, saves)
+        kernels.append(Kernel(record, _KEY, linker=link, goes_on_with=after_autograd))
     entry.fill({kernel.key: [kernel] for kernel in kernels})
 
 
@@ -176,6 +187,7 @@ def _linker(
     dual: Function,
     tape: Function,
     makes_new: bool,
+    saves: int | None,
 ) -> Callable[[Any, int], Function]:
     def link(operator: Any, flags: int) -> Function:
         if flags & PLAIN_VIEW:
@@ -193,12 +205,52 @@ def _linker(
             below = _marking(below, name)
         elif below is stock and not watched:
             if in_map and makes_new:
-                return _marking(record, name, is_own=True)
-            return tape() if modes & TAPE else record
-        below = below if below is stock else alone(below)
-        return around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))  # type: ignore[no-any-return]
+                kernel = _marking(record, name, is_own=True)
+            else:
+                kernel = tape() if modes & TAPE else record
+        else:
+            below = below if below is stock else alone(below)
+            kernel = around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))
+        return kernel if saves is None or not modes & NUMPY else _uncovering(kernel, saves)
 
     return link
+
+
+def _uncovering(kernel: Function, operands: int) -> Function:
+    """A kernel whose nodes save tensors, in `numpy_mode`: later writes to these are logged.
+
+    `operands` is the number of its arguments if these are tensors and always given, else 0. Kernels
+    of one and of two are the most frequent, and cost 40 and 60 ns more.
+    """
+
+    def call_one(self: Tensor) -> Any:
+        counter = self._counter
+        if counter is not None and len(counter) > 1:  # else it has no log
+            undo_log.uncover(self)
+        return kernel(self)
+
+    def call_two(self: Tensor, other: Tensor) -> Any:
+        counter = self._counter
+        if counter is not None and len(counter) > 1:
+            undo_log.uncover(self)
+        counter = other._counter
+        if counter is not None and len(counter) > 1:
+            undo_log.uncover(other)
+        return kernel(self, other)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            for item in value if type(value) is list else (value,):
+                if type(item) is Tensor:
+                    undo_log.uncover(item)
+        result = kernel(*args, **kwargs)
+        if args and result is args[0]:  # written to, and perhaps saved as the result
+            undo_log.uncover(result)
+        return result
+
+    if operands == 1:
+        return call_one
+    return call_two if operands == 2 else call
 
 
 def unrecorded(kernel: Function) -> Function:

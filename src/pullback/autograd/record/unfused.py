@@ -10,8 +10,9 @@ comes through here as well.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.graph.inplace import check_inplace, rebase_history
 from pullback.autograd.graph.node import Node, describe, next_sequence_number
@@ -22,6 +23,11 @@ from pullback.autograd.namespaces import Namespace
 from pullback.autograd.record.record import attach, record_view, record_views
 from pullback.dispatch.modes import AutoDispatchBelowADInplaceOrView
 from pullback.tensor.tensor import NO_COUNTER, Tensor, version_of
+
+if TYPE_CHECKING:
+    from pullback.autograd.graph import undo_log
+else:
+    undo_log = lazy_module("pullback.autograd.graph.undo_log")
 
 __all__ = [
     "Function",
@@ -92,7 +98,7 @@ def write_around(kernel: Function) -> Function:
         before = 0 if counter is NO_COUNTER else counter[0]
         kernel(self, *args, **kwargs)
         if counter is not NO_COUNTER:
-            counter[0] = before + 1
+            undo_log.collapse_writes(counter, before)
         return self
 
     return call

@@ -13,7 +13,6 @@ integer too, but what it picks is a copy.
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -25,14 +24,17 @@ from pullback._generated import functions_shape as shape
 from pullback._generated import operators
 from pullback._lazy import lazy_module
 from pullback.autograd.graph.setitem import write_item
-from pullback.dispatch.modes import SCALARS, get_state
+from pullback.autograd.graph.views import edge_of
+from pullback.dispatch.modes import NUMPY, get_state
 from pullback.kernels.error_context import ERRORS, named_error
 from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
 
 if TYPE_CHECKING:
     from pullback.autograd.record import operator as record
+    from pullback.autograd.record import record as results
 else:
+    results = lazy_module("pullback.autograd.record.record")
     record = lazy_module("pullback.autograd.record.operator")
 
 __all__ = ["getitem", "iterate", "setitem"]
@@ -43,6 +45,9 @@ _MOST = 1024
 _slices: dict[_Ends, tuple[slice, Any]] = {}  # nodes keep their index: many have a few of them
 _getitem_calls = operators.getitem.calls
 _copy_calls = operators.copy_.calls
+_ndarray = np.ndarray
+_getitem: tuple[Any, ...] = ()  # our kernels, when they have been built
+_copy: tuple[Any, ...] = ()
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
@@ -56,8 +61,8 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         except KeyError:
             kernel = operators.getitem.link_call(flags)
         try:
-            if state.modes & SCALARS:
-                return _element(kernel(self, basic), key)
+            if state.modes & NUMPY:
+                return _in_numpy_mode(self, key, basic, kernel)
             return kernel(self, basic)  # type: ignore[no-any-return]
         except ERRORS as error:
             raise named_error(error, "getitem", self) from None
@@ -67,10 +72,34 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         # As in NumPy, what is picked by an array is a copy, also by an array of one integer.
         if any(type(i) is np.ndarray for i in (key if type(key) is tuple else (key,))):
             return found.clone()
-        return _element(found, key) if get_state().modes & SCALARS else found
+        return _element(found, key) if get_state().modes & NUMPY else found
     viewed = indexing._getitem(self, plan.basic) if plan.basic else self
     picked = indexing._index(viewed, plan.arrays)
     return picked if plan.gap is None else shape.squeeze(picked, picked.ndim - 1 - plan.gap)
+
+
+def _in_numpy_mode(self: Tensor, key: Any, basic: tuple[Any, ...], kernel: Any) -> Tensor:
+    """The same in `numpy_mode`, where a single element is a copy, as a number in NumPy is."""
+    array = self._array
+    if (
+        kernel is (_getitem or _find_getitem())[0]
+        and type(array) is _ndarray
+        and len(basic) == array.ndim + 1  # an ellipsis ends it
+        and (type(key) is int or (type(key) is tuple and _is_all_integers(key)))
+    ):  # fast path: one node, and no view
+        node = _getitem[2]()
+        node._edge0 = self._edge or edge_of(self)
+        node.self_shape = array.shape
+        node.index = basic
+        return results.recorded(node, array[basic].copy())
+    return _element(kernel(self, basic), key)
+
+
+def _is_all_integers(key: tuple[Any, ...]) -> bool:
+    for item in key:  # noqa: SIM110 - a generator takes three times as long
+        if type(item) is not int:
+            return False
+    return True
 
 
 def _element(found: Tensor, key: Any) -> Tensor:
@@ -114,27 +143,37 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 def _write_at_once(self: Tensor, basic: tuple[Any, ...], value: Tensor) -> bool:
     """Fast path: view and write in one step, if the built-in kernels would run."""
     state, flags = get_state(), self._flags
-    if state.modes:
+    modes = state.modes
+    if modes and modes != NUMPY:
         return False
     try:
         read = _getitem_calls[state][flags]
         write = _copy_calls[state][flags | value._flags]
     except KeyError:  # the first of its kind: they will be linked
         return False
-    getitem_record, getitem_view, copy_record, copy_inplace, node_class = _find_own_kernels()
+    getitem_record, getitem_view, _ = _getitem or _find_getitem()
     if read is not getitem_record and read is not getitem_view:
         return False
+    copy_record, copy_inplace, node_class = _copy or _find_copy()
     if write is copy_record:
-        return write_item(self, basic, value, node_class)
-    return write is copy_inplace and write_item(self, basic, value, None)
+        return write_item(self, basic, value, node_class, modes == NUMPY)
+    return write is copy_inplace and write_item(self, basic, value, None, modes == NUMPY)
 
 
-@functools.cache
-def _find_own_kernels() -> tuple[Any, ...]:
-    """Our kernels of ``getitem`` and ``copy_``, which have been called, and the latter's node."""
-    _, getitem = record.BUILT["pullback::getitem"]
-    spec, copy = record.BUILT["pullback::copy_"]
-    return getitem.record, getitem.view, copy.record, copy.inplace, spec.node_class()
+def _find_getitem() -> tuple[Any, Any, Any]:
+    """Our kernels of ``getitem``, which has been called, and the class of its nodes."""
+    global _getitem
+    spec, built = record.BUILT["pullback::getitem"]
+    _getitem = built.record, built.view, spec.node_class()
+    return _getitem
+
+
+def _find_copy() -> tuple[Any, Any, Any]:
+    """The same of ``copy_``."""
+    global _copy
+    spec, built = record.BUILT["pullback::copy_"]
+    _copy = built.record, built.inplace, spec.node_class()
+    return _copy
 
 
 def iterate(self: Tensor) -> Iterator[Tensor]:
@@ -142,7 +181,7 @@ def iterate(self: Tensor) -> Iterator[Tensor]:
     if not self.ndim:
         raise TypeError("iteration over a tensor without axes: its shape is ()")
     parts = shape.unbind(self)
-    if self.ndim == 1 and get_state().modes & SCALARS:
+    if self.ndim == 1 and get_state().modes & NUMPY:
         return iter([part.clone() for part in parts])
     return iter(parts)
 

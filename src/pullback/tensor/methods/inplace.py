@@ -36,7 +36,9 @@ from pullback.tensor.tensor import NO_COUNTER, Tensor, meta_of, version_of
 
 if TYPE_CHECKING:
     from pullback import meta
+    from pullback.autograd.graph import undo_log
 else:
+    undo_log = lazy_module("pullback.autograd.graph.undo_log")
     meta = lazy_module("pullback.meta")
 
 __all__ = [
@@ -131,6 +133,7 @@ def _replace(self: Tensor, array: Any, is_base: bool) -> None:
     counter = version_of(self)
     if counter is not NO_COUNTER:
         counter[0] += 1
+        undo_log.confirm_write(counter)
         if is_base:
             meta_of(self).reshaped = counter[0]
 

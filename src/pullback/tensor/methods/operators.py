@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import operators
-from pullback.dispatch.modes import SCALARS, get_state
+from pullback.dispatch.modes import NUMPY, get_state
 from pullback.kernels.error_context import ERRORS, named_error
 from pullback.tensor.constants import operand_beside
 from pullback.tensor.meta import View
@@ -111,7 +111,7 @@ def _inplace(public: str, binary: _Kernel, name: str) -> _Kernel:
 
     def method(self: Tensor, other: Any) -> Tensor:
         state = get_state()
-        if state.modes & SCALARS and not self.ndim and type(self._meta) is not View:
+        if state.modes & NUMPY and not self.ndim and type(self._meta) is not View:
             return binary(self, other)
         try:
             if type(other) is not Tensor:

@@ -6,15 +6,21 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pullback._lazy import lazy_module
 from pullback.autograd.levels import records_in_transform
 from pullback.autograd.modes import is_grad_enabled
-from pullback.dispatch.modes import MAPPING, TRANSFORM, get_state
+from pullback.dispatch.modes import MAPPING, NUMPY, TRANSFORM, get_state
 from pullback.errors import AutogradValueError
 from pullback.interrupts import VariableGuard
 from pullback.utils.checkpoint.frame import Contexts, run_in_frame
 from pullback.utils.checkpoint.reentrant import run_reentrant
+
+if TYPE_CHECKING:
+    from pullback.interop import mode
+else:
+    mode = lazy_module("pullback.interop.mode")
 
 __all__ = [
     "checkpoint",
@@ -80,8 +86,7 @@ def checkpoint(
     >>> y = checkpoint(lambda x: pb.sin(x) * x, x, use_reentrant=False)
     >>> y.sum().backward()
     """
-    if _debug.get() is not None:
-        debug = bool(_debug.get())
+    debug = debug if _debug.get() is None else bool(_debug.get())
     if use_reentrant is None:
         warnings.warn(
             "checkpoint: the use_reentrant parameter should be passed explicitly; "
@@ -89,6 +94,8 @@ def checkpoint(
             stacklevel=2,
         )
         use_reentrant = True
+    if get_state().modes & NUMPY:
+        function = mode.run_in_mode(function)  # the recomputation, too
     if use_reentrant:
         _refuse_for_reentrant(kwargs, context_fn is not noop_context_fn or debug)
         return run_reentrant(function, args, preserve_rng_state)

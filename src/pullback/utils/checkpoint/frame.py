@@ -28,6 +28,7 @@ from pullback.autograd.engine.current_task import current_graph_task
 from pullback.autograd.engine.graph_task import GraphTask
 from pullback.autograd.graph.node import Node, next_sequence_number
 from pullback.autograd.graph.output_metadata import UNDESCRIBED
+from pullback.autograd.graph.rewound import rebuild_content
 from pullback.autograd.graph.saved import load_tensor
 from pullback.autograd.graph.saved_hooks import pack_inputs, saved_tensors_hooks
 from pullback.autograd.levels import run_outside_transforms
@@ -35,7 +36,7 @@ from pullback.autograd.modes import enable_grad
 from pullback.autograd.record.record import save_list
 from pullback.errors import CheckpointError, SavedVersionError
 from pullback.kernels.random import watch_generators
-from pullback.tensor.tensor import Tensor, version_of
+from pullback.tensor.tensor import Tensor, version_of, wrap
 from pullback.utils import pytree
 from pullback.utils.checkpoint.randomness import RandomState
 
@@ -166,6 +167,9 @@ class Frame:
                 self.values[task] = values
         tensor, version = values.pop(holder.place)
         if version_of(tensor)[0] != version:
+            content = rebuild_content(tensor, version)
+            if content is not None:
+                return wrap(content)
             raise SavedVersionError(
                 "checkpoint: a tensor that the function saves has been modified by an inplace "
                 "operation further on in the function; compute with a clone() before writing"

@@ -12,10 +12,11 @@ runs the whole loop once more with its history and goes through that, as through
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback._lazy import lazy_module
 from pullback.autograd.graph.node import FREED, Edge, Node, freed_error
 from pullback.autograd.graph.output_metadata import UNDESCRIBED
 from pullback.autograd.graph.views import edge_of, requires_grad
@@ -24,7 +25,7 @@ from pullback.autograd.modes import is_grad_enabled
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.record.record import recorded_several
 from pullback.dispatch.keys import DUAL
-from pullback.dispatch.modes import MAPPING, TRANSFORM, get_state
+from pullback.dispatch.modes import MAPPING, NUMPY, TRANSFORM, get_state
 from pullback.errors import (
     AutogradTypeError,
     AutogradValueError,
@@ -44,6 +45,11 @@ from pullback.utils.checkpoint.step import (
     changed_error,
     next_leaves,
 )
+
+if TYPE_CHECKING:
+    from pullback.interop import mode
+else:
+    mode = lazy_module("pullback.interop.mode")
 
 __all__ = ["checkpoint_loop"]
 
@@ -88,6 +94,8 @@ def checkpoint_loop(step: Step, state: Any, n: int, budget: int | str = "500MB")
             "autograd.grad() only",
             stacklevel=2,
         )
+    if get_state().modes & NUMPY:
+        step = mode.run_in_mode(step)  # the recomputation, too
     if is_transformed or not is_grad_enabled():
         for _ in range(n):
             state = step(state)
