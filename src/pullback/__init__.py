@@ -92,6 +92,7 @@ if _typing.TYPE_CHECKING:
     from pullback.operators.products.composites_einsum import einsum
     from pullback.operators.shape.functions_padding import pad
     from pullback.sparse import sparse_hessian, sparse_jacobian
+    from pullback.utils.serialization import load, save
 else:
     __getattr__, __dir__ = _lazy_names(
         __name__,
@@ -133,6 +134,7 @@ else:
             ],
             "pullback.operators.shape.functions_padding": ["pad"],
             "pullback.sparse": ["sparse_hessian", "sparse_jacobian"],
+            "pullback.utils.serialization": ["load", "save"],
         },
     )
 
@@ -166,6 +168,7 @@ __all__ = [
     "jacobian",
     "library",
     "linalg",
+    "load",
     "nn",
     "no_grad",
     "numpy_mode",
@@ -173,6 +176,7 @@ __all__ = [
     "optim",
     "pad",
     "put_along_axis",
+    "save",
     "schema",
     "scipy",
     "set_allocator_tuning",

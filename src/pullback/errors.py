@@ -22,6 +22,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   └── DerivativeMissingError  NotImplementedError           a derivative that does not exist
     ├── GraphError                  RuntimeError                  a graph of pullback.fx misused
     ├── TraceError                  RuntimeError                  a program that cannot be traced
+    ├── FileFormatError             ValueError                    a file that is damaged
     ├── MissingPackageError         ImportError                   an optional package is needed
     ├── ModuleInputError            RuntimeError, ValueError      an input that a module refuses
     ├── CodegenError                RuntimeError                  a table or formula refused
@@ -65,6 +66,7 @@ __all__ = [
     "DestroyedLibraryError",
     "DispatchError",
     "DispatchKeyError",
+    "FileFormatError",
     "GradcheckError",
     "GradientLostError",
     "GraphError",
@@ -115,6 +117,10 @@ class GraphError(PullbackError, RuntimeError):
 
 class TraceError(PullbackError, RuntimeError):
     """A program cannot be traced, or a value of a traced program was used outside of it."""
+
+
+class FileFormatError(PullbackError, ValueError):
+    """A file that is damaged or of an unknown format, or data that no file can hold."""
 
 
 class MissingPackageError(PullbackError, ImportError):

@@ -25,6 +25,7 @@ LEVELS = {
     "utils.pytree": 0.5,
     "utils._python_dispatch": 2.1,
     "utils.checkpoint": 7.1,  # runs functions in numpy_mode again
+    "utils.serialization": 7,
     "dispatch": 1,
     "kernels": 1,
     "ops": 2,  # the namespaces of operators, beside the tables that they are made from
