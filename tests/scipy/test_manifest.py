@@ -18,6 +18,7 @@ pytest.importorskip("scipy", reason="pip install scipy runs these tests")
 
 import scipy
 
+from pullback.interop.scipy_special import load_functions
 from tests.scipy.sample import Sample, check
 
 MANIFEST: dict[str, Any] = yaml.safe_load(
@@ -25,6 +26,12 @@ MANIFEST: dict[str, Any] = yaml.safe_load(
 )
 SCIPY = tuple(map(int, scipy.__version__.split(".")[:2]))
 EVERY = 8  # lines of which one is checked by default
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _table() -> None:
+    """Registers the operators of special functions once, so that no test leaves them behind."""
+    load_functions()
 
 
 def samples(group: str) -> dict[str, Sample]:
