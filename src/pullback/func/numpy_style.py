@@ -254,11 +254,12 @@ def hessian(func: _Function, argnums: Argnums = 0) -> _Function:
     return run
 
 
-def hvp(func: _Function, argnums: int = 0) -> _Function:
+def hvp(func: _Function, argnums: int = 0, *, vector: int = -1) -> _Function:
     """A function that computes the product of a scalar function's Hessian with a vector.
 
     It takes the arguments of `func` and then the vector, with the structure of the argument that is
-    differentiated by. The Hessian itself is never made.
+    differentiated by. The Hessian itself is never made. `vector` is another position of the vector
+    among the arguments: with 1, the result is SciPy's ``hessp(x, p, *args)``.
 
     >>> import numpy as np
     >>> import pullback as pb
@@ -274,7 +275,8 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
             raise AutogradTypeError(
                 f"hvp: takes the arguments of the function and then the vector; got {len(args)}"
             )
-        *given, vector = args
+        given = list(args)
+        direction = given.pop(vector)
         (place,) = positions("hvp", argnums, len(given))
         argument = given[place]
         call: _Call | None = None
@@ -285,17 +287,17 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
         else:
             call = _Call("hvp", argnums, tuple(given))
             leaves, spec = pytree.flatten(call.args[place])
-        direction = _direction(leaves, spec, vector)
+        parts_of_vector = _direction(leaves, spec, direction)
 
         def value(parts: list[Tensor]) -> Any:
             given[place] = parts[0] if spec is pytree.LEAF else pytree.unflatten(spec, parts)
             return func(*given, **kwargs)
 
-        found = curvature(value, leaves, direction, by_tangents=True)
+        found = curvature(value, leaves, parts_of_vector, by_tangents=True)
         if found is not None and call is None:
             (product,) = found[1]
             return product if type(argument) is Tensor else _back(product, type(argument))
-        call = _Call("hvp", argnums, args[:-1]) if call is None else call
+        call = _Call("hvp", argnums, tuple(given)) if call is None else call
         if found is not None:
             return call.like_arguments(pytree.unflatten(spec, found[1]), argnums)
         arguments = call.args
@@ -304,7 +306,7 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
             return inner(*arguments[:place], value, *arguments[place + 1 :], **kwargs)
 
         # The Hessian is symmetric, and two backward passes are quicker than a tangent through one.
-        (product,) = vjp(slope, arguments[place])[1](pytree.unflatten(spec, direction))
+        (product,) = vjp(slope, arguments[place])[1](pytree.unflatten(spec, parts_of_vector))
         return call.like_arguments(product, argnums)
 
     return run
