@@ -25,6 +25,7 @@ __all__ = [
     "as_tensor",
     "carries_gradient",
     "given",
+    "hold",
     "holds_gradient",
     "lost_in_array",
     "plain",
@@ -46,6 +47,13 @@ class Holder(NamedTuple):
 
 
 HOLDERS: dict[type, Holder] = {}  # by class
+
+
+def hold(
+    kind: type, tensors: Callable[[Any], Iterable[Tensor]], plain: Callable[[Any], Any]
+) -> None:
+    """Declares that objects of a class hold tensors, see `Holder`."""
+    HOLDERS[kind] = Holder(tensors, plain)
 
 
 def words(text: str) -> list[str]:
