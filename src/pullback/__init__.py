@@ -72,6 +72,7 @@ if _typing.TYPE_CHECKING:
         sparse,
         special,
     )
+    from pullback.compiled import compile
     from pullback.func.numpy_style import (
         elementwise_grad,
         grad,
@@ -116,6 +117,7 @@ else:
                 "special",
             ],
             "pullback.operators.products.composites_einsum": ["einsum"],
+            "pullback.compiled": ["compile"],
             "pullback.func.numpy_style": [
                 "elementwise_grad",
                 "grad",
@@ -148,6 +150,7 @@ __all__ = [
     "__array_namespace_info__",
     "__version__",
     "autograd",
+    "compile",
     "differentiable",
     "dispatch",
     "einsum",

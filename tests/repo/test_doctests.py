@@ -57,7 +57,16 @@ def test_readme_examples_hold(root):
 
 @pytest.mark.parametrize(
     "name",
-    ["transforms", "checking", "checkpointing", "guarantees", "migration", "tracing", "vmap"],
+    [
+        "transforms",
+        "checking",
+        "checkpointing",
+        "compile",
+        "guarantees",
+        "migration",
+        "tracing",
+        "vmap",
+    ],
 )
 def test_examples_of_the_pages_hold(root, name):
     page = root / f"docs/{name}.md"

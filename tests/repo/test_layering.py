@@ -63,7 +63,7 @@ LEVELS = {
     "func.numpy_style": 7.2,
     "implicit": 7.15,  # derivatives of solutions, made of transforms
     "interop": 7,
-    "compile": 7,
+    "compiled": 7.3,  # programs that are traced once and run as graphs
     "scipy": 7.3,  # derivative rules of SciPy's functions
     "optimize": 7.4,
     "nn": 7.4,

@@ -333,7 +333,7 @@ operator(
 )  # fmt: skip
 
 
-# split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]
+# split(Tensor(a) self, __torch__.torch.classes.pullback.Sections indices_or_sections, int axis=0) -> Tensor(a)[]
 def split_vjp_self(xp, grads, self_shape, indices_or_sections, axis):
     return xp.split_backward(grads, self_shape, indices_or_sections, axis)
 

@@ -338,7 +338,7 @@ argsort = stock_operator(
 )
 argwhere = stock_operator("pullback::argwhere(Tensor self) -> Tensor", _kernels_sorting)
 array_split = stock_operator(
-    "pullback::array_split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]",
+    "pullback::array_split(Tensor(a) self, __torch__.torch.classes.pullback.Sections indices_or_sections, int axis=0) -> Tensor(a)[]",
     _kernels_shape,
 )
 as_strided = stock_operator(
@@ -674,7 +674,8 @@ dropout = stock_operator(
     _kernels_nn_layers,
 )
 dsplit = stock_operator(
-    "pullback::dsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]", _kernels_shape
+    "pullback::dsplit(Tensor(a) self, __torch__.torch.classes.pullback.Sections indices_or_sections) -> Tensor(a)[]",
+    _kernels_shape,
 )
 dstack = stock_operator("pullback::dstack(Tensor[] tensors) -> Tensor", _kernels_shape)
 elu = stock_operator(
@@ -905,7 +906,8 @@ histogram = stock_operator(
     _kernels_sorting,
 )
 hsplit = stock_operator(
-    "pullback::hsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]", _kernels_shape
+    "pullback::hsplit(Tensor(a) self, __torch__.torch.classes.pullback.Sections indices_or_sections) -> Tensor(a)[]",
+    _kernels_shape,
 )
 hstack = stock_operator("pullback::hstack(Tensor[] tensors) -> Tensor", _kernels_shape)
 huber_loss = stock_operator(
@@ -1589,7 +1591,7 @@ sort = stock_operator(
     _kernels_sorting,
 )
 split = stock_operator(
-    "pullback::split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]",
+    "pullback::split(Tensor(a) self, __torch__.torch.classes.pullback.Sections indices_or_sections, int axis=0) -> Tensor(a)[]",
     _kernels_shape,
 )
 sqrt = stock_operator("pullback::sqrt(Tensor self) -> Tensor", _kernels_pointwise)
@@ -1720,7 +1722,8 @@ view_as_real = stock_operator(
     "pullback::view_as_real(Tensor(a) self) -> Tensor(a)", _kernels_pointwise
 )
 vsplit = stock_operator(
-    "pullback::vsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]", _kernels_shape
+    "pullback::vsplit(Tensor(a) self, __torch__.torch.classes.pullback.Sections indices_or_sections) -> Tensor(a)[]",
+    _kernels_shape,
 )
 vstack = stock_operator("pullback::vstack(Tensor[] tensors) -> Tensor", _kernels_shape)
 where = stock_operator(

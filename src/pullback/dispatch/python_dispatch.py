@@ -119,9 +119,13 @@ def link_intercepted(operator: Any) -> Callable[..., Any]:
 
 
 def list_places(operator: Any) -> list[int]:
-    """The places of the positional arguments that are lists by an operator's schema."""
-    arguments = operator.schema.arguments.flat_positional
-    return [place for place, argument in enumerate(arguments) if argument.type.is_list_like()]
+    """The places of the positional arguments that are lists of any length by a schema."""
+    places = []
+    for place, argument in enumerate(operator.schema.arguments.flat_positional):
+        kind = argument.type.is_list_like()
+        if kind is not None and kind.size is None:  # a binder repeats one value for the others
+            places.append(place)
+    return places
 
 
 def with_lists(args: tuple[Any, ...], places: list[int]) -> tuple[Any, ...]:

@@ -33,10 +33,12 @@ from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
 from pullback.fx.graph import Graph
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray, escaped_error
+from pullback.fx.traced_number import TracedNumber
 from pullback.tensor import tensor as tensor_module
 from pullback.tensor.tensor import Tensor, as_operand, fresh, wrap
 
 __all__ = [
+    "PLAIN_STATE",
     "Guard",
     "TensorMetadata",
     "Tracer",
@@ -47,7 +49,7 @@ __all__ = [
 
 _CPU = KEY_BITS[DispatchKey.CPU]
 # Kernels compute as outside of any mode: nothing is recorded, tracked or traced.
-_PLAIN = state_of(
+PLAIN_STATE = state_of(
     KEY_BITS[DispatchKey.BackendSelect],
     ALL_BITS & ~(AUTOGRAD_BITS | KEY_BITS[DispatchKey.ADInplaceOrView] | REQUIRES_GRAD),
 )
@@ -70,7 +72,7 @@ class Guard(NamedTuple):
     """A value that the program has read: its graph is right only where the value is the same."""
 
     node: Node
-    value: NDArray[Any]
+    value: Any  # an array or a Python number
     what: str
     line: str
 
@@ -84,6 +86,7 @@ class Tracer:
         guards: values that the program has read.
         writes: nodes that write to memory from outside.
         random: nodes that draw random numbers.
+        leaves: captured tensors that require grad by id, each with the gradient that it had.
         allows_reads: whether the program may read values; each read is a guard.
         decompositions: functions by operator that run, and are recorded, in the operator's place.
     """
@@ -94,6 +97,7 @@ class Tracer:
         self.guards: list[Guard] = []
         self.writes: list[Node] = []
         self.random: list[Node] = []
+        self.leaves: dict[int, tuple[Tensor, Any]] = {}
         self.allows_reads = allows_reads
         self.decompositions: dict[Any, Callable[..., Any]] = {}
         self._lifted: dict[Any, TracedArray] = {}
@@ -101,21 +105,24 @@ class Tracer:
 
     # --- values -----------------------------------------------------------------------------------
 
-    def input(self, name: str, array: NDArray[Any], number: Any = None) -> TracedArray:
+    def input(self, name: str, array: NDArray[Any]) -> TracedArray:
         """Adds an input with the array that it has in this run."""
         node = self.graph.placeholder(name)
-        if number is None:
-            self._note_outside(array, node)
-        return self._made(array, node, number)
+        self._note_outside(array, node)
+        return self._made(array, node)
+
+    def input_number(self, name: str, value: Any) -> TracedNumber:
+        """Adds an input that is a Python number."""
+        return TracedNumber(value, self.graph.placeholder(name), self)
 
     def _note_outside(self, array: NDArray[Any], node: Node) -> None:
         root = _root(array)
         self._outside[id(root)] = root
         node.meta["root"] = id(root)
 
-    def _made(self, array: NDArray[Any], node: Node, number: Any = None) -> TracedArray:
+    def _made(self, array: NDArray[Any], node: Node) -> TracedArray:
         node.meta["tensor_meta"] = TensorMetadata(array.shape, array.dtype, array.strides)
-        return TracedArray(array, node, self, number)
+        return TracedArray(array, node, self)
 
     def lift(self, array: NDArray[Any]) -> TracedArray:
         """An array from outside as a captured value; the same memory gives the same node."""
@@ -141,13 +148,18 @@ class Tracer:
             raise escaped_error(what)
         line = user_line()
         if not self.allows_reads:
-            raise TraceError(
-                f"{what}: the program reads a value while it is traced{line}, so that its graph "
-                f"would be right for this value only. Choose by pb.where(condition, a, b) instead "
-                f"of a branch, and pass what decides about the structure as a Python value."
-            )
+            raise _read_error(what, line)
         self.guards.append(Guard(array.node, array.value.copy(), what, line))
         return array.value.copy()
+
+    def read_number(self, number: TracedNumber, what: str) -> None:
+        """Notes that the program depends on the value of a number."""
+        if current_tracer() is not self:
+            raise escaped_error(what)
+        line = user_line()
+        if not self.allows_reads:
+            raise _read_error(what, line)
+        self.guards.append(Guard(number.node, number.value, what, line))
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -196,7 +208,7 @@ class Tracer:
         named = {key: self._given(value) for key, value in kwargs.items()}
         kernel = kernel or function
         before = get_state()
-        set_state(_PLAIN)
+        set_state(PLAIN_STATE)
         try:
             result = kernel(
                 *[real for _, real in pairs], **{key: real for key, (_, real) in named.items()}
@@ -266,12 +278,16 @@ class Tracer:
                 real = wrap(held.value) if held.number is None else as_operand(held.number)
                 return held.node, real
             if isinstance(held, np.ndarray):
+                if value._flags & REQUIRES_GRAD:
+                    self.leaves.setdefault(id(value), (value, value.grad))
                 return self.lift(held).node, wrap(held)
             if isinstance(held, bool | int | float | complex):
                 return held, value
             raise TraceError(
                 f"a tensor that holds a {type(held).__name__} cannot be part of a traced program"
             )
+        if isinstance(value, TracedNumber):
+            return value.node, value.value
         if isinstance(value, list | tuple):
             pairs = [self._given(item) for item in value]
             kind = list if isinstance(value, list) else tuple
@@ -302,7 +318,7 @@ def untraced() -> Iterator[None]:
     """A block whose operator calls compute on arrays: neither traced nor recorded."""
     token = _current.set(None)
     before = get_state()
-    set_state(_PLAIN)
+    set_state(PLAIN_STATE)
     try:
         yield
     finally:
@@ -318,6 +334,14 @@ def _tensor_pairs(values: Any, pairs: Any) -> Iterator[tuple[Tensor, Tensor]]:
             for item, real in zip(value, pair[1], strict=True):
                 if isinstance(item, Tensor):
                     yield item, real
+
+
+def _read_error(what: str, line: str) -> TraceError:
+    return TraceError(
+        f"{what}: the program reads a value while it is traced{line}, so that its graph would be "
+        f"right for this value only. Choose by pb.where(condition, a, b) instead of a branch, and "
+        f"pass what decides about the structure as a Python value."
+    )
 
 
 def _root(array: Any) -> Any:

@@ -109,9 +109,14 @@ def _operand(argument: Argument) -> str:
 
 
 def _is_sequence(argument: Argument) -> bool:
-    """Whether an argument is a list of numbers: axes, a shape, counts."""
+    """Whether an argument is a list of numbers: axes, a shape, counts.
+
+    The class ``Sections`` is a number or such a list, which mean different things: where to split.
+    """
     kind = argument.type
     inner = kind.elem if isinstance(kind, OptionalType) else kind
+    if str(inner).endswith(".Sections"):
+        return True
     return isinstance(inner, ListType) and not is_tensor_list(inner)
 
 

@@ -48,7 +48,7 @@ def _type(type_: Type) -> str:
         return f"Sequence[{element}]{single}"
     if isinstance(type_, BaseType):
         return "ArrayLike" if is_tensor(type_) else _TYPES.get(type_.name, "Any")
-    return "Any"
+    return "Sequence[int] | int" if str(type_).endswith(".Sections") else "Any"
 
 
 def _parameter(argument: Argument) -> str:

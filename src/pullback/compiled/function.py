@@ -1,0 +1,478 @@
+"""``compile`` and ``CompiledFunction``: trace once for each signature, then run the graph."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.autograd.graph.views import requires_grad
+from pullback.compiled.program import MISS, Program, compile_program
+from pullback.compiled.watch import Watch, find_watches, have_changed
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.modes import get_state, is_grad_enabled
+from pullback.errors import TraceError
+from pullback.fx.node import Node
+from pullback.fx.traced_array import TracedArray
+from pullback.fx.traced_number import TracedNumber
+from pullback.fx.tracer import Tracer
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
+from pullback.utils import pytree
+
+__all__ = ["CacheInfo", "CompiledFunction", "compile"]
+
+_MOST_PATHS = 8
+_BACKENDS = ("eager",)
+_FLOAT = ("number", float)
+
+
+class CacheInfo(NamedTuple):
+    """Statistics of the cache of programs, as those of ``functools.lru_cache``."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+class _Arguments(NamedTuple):
+    """The arguments of one call, taken apart."""
+
+    leaves: list[Any]
+    spec: pytree.Spec
+    kinds: tuple[Any, ...]  # the signature of each leaf
+    returns_arrays: bool  # whether results are arrays and numbers, and not tensors
+
+
+class _Entry:
+    """All programs of one signature: one for each path through its branches."""
+
+    __slots__ = ("out_spec", "paths", "reason", "warned")
+
+    def __init__(self) -> None:
+        self.paths: list[tuple[Program, pytree.Spec]] = []
+        self.reason = ""  # why the function is called instead
+        self.warned = False
+
+
+def compile(
+    func: Callable[..., Any] | None = None,
+    *,
+    backend: str = "eager",
+    fullgraph: bool = False,
+    static_argnums: int | Sequence[int] = (),
+    maxsize: int = 64,
+) -> Any:
+    """A function that records `func` once for each kind of arguments, and then runs the graph.
+
+    `func` may be any function of arrays, tensors and numbers, and any transform of one. Results are
+    those of `func`; they are tensors if an argument is one, and arrays and numbers otherwise.
+
+    Args:
+        func: the function; without it, a decorator with the other arguments.
+        backend: ``"eager"``: the graph runs as NumPy kernels, without dispatch and autograd.
+        fullgraph: raise, instead of calling `func` itself, where it cannot be one graph.
+        static_argnums: positions of arguments that are constants of a graph.
+        maxsize: the number of signatures whose graphs are kept.
+
+    >>> import numpy as np
+    >>> import pullback as pb
+    >>> step = pb.compile(pb.value_and_grad(lambda w, x: ((w * x) ** 2).sum()))
+    >>> value, gradient = step(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    >>> value, gradient
+    (73.0, array([18., 64.]))
+    >>> step(np.array([1.0, 1.0]), np.array([3.0, 4.0]))[0], step.cache_info().hits
+    (25.0, 1)
+    """
+    if func is None:
+        options: dict[str, Any] = {"backend": backend, "fullgraph": fullgraph}
+        options |= {"static_argnums": static_argnums, "maxsize": maxsize}
+        return functools.partial(compile, **options)
+    if not callable(func):
+        raise TypeError(f"compile: func must be callable, not {type(func).__name__}")
+    if backend not in _BACKENDS:
+        raise ValueError(f"compile: backend must be one of {_BACKENDS}, not {backend!r}")
+    if isinstance(func, CompiledFunction):
+        return func
+    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    return CompiledFunction(func, fullgraph=fullgraph, static_argnums=static, maxsize=maxsize)
+
+
+class CompiledFunction:
+    """Result of ``compile``: is called as the function, and has its graphs.
+
+    Attributes:
+        stats: counts of ``traces``, ``hits``, calls that ran the function itself (``eager``) and
+            names from outside that had another object (``changes``).
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        *,
+        fullgraph: bool,
+        static_argnums: tuple[int, ...],
+        maxsize: int,
+    ):
+        functools.update_wrapper(self, func)
+        self._func = func
+        self._fullgraph = fullgraph
+        self._static = frozenset(static_argnums)
+        self._maxsize = maxsize
+        self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        self._watches: list[Watch] = []
+        self.stats = {"traces": 0, "hits": 0, "eager": 0, "changes": 0}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the program of the arguments' signature."""
+        state = get_state()
+        given = None if state.modes else self._take_apart(args, kwargs)
+        if given is None:
+            self.stats["eager"] += 1
+            return self._func(*args, **kwargs)
+        entry = self._entry(given, state)
+        if entry.reason:
+            return self._call_func(args, kwargs)
+        inputs = _inputs(given)
+        for place, (program, out_spec) in enumerate(entry.paths):
+            found = program.run(*inputs)
+            if found is not MISS:
+                if place:
+                    entry.paths.insert(0, entry.paths.pop(place))
+                self.stats["hits"] += 1
+                return _returned(found, out_spec, given.returns_arrays)
+        if len(entry.paths) >= _MOST_PATHS:
+            guard = entry.paths[0][0].tracer.guards[-1]
+            self._refuse(
+                entry, f"{guard.what}{guard.line} has taken {_MOST_PATHS} different values"
+            )
+            return self._call_func(args, kwargs)
+        return self._trace(entry, given, args, kwargs)
+
+    # --- signatures -------------------------------------------------------------------------------
+
+    def _take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments | None:
+        """The leaves of the arguments and their signature; None where `func` has to be called."""
+        if not kwargs and not self._static:
+            quick = _flat_arguments(args)
+            if quick is not None:
+                return quick
+        static = {n % len(args) for n in self._static if -len(args) <= n < len(args)}
+        traced = tuple(_Static(a) if place in static else a for place, a in enumerate(args))
+        leaves, spec = pytree.flatten((traced, kwargs))
+        kinds = []
+        tensors = arrays = 0
+        for leaf in leaves:
+            kind = _kind(leaf)
+            if kind is None:
+                return None
+            tensors += kind[0] == "tensor"
+            arrays += kind[0] in ("array", "number")
+            kinds.append(kind)
+        return _Arguments(leaves, spec, tuple(kinds), not tensors and bool(arrays))
+
+    def _entry(self, given: _Arguments, state: Any) -> _Entry:
+        if self._watches and have_changed(self._watches):
+            self.stats["changes"] += 1
+            self._entries.clear()
+            self._watches = []
+        key = (given.spec, given.kinds, state)
+        try:
+            entry = self._entries.get(key)
+        except TypeError:
+            pairs = zip(given.leaves, given.kinds, strict=True)
+            bad = next(x for x, kind in pairs if kind[0] == "static" and not _is_hashable(x))
+            raise TypeError(
+                f"compile: an argument of type {type(bad).__name__} is a constant of the graph, "
+                f"and has to be hashable; pass arrays, tensors, numbers, or containers of them"
+            ) from None
+        if entry is None:
+            entry = self._entries[key] = _Entry()
+            if len(self._entries) > self._maxsize:
+                self._entries.popitem(last=False)
+        self._entries.move_to_end(key)
+        return entry
+
+    # --- tracing ----------------------------------------------------------------------------------
+
+    def _trace(self, entry: _Entry, given: _Arguments, args: Any, kwargs: Any) -> Any:
+        self.stats["traces"] += 1
+        self._watches = find_watches(self._func)
+        tracer = Tracer(allows_reads=not self._fullgraph)
+        traced_args, traced_kwargs = pytree.unflatten(given.spec, self._traced(tracer, given))
+        traced_args = [a.value if isinstance(a, _Static) else a for a in traced_args]
+        try:
+            with tracer.running():
+                returned = self._func(*traced_args, **traced_kwargs)
+            found, out_spec = pytree.flatten(returned, none_is_leaf=True)
+            reason = _lost_history(tracer, found)
+        except TraceError as error:
+            found, out_spec, reason = [], pytree.LEAF, str(error)
+            if tracer.writes or self._fullgraph:
+                raise
+        if reason:
+            self._refuse(entry, reason)
+            return self._call_func(args, kwargs)
+        outputs = [_node(tracer, value) for value in found]
+        values = [_value(value) for value in found]
+        program = compile_program(tracer, outputs)
+        if program.reason:
+            self._refuse(entry, program.reason)
+        else:
+            entry.paths.insert(0, (program, out_spec))
+        return _returned(values, out_spec, given.returns_arrays)
+
+    def _traced(self, tracer: Tracer, given: _Arguments) -> list[Any]:
+        names = _names(self._func, given.spec)
+        made: list[Any] = []
+        for name, leaf, kind in zip(names, given.leaves, given.kinds, strict=True):
+            if kind[0] == "tensor":
+                tensor = wrap(tracer.input(name, leaf._array))
+                tensor.requires_grad = kind[-1]
+                made.append(tensor)
+            elif kind[0] == "array":
+                made.append(wrap(tracer.input(name, np.asarray(leaf))))
+            elif kind[0] == "number":
+                made.append(tracer.input_number(name, leaf))
+            else:
+                tracer.graph.placeholder(name)
+                made.append(leaf)
+        return made
+
+    def _refuse(self, entry: _Entry, reason: str) -> None:
+        """Notes that the function is called itself for a signature; warns, or raises."""
+        name = getattr(self._func, "__name__", repr(self._func))
+        message = f"compile: {name} cannot be one graph: {reason}"
+        if self._fullgraph:
+            raise TraceError(f"{message}. It was compiled with fullgraph=True.")
+        entry.reason = reason
+        entry.paths.clear()
+        if not entry.warned:
+            entry.warned = True
+            warnings.warn(f"{message}. It is called as it is.", stacklevel=4)
+
+    def _call_func(self, args: Any, kwargs: Any) -> Any:
+        self.stats["eager"] += 1
+        return self._func(*args, **kwargs)
+
+    # --- looking inside ---------------------------------------------------------------------------
+
+    def _programs(self, args: Any, kwargs: Any) -> tuple[_Entry, list[Program]]:
+        given = self._take_apart(args, kwargs)
+        if given is None:
+            raise TraceError("compile: these arguments are not traced: the function is called")
+        entry = self._entry(given, get_state())
+        if not entry.paths and not entry.reason:
+            self(*args, **kwargs)
+            entry = self._entry(given, get_state())
+        return entry, [program for program, _ in entry.paths]
+
+    def graph(self, *args: Any, **kwargs: Any) -> str:
+        """The graphs of a call as text, one for each path through its branches.
+
+        The function runs once if it has not been traced for such arguments.
+        """
+        entry, programs = self._programs(args, kwargs)
+        if entry.reason:
+            return f"# called as it is: {entry.reason}"
+        return "\n".join(_text(program) for program in programs)
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """A report about a call: size of its graphs, guards with their lines, captured arrays."""
+        entry, programs = self._programs(args, kwargs)
+        name = getattr(self._func, "__name__", repr(self._func))
+        lines = [f"{name}: {len(programs)} graph(s), backend eager"]
+        if entry.reason:
+            lines.append(f"called as it is: {entry.reason}")
+        for program in programs:
+            tracer = program.tracer
+            size = sum(a.nbytes for a in tracer.captured.values())
+            lines.append(
+                f"{program.source.count(' = ')} calls; {len(tracer.captured)} captured arrays, "
+                f"{size} bytes; {len(tracer.writes)} writes to memory from outside; "
+                f"{len(tracer.random)} random operators"
+            )
+            lines += [f"guard: {g.what} = {g.value!r}{g.line}" for g in tracer.guards]
+        stats = ", ".join(f"{count} {what}" for what, count in self.stats.items())
+        return "\n".join([*lines, stats])
+
+    def cache_info(self) -> CacheInfo:
+        """Hits, misses (traces), the bound and the number of signatures that are kept."""
+        misses = self.stats["traces"]
+        return CacheInfo(self.stats["hits"], misses, self._maxsize, len(self._entries))
+
+    def cache_clear(self) -> None:
+        """Forgets all graphs."""
+        self._entries.clear()
+
+    def __repr__(self) -> str:
+        return f"<compiled {getattr(self._func, '__name__', self._func)!r}>"
+
+
+def _flat_arguments(args: tuple[Any, ...]) -> _Arguments | None:
+    """Arguments that are arrays and plain tensors alone, without a walk through containers."""
+    kinds: list[Any] = []
+    tensors = 0
+    for value in args:
+        if type(value) is np.ndarray:
+            array = value
+            kind: Any = ("array", value.shape, value.dtype.char, value.strides)
+        elif type(value) is Tensor and value._flags == CPU_FLAGS:
+            array = value._array
+            kind = ("tensor", array.shape, array.dtype.char, array.strides, False)
+            tensors += 1
+        elif type(value) is float:
+            kinds.append(_FLOAT)
+            continue
+        else:
+            return None
+        if (
+            type(array) is not np.ndarray
+            or not array.dtype.isnative
+            or array.dtype.kind not in "biufc"
+        ):
+            return None
+        kinds.append(kind)
+    return _Arguments(list(args), _flat_spec(len(args)), tuple(kinds), not tensors and bool(args))
+
+
+@functools.lru_cache
+def _flat_spec(count: int) -> pytree.Spec:
+    return pytree.flatten(((None,) * count, {}), none_is_leaf=True)[1]
+
+
+class _Static:
+    """An argument that is a constant of the graph; equal by value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Static):
+            return NotImplemented
+        return type(self.value) is type(other.value) and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _kind(leaf: Any) -> tuple[Any, ...] | None:
+    """The signature of a leaf; None if it has a graph, a tangent or no array."""
+    if type(leaf) is Tensor:
+        array = leaf._array
+        if type(array) is not np.ndarray or leaf._flags & DUAL or not array.dtype.isnative:
+            return None
+        needs_grad = leaf._flags & (REQUIRES_GRAD | PLAIN_VIEW) and requires_grad(leaf)
+        if needs_grad and is_grad_enabled():
+            return None
+        return ("tensor", array.shape, array.dtype.char, array.strides, bool(needs_grad))
+    if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
+        if leaf.dtype.kind not in "biufc" or not leaf.dtype.isnative:
+            return None
+        return ("array", leaf.shape, leaf.dtype.char, leaf.strides)
+    if type(leaf) in (int, float, complex):
+        return ("number", type(leaf))
+    if isinstance(leaf, Tensor | np.ndarray):
+        return None
+    return ("static", type(leaf), leaf)
+
+
+def _inputs(given: _Arguments) -> list[Any]:
+    made: list[Any] = []
+    for leaf, kind in zip(given.leaves, given.kinds, strict=True):
+        if kind[0] == "tensor":
+            made.append(wrap(leaf._array))
+        else:
+            made.append(wrap(np.asarray(leaf)) if kind[0] == "array" else leaf)
+    return made
+
+
+def _names(func: Callable[..., Any], spec: pytree.Spec) -> list[str]:
+    """A name for each leaf of ``(args, kwargs)``, from the names of the parameters."""
+    try:
+        names = [p.name for p in inspect.signature(func).parameters.values()]
+    except (TypeError, ValueError):
+        names = []
+    positional, by_name = spec.children
+    found: list[str] = []
+    for place, child in enumerate(positional.children):
+        found += [names[place] if place < len(names) else f"arg{place}"] * child.size
+    for step, child in zip(by_name.steps(), by_name.children, strict=True):
+        found += [step.strip("[]'\"")] * child.size
+    return found
+
+
+def _lost_history(tracer: Tracer, found: list[Any]) -> str:
+    """The reason why results of a trace are not the function's: gradients that leave it."""
+    changed = False
+    for tensor, before in tracer.leaves.values():
+        if tensor.grad is not before:
+            tensor.grad = before
+            changed = True
+    if changed:
+        return (
+            "it writes to .grad of a captured tensor; return the gradient instead, as "
+            "pb.value_and_grad does"
+        )
+    if any(isinstance(value, Tensor) and requires_grad(value) for value in found):
+        return (
+            "a result requires grad, because of a captured tensor that does; compile the function "
+            "that computes the gradient, or detach the tensor"
+        )
+    return ""
+
+
+def _node(tracer: Tracer, value: Any) -> Node | Any:
+    if isinstance(value, TracedNumber):
+        return value.node
+    if not isinstance(value, Tensor):
+        return value
+    held = value._array
+    return held.node if isinstance(held, TracedArray) else tracer.lift(np.asarray(held)).node
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, TracedNumber):
+        return value.value
+    if not isinstance(value, Tensor):
+        return value
+    held = value._array
+    return fresh(held.value if isinstance(held, TracedArray) else np.array(held))
+
+
+def _returned(values: list[Any], spec: pytree.Spec, as_arrays: bool) -> Any:
+    if as_arrays:
+        values = [_as_array(v) if isinstance(v, Tensor) else v for v in values]
+    return values[0] if spec is pytree.LEAF else pytree.unflatten(spec, values)
+
+
+def _as_array(tensor: Tensor) -> Any:
+    array = tensor._array
+    return array if array.ndim else array.item()
+
+
+def _text(program: Program) -> str:
+    """A graph with the shape and dtype of each value."""
+    notes = {
+        n.name: n.meta["tensor_meta"] for n in program.tracer.graph.nodes if "tensor_meta" in n.meta
+    }
+    lines = []
+    for line in program.source.splitlines():
+        meta = notes.get(line.strip().partition(" = ")[0])
+        lines.append(line if meta is None else f"{line}  # {meta}")
+    return "\n".join(lines)

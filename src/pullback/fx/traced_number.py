@@ -1,0 +1,143 @@
+"""``TracedNumber``: a Python number that is an input of a traced program.
+
+It computes as the number does, and records each step as a call of Python's own operator, so that it
+keeps Python's arithmetic and has no dtype: ``float32_tensor * number`` stays float32. A comparison,
+and any use as a plain number (``range(n)``, ``math.sin(x)``), reads its value, which is a guard.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.dispatch.table import ENTRIES
+from pullback.fx.node import Node
+from pullback.fx.traced_array import TracedArray
+from pullback.tensor.tensor import Tensor, as_operand, wrap
+
+if TYPE_CHECKING:
+    from pullback.fx.tracer import Tracer
+
+__all__ = ["TracedNumber"]
+
+_NUMBERS = (bool, int, float, complex)
+
+
+class TracedNumber:
+    """A number of a traced program, with the node that computes it."""
+
+    __slots__ = ("_operand", "node", "tracer", "value")
+
+    def __init__(self, value: Any, node: Node, tracer: Tracer):
+        self.value = value
+        self.node = node
+        self.tracer = tracer
+        self._operand: TracedArray | None = None
+
+    def __pullback_operand__(self) -> Tensor:
+        """A tensor that stands for the number in one call, without a dtype of its own."""
+        if self._operand is None:
+            node = self.tracer.graph.call_function(as_operand, (self.node,))
+            self._operand = TracedArray(np.asarray(self.value), node, self.tracer, self.value)
+        return wrap(self._operand)
+
+    def __pullback_tensor__(self) -> Tensor:
+        """A tensor without axes with the value."""
+        full = ENTRIES["pullback::full"].operator
+        made: Tensor = self.tracer.record(full, ([], self, None), {})
+        return made
+
+    def _step(self, function: Callable[..., Any], *args: Any) -> Any:
+        value = function(*(_value(arg) for arg in args))
+        node = self.tracer.graph.call_function(function, tuple(_symbol(arg) for arg in args))
+        return TracedNumber(value, node, self.tracer)
+
+    def _read(self, number: Any, what: str) -> Any:
+        self.tracer.read_number(number, what)
+        return number.value
+
+    def __bool__(self) -> bool:
+        return bool(self._read(self._step(bool, self), "bool()"))
+
+    def __float__(self) -> float:
+        return float(self._read(self, "float()"))
+
+    def __int__(self) -> int:
+        return int(self._read(self, "int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._read(self, "complex()"))
+
+    def __index__(self) -> int:
+        return operator.index(self._read(self, "use as an index"))
+
+    def __hash__(self) -> int:
+        return hash(self._read(self, "hash()"))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self._step(round, self) if digits is None else self._step(round, self, digits)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        given = [x.__pullback_operand__() if isinstance(x, TracedNumber) else x for x in inputs]
+        return getattr(ufunc, method)(*given, **kwargs)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return np.asarray(self._read(self, "numpy()"))
+
+    def __repr__(self) -> str:
+        return f"TracedNumber({self.value!r}, node={self.node.name})"
+
+
+def _value(arg: Any) -> Any:
+    return arg.value if isinstance(arg, TracedNumber) else arg
+
+
+def _symbol(arg: Any) -> Any:
+    return arg.node if isinstance(arg, TracedNumber) else arg
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, TracedNumber) or type(value) in _NUMBERS
+
+
+def _binary(function: Callable[[Any, Any], Any], reflected: bool) -> Callable[..., Any]:
+    def method(self: TracedNumber, other: Any) -> Any:
+        if not _is_number(other):
+            if isinstance(other, Tensor):
+                own = self.__pullback_operand__()
+                return function(other, own) if reflected else function(own, other)
+            return NotImplemented
+        return self._step(function, other, self) if reflected else self._step(function, self, other)
+
+    return method
+
+
+def _comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def method(self: TracedNumber, other: Any) -> Any:
+        if not _is_number(other):
+            if isinstance(other, Tensor):
+                return function(self.__pullback_operand__(), other)
+            return NotImplemented
+        return self._read(self._step(function, self, other), "a comparison")
+
+    return method
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    def method(self: TracedNumber) -> Any:
+        return self._step(function, self)
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _function = getattr(operator, _name)
+    setattr(TracedNumber, f"__{_name}__", _binary(_function, False))
+    setattr(TracedNumber, f"__r{_name}__", _binary(_function, True))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(TracedNumber, f"__{_name}__", _comparison(getattr(operator, _name)))
+for _name in ("neg", "pos", "abs"):
+    setattr(TracedNumber, f"__{_name}__", _unary(getattr(operator, _name)))
