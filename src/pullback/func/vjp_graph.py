@@ -16,6 +16,7 @@ cannot be differentiated further, and the pass runs on raw arrays.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count, repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -155,6 +156,10 @@ def records_outside() -> bool:
 _node_of_alias = attrgetter("node")
 
 
+def _keep_needed(roots: list[Node], wanted: set[Node]) -> set[Node]:  # noqa: ARG001 - fixed form
+    return wanted
+
+
 class VjpGraph:
     """The graph between some results and the aliases of one transform.
 
@@ -219,8 +224,9 @@ class VjpGraph:
         kind = anomaly_task.AnomalyTask if is_anomaly_enabled() else GraphTask
         xp = tensors if create_graph or has_tangents else arrays
         task = kind(create_graph=create_graph, retain_graph=retain_graph, xp=xp)
-        task.capture([(alias.node, 0, place) for place, alias in enumerate(self.aliases)])
-        task.find_needed = lambda *_: self._needed
+        task.capture(zip(map(_node_of_alias, self.aliases), repeat(0), count()))
+        task.needed = self._needed  # found already; None: all nodes
+        task.find_needed = _keep_needed
         task.skips_ended = False  # a pullback may be called after its transform has ended
         captured = task.run(roots)
         if task.xp is arrays:
