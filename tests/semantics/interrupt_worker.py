@@ -17,6 +17,7 @@ import dis
 import functools
 import gc
 import json
+import math
 import operator
 import os
 import random
@@ -28,10 +29,11 @@ import traceback
 import warnings
 from collections.abc import Callable
 from contextvars import copy_context
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import numpy as np
+from numpy import zeros
 
 import pullback as pb
 from pullback.autograd import forward_ad
@@ -41,6 +43,7 @@ from pullback.autograd.graph import accumulate_grad, payload_nodes
 from pullback.autograd.levels import current_level, process_levels
 from pullback.dispatch.modes import get_state
 from pullback.dispatch.table import LOCK
+from pullback.interop import in_numpy_mode, mode
 from pullback.kernels import threads
 from pullback.tensor import levels
 from pullback.tensor import tensor as tensor_module
@@ -255,6 +258,32 @@ def hvp() -> Any:
     return pb.hvp(_cube)(np.array([0.5, 0.7]), np.array([1.0, 2.0]))
 
 
+def _filling(x: Any) -> Any:
+    made = zeros(3)  # under an imported name
+    made[0] = x[0]
+    for i in range(1, 3):
+        made[i] = math.exp(made[i - 1]) * x[1]
+    kept = made * made
+    made *= 2.0
+    return np.array([kept.sum(), made[2]]).sum()
+
+
+def numpy_mode() -> Any:
+    x = _tensor()
+    with pb.numpy_mode(), pb.numpy_mode():
+        y = _filling(x)
+    y.backward()
+    return x.grad
+
+
+def grad_in_mode() -> Any:
+    return pb.grad(_filling)(np.array([0.5, 0.7]))
+
+
+def hessian_in_mode() -> Any:
+    return pb.hessian(_filling)(np.array([0.5, 0.7]))
+
+
 _LARGE = np.linspace(0.0, 1.0, 2 * threads.MIN_THREADED_HEAVY_SIZE)
 
 
@@ -293,6 +322,9 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
         hessian_of_tensors,
         hessian_by_two_transforms,
         hvp,
+        numpy_mode,
+        grad_in_mode,
+        hessian_in_mode,
         shared_among_threads,
     )
 }
@@ -327,6 +359,9 @@ def state() -> dict[str, Any]:
     seen["dispatcher"] = repr((now.include, now.keep, now.modes))
     seen["level"] = repr(current_level())
     seen["NumPy"] = repr((np.geterr(), np.getbufsize(), np.geterrcall()))
+    modules = (np, np.linalg, np.fft, np.random, math)
+    seen["modules"] = repr([type(module) is ModuleType for module in modules])
+    seen["names"] = repr((type(zeros(1)), in_numpy_mode(), zeros is np.zeros, mode._users))
     seen["anomaly"] = repr(anomaly._switches)
     seen["forward levels"] = repr((process_levels, forward_ad._level, forward_ad._current_level))
     seen["roots"] = repr(root_lock.LOCKED)

@@ -19,6 +19,7 @@ from pullback.interrupts import VariableGuard, run_to_end, uninterrupted_entry
 
 WORKER = Path(__file__).with_name("interrupt_worker.py")
 MAIN = ["backward", "grad", "vmap_grad", "jacfwd", "hessian", "hvp"]
+MODE = ["numpy_mode", "grad_in_mode"]
 BLOCKS = ["no_grad", "inference_mode", "decorated", "dual_level", "saved_hooks", "allowed_mutation"]
 ALL = 10**6
 
@@ -60,6 +61,15 @@ def test_interrupt_at_sampled_places_of_every_program_leaves_no_trace():
 
 def test_interrupts_at_random_moments_leave_no_trace():
     check(interrupt("storm", 200, *MAIN), at_least=200)
+
+
+def test_interrupts_at_random_moments_leave_numpy_as_it_was():
+    check(interrupt("storm", 300, *MODE), at_least=300)
+
+
+@pytest.mark.slow
+def test_two_thousand_interrupts_leave_numpy_as_it_was():
+    check(interrupt("storm", 2000, *MODE), at_least=2000)
 
 
 @pytest.mark.slow

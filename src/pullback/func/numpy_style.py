@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback._lazy import lazy_module
 from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.graph.views import EDGED, requires_grad
 from pullback.dispatch.keys import DUAL
@@ -27,6 +28,11 @@ from pullback.func.reverse import grad as grad_of_tensors
 from pullback.func.reverse import grad_and_value, pulled, vjp
 from pullback.tensor.tensor import Tensor, fresh
 from pullback.utils import pytree
+
+if TYPE_CHECKING:
+    from pullback.interop import mode as numpy_mode
+else:
+    numpy_mode = lazy_module("pullback.interop.mode")
 
 __all__ = ["elementwise_grad", "grad", "hessian", "hvp", "jacobian", "value_and_grad"]
 
@@ -119,7 +125,15 @@ def _back(tensor: Any, kind: type, is_new: bool = False) -> Any:
     return tensor.numpy()
 
 
-def grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Function:
+def _in_mode(name: str, func: Any, mode: bool) -> _Function:
+    """The function, which runs in `numpy_mode` if `mode` says so."""
+    require_function(name, func)
+    return numpy_mode.run_in_mode(func) if mode else func
+
+
+def grad(
+    func: _Function, argnums: Argnums = 0, has_aux: bool = False, *, mode: bool = True
+) -> _Function:
     """A function that computes the gradient of a function with a scalar result.
 
     Args:
@@ -127,16 +141,27 @@ def grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Funct
         argnums: the positions of the arguments to differentiate by; for a tuple of them the result
             is a tuple.
         has_aux: `func` returns ``(output, aux)``, and the new function ``(gradient, aux)``.
+        mode: run the function in `numpy_mode`, so that it may be written for NumPy: arrays that it
+            creates are tensors, and may be written to. False makes it see NumPy as it is.
 
+    >>> import math
     >>> import numpy as np
     >>> import pullback as pb
     >>> pb.grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
     array([2., 4.])
+    >>> def program(x):
+    ...     made = np.zeros(2)
+    ...     for i in range(2):
+    ...         made[i] = x[i] ** 2
+    ...     return made.sum() + math.exp(x[0])
+    >>> pb.grad(program)(np.array([0.0, 2.0]))
+    array([1., 4.])
     >>> pb.grad(pb.tanh)(0.0), pb.grad(pb.grad(pb.sin))(0.5)
     (1.0, -0.479425538604203)
     >>> pb.grad(lambda p: p["w"] * p["b"])({"w": 2.0, "b": 3.0})
     {'w': 3.0, 'b': 2.0}
     """
+    func = _in_mode("grad", func, mode)
     inner = grad_of_tensors(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -150,7 +175,9 @@ def grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Funct
     return run
 
 
-def value_and_grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Function:
+def value_and_grad(
+    func: _Function, argnums: Argnums = 0, has_aux: bool = False, *, mode: bool = True
+) -> _Function:
     """A function that computes the value and the gradient of a function with a scalar result.
 
     Takes what ``grad`` takes. Returns ``(value, gradient)``, with `has_aux`
@@ -162,7 +189,7 @@ def value_and_grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False)
     >>> pb.value_and_grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
     (5.0, array([2., 4.]))
     """
-    require_function("value_and_grad", func)
+    func = _in_mode("value_and_grad", func, mode)
     inner = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -177,7 +204,7 @@ def value_and_grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False)
     return run
 
 
-def elementwise_grad(func: _Function, argnums: Argnums = 0) -> _Function:
+def elementwise_grad(func: _Function, argnums: Argnums = 0, *, mode: bool = True) -> _Function:
     """A function that computes the derivative of a function that works element by element.
 
     It is the gradient of the sum of all results.
@@ -187,8 +214,7 @@ def elementwise_grad(func: _Function, argnums: Argnums = 0) -> _Function:
     >>> pb.elementwise_grad(lambda x: x**3)(np.array([1.0, 2.0]))
     array([ 3., 12.])
     """
-
-    require_function("elementwise_grad", func)
+    func = _in_mode("elementwise_grad", func, mode)
 
     def total(*args: Any, **kwargs: Any) -> Tensor:
         returned = func(*args, **kwargs)
@@ -209,7 +235,7 @@ def elementwise_grad(func: _Function, argnums: Argnums = 0) -> _Function:
     return run
 
 
-def jacobian(func: _Function, argnums: Argnums = 0) -> _Function:
+def jacobian(func: _Function, argnums: Argnums = 0, *, mode: bool = True) -> _Function:
     """A function that computes the Jacobian of a function.
 
     Forward mode is taken where there are more results than arguments, else reverse mode;
@@ -221,7 +247,7 @@ def jacobian(func: _Function, argnums: Argnums = 0) -> _Function:
     array([[4., 1.],
            [2., 5.]])
     """
-    require_function("jacobian", func)
+    func = _in_mode("jacobian", func, mode)
     forward, reverse = jacfwd(func, argnums), jacrev(func, argnums)
 
     @functools.wraps(func)
@@ -237,7 +263,7 @@ def jacobian(func: _Function, argnums: Argnums = 0) -> _Function:
     return run
 
 
-def hessian(func: _Function, argnums: Argnums = 0) -> _Function:
+def hessian(func: _Function, argnums: Argnums = 0, *, mode: bool = True) -> _Function:
     """A function that computes the Hessian of a function.
 
     >>> import numpy as np
@@ -246,6 +272,7 @@ def hessian(func: _Function, argnums: Argnums = 0) -> _Function:
     array([[ 6.,  0.],
            [ 0., 12.]])
     """
+    func = _in_mode("hessian", func, mode)
     inner = hessian_of_tensors(func, argnums)
 
     @functools.wraps(func)
@@ -256,7 +283,7 @@ def hessian(func: _Function, argnums: Argnums = 0) -> _Function:
     return run
 
 
-def hvp(func: _Function, argnums: int = 0, *, vector: int = -1) -> _Function:
+def hvp(func: _Function, argnums: int = 0, *, vector: int = -1, mode: bool = True) -> _Function:
     """A function that computes the product of a scalar function's Hessian with a vector.
 
     It takes the arguments of `func` and then the vector, with the structure of the argument that is
@@ -268,7 +295,7 @@ def hvp(func: _Function, argnums: int = 0, *, vector: int = -1) -> _Function:
     >>> pb.hvp(lambda x: (x**3).sum())(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
     array([  6., 120.])
     """
-    require_function("hvp", func)
+    func = _in_mode("hvp", func, mode)
     inner = grad_of_tensors(func, argnums)
 
     @functools.wraps(func)

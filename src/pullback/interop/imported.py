@@ -43,17 +43,18 @@ class ImportedNames:
     def __init__(self, callers: Callers) -> None:
         self.places: list[_Place] = []
         self._callers = callers
-        self._seen = (-1, -1)
+        self.main = sys.modules["__main__"].__dict__
+        self.modules = self.main_names = -1  # how many there were at the last search
         self._lock = threading.RLock()
 
     def is_up_to_date(self) -> bool:
         """Whether no module, and no name of ``__main__``, is new since the last search."""
-        return self._seen == (len(sys.modules), len(sys.modules["__main__"].__dict__))
+        return self.modules == len(sys.modules) and self.main_names == len(self.main)
 
     def search(self) -> None:
         """Finds the imported names; gives compiled modules their NumPy."""
         with self._lock:
-            seen = (len(sys.modules), len(sys.modules["__main__"].__dict__))
+            modules_seen, main_seen = len(sys.modules), len(self.main)
             modules = [m for m in list(sys.modules.values()) if isinstance(m, ModuleType)]
             give_originals(modules)
             places = []
@@ -64,7 +65,7 @@ class ImportedNames:
                 ):
                     places += find_names(module.__dict__)
             self.places = places
-            self._seen = seen
+            self.modules, self.main_names = modules_seen, main_seen
 
     def bind(self, places: list[_Place], in_mode: bool) -> None:
         """Makes names refer to the replacements, or to the originals; others' values stay."""

@@ -14,14 +14,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache, wraps
-from types import FunctionType, ModuleType, TracebackType
+from functools import wraps
+from types import FunctionType, ModuleType
 from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
 from pullback.dispatch.modes import NUMPY, State, get_state, set_state, state_of
-from pullback.interop.callers import ORIGINAL, OUTSIDE, Callers, callers_of, file_of
+from pullback.interop.callers import ORIGINAL, OUTSIDE, callers_of, file_of
 from pullback.interop.imported import ImportedNames, find_names
 from pullback.interop.replaced import (
     Session,
@@ -50,92 +50,83 @@ def in_numpy_mode() -> bool:
     return _session().callers is not OUTSIDE
 
 
-@cache
-def _imported() -> ImportedNames:
-    return ImportedNames(callers_of((), None))
+_imported = ImportedNames(callers_of((), None))
+_modules, _main = sys.modules, _imported.main
+_NUMPY_CLASS, _LINALG_CLASS, _FFT_CLASS, _MATH_CLASS = module_classes()
+_inside: dict[State, State] = {}  # states with the mode, by those without
 
 
-class _Entry:
-    """One entry to the mode.
+class _Entry(Session):
+    """One entry to the mode, and its session.
 
-    `names` is a namespace to search for imported names, if it is not that of a module.
+    Attributes:
+        names: a namespace to search for imported names, if it is not that of a module.
     """
 
-    __slots__ = ("_before", "_callers", "_inside", "_names", "_outer", "_places", "_session")
+    __slots__ = ("_before", "_outer", "_places", "_state", "names")
 
-    def __init__(self, callers: Callers, names: dict[str, Any] | None):
-        self._callers = callers
-        self._names = names
+    names: dict[str, Any] | None
 
     def __enter__(self) -> None:
-        imported = _imported()
-        numpy, linalg, fft, mathematics = module_classes()
-        if not imported.is_up_to_date():
-            imported.search()
-        self._places = imported.places
-        if self._names is not None:
-            self._places = [*self._places, *find_names(self._names)]
-        self._outer = _session()
         self._before = before = get_state()
-        session = self._session = Session(self._callers)
+        self._outer = _session()
+        # The condition of ``is_up_to_date``, here without a call.
+        if len(_modules) != _imported.modules or len(_main) != _imported.main_names:
+            _imported.search()
+        self._places = _imported.places
+        if self.names is not None:
+            self._places = [*self._places, *find_names(self.names)]
         try:
-            _users[session] = None
-            np.__class__ = numpy
-            _linalg.__class__ = linalg
-            _fft.__class__ = fft
-            math.__class__ = mathematics
+            self._state = _inside.get(before) or _state_inside(before)
+            _users[self] = None
+            np.__class__ = _NUMPY_CLASS
+            _linalg.__class__ = _LINALG_CLASS
+            _fft.__class__ = _FFT_CLASS
+            math.__class__ = _MATH_CLASS
             if self._places:
-                imported.bind(self._places, True)
-            _set_session(session)
-            self._inside = state_of(before.include, before.keep, before.modes | NUMPY)
-            set_state(self._inside)
+                _imported.bind(self._places, True)
+            _set_session(self)
+            set_state(self._state)
         except BaseException:
-            self._inside = before
-            self._restore()
-            set_state(before)
+            self._state = before
+            self.__exit__()
             raise
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        before = self._before
-        try:
-            self._restore()
-            now = get_state()
-            after = before if now is self._inside else _without_mode(now, before)
-        except BaseException:  # an interrupt
-            set_state(before)
-            raise
-        set_state(after)
-
-    @uninterrupted_entry
-    def _restore(self) -> None:
-        session = self._session
-        session.callers = OUTSIDE
-        _users[session] = None  # an interrupt may have come before it was there
-        del _users[session]
+    def __exit__(self, *error: object) -> None:
+        self.callers = OUTSIDE
+        _users[self] = None  # an interrupt may have come before it was there
+        del _users[self]
         if not _users:
             np.__class__ = ModuleType
             _linalg.__class__ = ModuleType
             _fft.__class__ = ModuleType
             math.__class__ = ModuleType
+        after = self._before
         try:
-            if self._places or not _imported().is_up_to_date():
+            if self._places or len(_modules) != _imported.modules:
                 run_to_end(self._unbind)
+            now = get_state()
+            if now is not self._state:
+                after = _without_mode(now, after)
         finally:
-            if _session() is session:  # else a generator is closed in another context
-                _set_session(self._outer)
+            try:
+                if _session() is self:  # else a generator is closed in another context
+                    _set_session(self._outer)
+            finally:
+                set_state(after)
 
     def _unbind(self) -> None:
         """Restores names of user modules, also of those that were imported in the mode."""
-        imported = _imported()
-        if not imported.is_up_to_date():
-            imported.search()
-        imported.bind([*self._places, *imported.places], bool(_users))
+        if not _imported.is_up_to_date():
+            _imported.search()
+        _imported.bind([*self._places, *_imported.places], bool(_users))
+
+
+def _state_inside(before: State) -> State:
+    """The state in the mode."""
+    found = _inside[before] = state_of(before.include, before.keep, before.modes | NUMPY)
+    return found
 
 
 def _without_mode(now: State, before: State) -> State:
@@ -170,20 +161,16 @@ class numpy_mode:  # noqa: N801 - a block
         self._entered: tuple[Any, ...] = ()  # each entry with the tuple of those before it
 
     def __enter__(self) -> Self:
-        entry = _Entry(self._callers, None)
+        entry = _Entry()
+        entry.callers, entry.names = self._callers, None
         entry.__enter__()
         self._entered = (entry, self._entered)
         return self
 
     @uninterrupted_entry
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         entry, self._entered = self._entered
-        entry.__exit__(kind, error, trace)
+        entry.__exit__()
 
 
 def run_in_mode(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -202,7 +189,9 @@ def run_in_mode(function: Callable[_P, _R]) -> Callable[_P, _R]:
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         if _session().callers is callers:
             return function(*args, **kwargs)
-        with _Entry(callers, names):
+        entry = _Entry()
+        entry.callers, entry.names = callers, names  # without __init__: a call less
+        with entry:
             return function(*args, **kwargs)
 
     return call

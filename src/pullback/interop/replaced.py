@@ -57,11 +57,11 @@ class Session:
 
     __slots__ = ("callers",)
 
-    def __init__(self, callers: Callers):
-        self.callers = callers
+    callers: Callers
 
 
-OUTER = Session(OUTSIDE)
+OUTER = Session()
+OUTER.callers = OUTSIDE
 current_session: ContextVar[Session] = ContextVar("pullback_numpy_mode", default=OUTER)
 _session = current_session.get
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from pullback._lazy import lazy_module
 from pullback.autograd.api import grad
 from pullback.autograd.graph.escapes import end_inputs
 from pullback.autograd.graph.views import requires_grad
@@ -17,6 +18,11 @@ from pullback.sparse.coloring import Coloring, color_hessian, color_jacobian
 from pullback.sparse.pattern import dependencies
 from pullback.sparse.scipy_sparse import Matrix, as_pattern, entries, matrix_of, scipy_sparse
 from pullback.tensor.tensor import Tensor, as_operand, wrap
+
+if TYPE_CHECKING:
+    from pullback.interop import mode
+else:
+    mode = lazy_module("pullback.interop.mode")
 
 __all__ = [
     "Function",
@@ -37,6 +43,7 @@ def sparse_jacobian(
     coloring: Coloring | None = None,
     mode: str = "auto",
     verify: bool = True,
+    numpy_mode: bool = True,
 ) -> Matrix:
     """The Jacobian of a function at a point, as a ``scipy.sparse.csr_array``.
 
@@ -51,6 +58,7 @@ def sparse_jacobian(
         coloring: a coloring of the pattern, if it is known; see ``color_jacobian``.
         mode: "forward" or "reverse" passes, or whichever are fewer.
         verify: compare with a product with a random vector, and raise if an entry is missing.
+        numpy_mode: run the function in `numpy_mode`, as ``pb.grad`` does.
 
     >>> import pullback as pb
     >>> found = sparse_jacobian(lambda x: x[1:] * x[:-1], pb.tensor([1.0, 2.0, 3.0]))
@@ -58,7 +66,7 @@ def sparse_jacobian(
     [[2.0, 1.0, 0.0], [0.0, 3.0, 2.0]]
     """
     scipy_sparse()
-    with _Recorded("sparse_jacobian", f, x) as run:
+    with _Recorded("sparse_jacobian", f, x, numpy_mode) as run:
         places = run.pattern(pattern)
         if coloring is None:
             coloring = color_jacobian(places, mode)
@@ -79,6 +87,7 @@ def sparse_hessian(
     pattern: Any = None,
     coloring: Coloring | None = None,
     verify: bool = True,
+    numpy_mode: bool = True,
 ) -> Matrix:
     """The Hessian of a function at a point, as a ``scipy.sparse.csr_array``.
 
@@ -90,6 +99,7 @@ def sparse_hessian(
         pattern: places that may be nonzero, if they are known; see ``hessian_pattern``.
         coloring: a coloring of the pattern, if it is known; see ``color_hessian``.
         verify: compare with a product with a random vector, and raise if an entry is missing.
+        numpy_mode: run the function in `numpy_mode`, as ``pb.grad`` does.
 
     >>> import pullback as pb
     >>> found = sparse_hessian(lambda x: (x[1:] * x[:-1]).sum(), pb.tensor([1.0, 2.0, 3.0]))
@@ -97,7 +107,7 @@ def sparse_hessian(
     [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
     scipy_sparse()
-    with _RecordedGradient("sparse_hessian", f, x) as run:
+    with _RecordedGradient("sparse_hessian", f, x, numpy_mode) as run:
         places = run.pattern(pattern)
         places = (places + places.T).tocsr()
         if coloring is None:
@@ -114,7 +124,7 @@ def sparse_hessian(
         return run.finished(matrix_of(rows, columns, places.shape, values), verify)
 
 
-def jacobian_pattern(f: Function, x: Any) -> Matrix:
+def jacobian_pattern(f: Function, x: Any, *, numpy_mode: bool = True) -> Matrix:
     """The sparsity pattern of the Jacobian of a function, as a ``scipy.sparse.csr_array`` of bools.
 
     It holds at other points too if the function runs through the same operations there, with the
@@ -125,11 +135,11 @@ def jacobian_pattern(f: Function, x: Any) -> Matrix:
     [[1, 1, 0], [0, 1, 1]]
     """
     scipy_sparse()
-    with _Recorded("jacobian_pattern", f, x) as run:
+    with _Recorded("jacobian_pattern", f, x, numpy_mode) as run:
         return run.pattern(None)
 
 
-def hessian_pattern(f: Function, x: Any) -> Matrix:
+def hessian_pattern(f: Function, x: Any, *, numpy_mode: bool = True) -> Matrix:
     """The sparsity pattern of the Hessian of a function, as a ``scipy.sparse.csr_array`` of bools.
 
     >>> import pullback as pb
@@ -137,7 +147,7 @@ def hessian_pattern(f: Function, x: Any) -> Matrix:
     [[1, 0], [0, 1]]
     """
     scipy_sparse()
-    with _RecordedGradient("hessian_pattern", f, x) as run:
+    with _RecordedGradient("hessian_pattern", f, x, numpy_mode) as run:
         return run.pattern(None)
 
 
@@ -148,14 +158,14 @@ class _Recorded:
     become constants.
     """
 
-    def __init__(self, name: str, f: Function, x: Any):
+    def __init__(self, name: str, f: Function, x: Any, numpy_mode: bool):
         self.name = name
         array = np.array(as_operand(x)._array)
         if array.dtype.kind != "f":
             raise AutogradValueError(
                 f"{name}: x has dtype {array.dtype}; an array of real numbers is expected"
             )
-        self.f = f
+        self.f = mode.run_in_mode(f) if numpy_mode and callable(f) else f
         self.x = wrap(array)
         self.x.requires_grad = True
         self.y: Any = None

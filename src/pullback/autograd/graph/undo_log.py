@@ -38,7 +38,7 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 
 from pullback.dispatch.keys import DUAL
-from pullback.dispatch.modes import NUMPY, get_state
+from pullback.dispatch.modes import MAPPING, NUMPY, get_state
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.meta import View
 from pullback.tensor.tensor import Tensor, version_of
@@ -130,7 +130,7 @@ class UndoLog:
                 self._add_to_last(array)
                 return
             self.restart(version)  # an interrupt came in the middle of an entry
-        if array.nbytes > _LARGE_BYTES:
+        if array.nbytes > _LARGE_BYTES and not get_state().modes & MAPPING:
             covering = self._covering
             if covering is None:
                 covering = self._covering = {}

@@ -211,7 +211,9 @@ def _linker(
         else:
             below = below if below is stock else alone(below)
             kernel = around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))
-        return kernel if saves is None or not modes & NUMPY else _uncovering(kernel, saves)
+        # In a mapped function nothing is covered, see `UndoLog.append`.
+        is_logged = modes & (NUMPY | MAPPING) == NUMPY
+        return _uncovering(kernel, saves) if is_logged and saves is not None else kernel
 
     return link
 

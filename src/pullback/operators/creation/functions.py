@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 from pullback._generated import functions_creation as functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape_functions
+from pullback.dispatch.modes import NUMPY as NUMPY_MODE
 from pullback.dispatch.modes import TRACE, get_state
 from pullback.kernels.platform import NUMPY
 from pullback.operators.creation.devices import check_device, maker_like, maker_on, tensor_on
@@ -68,7 +69,7 @@ def tensor(
     >>> pb.tensor([1, 2], dtype=float, requires_grad=True).is_leaf
     True
     """
-    if isinstance(data, Tensor):
+    if isinstance(data, Tensor) and (data.requires_grad or not get_state().modes & NUMPY_MODE):
         warnings.warn(
             "tensor() of a tensor copies its values and drops its history; say "
             "x.detach().clone() if that is meant, or x.clone() to keep the history",
