@@ -222,3 +222,15 @@ def test_captured_leaf_of_a_mapped_checkpoint_gets_its_gradient(pb):
     (found,) = pb.grad(mapped(samples).sum(), w)
     (expected,) = pb.grad((pb.sin(w * samples) * w).sum(), w)
     same(found, expected)
+
+
+def test_mapped_function_inside_of_a_checkpoint_has_the_gradients_of_the_plain_one(pb):
+    w, x = pb.leaf(*POINT), pb.leaf(*POINT)
+
+    def mapped(x):
+        samples = pb.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        return func(pb).vmap(lambda v: pb.sin(w * v) * w * x)(samples)
+
+    found = pb.grad((Functions(pb).checkpoint(mapped, x) ** 2).sum(), (w, x))
+    for first, second in zip(found, pb.grad((mapped(x) ** 2).sum(), (w, x)), strict=True):
+        same(first, second)

@@ -5,6 +5,9 @@ steps: the stages of all steps together are the unknown of one implicit equation
 so the derivatives are those of the numerical solution, step sizes being constants. BDF and LSODA
 keep their values; their derivatives are those of a second solution with a ten times narrower
 tolerance, by DOP853, or by Radau if that takes too many steps (a stiff problem).
+
+With ``adjoint=True`` nothing of the size of a Jacobian is made, and the right-hand side is
+evaluated again in backward passes instead of being saved: slower, for large systems.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from pullback.scipy.ode_methods import (
     tableau_of,
 )
 from pullback.scipy.ode_steps import Mesh, StageSystem, Steps, Tableau, inverse_of_stages
+from pullback.scipy.registry import option_without_rule
 from pullback.scipy.twins import Samples
 from pullback.tensor.tensor import Tensor, fresh
 
@@ -49,6 +53,7 @@ class Problem(NamedTuple):
     args: tuple[Any, ...]
     method: str
     options: dict[str, Any]  # of the solver: rtol, atol, jac, max_step, ...
+    adjoint: bool = False  # products with Jacobians and checkpoints, instead of Jacobians
 
 
 class _Run(NamedTuple):
@@ -75,9 +80,8 @@ class Trajectory:
         flat = steps.stages.reshape(-1, steps.stages.shape[-1])
         unknown = fresh(np.concatenate([flat, steps.last[None]]))
         start = shapes.reshape(y0, [-1]) * np.ones((), unknown.dtype)
-        system = StageSystem(
-            self._f, tableau, self.mesh, _real(start) if self._is_complex else start
-        )
+        start = _real(start) if self._is_complex else start
+        system = StageSystem(self._f, tableau, self.mesh, start, problem.adjoint)
         found = attach(unknown, system.residual, run.inverse, name=problem.name)
         self._states = system.states(found)
         self._between = Interpolation(
@@ -128,7 +132,9 @@ def _solve(problem: Problem, more: dict[str, Any]) -> _Run:
     start = np.concatenate([start.real, start.imag]) if is_complex else start
     tableau = tableau_of(method)
     count = (real.stages.shape[0] * real.stages.shape[1] + 1) * start.size**2
-    if count > _MAX_JACOBIAN_ENTRIES:
+    if problem.adjoint and not tableau.is_explicit:
+        raise option_without_rule(problem.name, "adjoint=True and method", problem.method)
+    if count > _MAX_JACOBIAN_ENTRIES and not problem.adjoint:
         raise refusal(
             problem.name,
             f"the Jacobians of its {len(steps.stages)} steps for {start.size} components do not "
@@ -137,7 +143,8 @@ def _solve(problem: Problem, more: dict[str, Any]) -> _Run:
         )
     sizes, points, states = _stage_points(tableau, real, start)
     f = _right_hand_side(problem, is_complex)
-    return _Run(result, method, steps, inverse_of_stages(f, tableau, sizes, points, states))
+    inverse = inverse_of_stages(f, tableau, sizes, points, states, problem.adjoint)
+    return _Run(result, method, steps, inverse)
 
 
 def _solve_steps(problem: Problem, more: dict[str, Any]) -> tuple[Any, str, Steps]:

@@ -17,13 +17,19 @@ from numpy.typing import NDArray
 from pullback._generated import functions_reduction as reductions
 from pullback._generated import functions_shape as shapes
 from pullback.autograd.modes import no_grad
+from pullback.dispatch.modes import MAPPING, TRANSFORM, get_state
 from pullback.errors import AutogradError
+from pullback.func.forward import jvp
 from pullback.func.jacobians import jacfwd
+from pullback.func.reverse import vjp
 from pullback.func.vmap import vmap
 from pullback.implicit.linear_map import ArrayMap
 from pullback.tensor.tensor import Tensor, fresh
+from pullback.utils.checkpoint import checkpoint
 
 __all__ = ["Mesh", "StageSystem", "Steps", "Tableau", "inverse_of_stages", "map_points"]
+
+_CHECKPOINT_ENTRIES = 20_000  # components of the states of one chunk
 
 _Array = NDArray[Any]
 _Function = Callable[[Tensor, Tensor], Tensor]
@@ -61,6 +67,26 @@ def map_points(f: _Function, t: Tensor, y: Tensor) -> Tensor:
         return shapes.stack([f(t[place], y[place]) for place in range(t.shape[0])])
 
 
+def _map_checkpointed(f: _Function, t: Tensor, y: Tensor) -> Tensor:
+    """Evaluates f at many points in chunks, of which the graph saves the points only.
+
+    Inside transforms of ``pullback.func``, which allow no hooks of saved tensors, all is saved.
+    """
+    if get_state().modes & (TRANSFORM | MAPPING):
+        return map_points(f, t, y)
+    size = max(1, _CHECKPOINT_ENTRIES // y.shape[1])
+    chunks = [
+        checkpoint(
+            lambda t, y: map_points(f, t, y),
+            t[begin : begin + size],
+            y[begin : begin + size],
+            use_reentrant=False,
+        )
+        for begin in range(0, t.shape[0], size)
+    ]
+    return shapes.concatenate(chunks)
+
+
 class StageSystem:
     """The equations of all stages.
 
@@ -69,9 +95,13 @@ class StageSystem:
         tableau: the coefficients.
         mesh: times and step sizes.
         y0: the initial state.
+        is_checkpointed: whether f is evaluated again in backward passes instead of being saved.
     """
 
-    def __init__(self, f: _Function, tableau: Tableau, mesh: Mesh, y0: Tensor):
+    def __init__(
+        self, f: _Function, tableau: Tableau, mesh: Mesh, y0: Tensor, is_checkpointed: bool = False
+    ):
+        self._evaluate = _map_checkpointed if is_checkpointed else map_points
         self._f = f
         self._tableau = tableau
         self._mesh = mesh
@@ -104,7 +134,7 @@ class StageSystem:
         inner = shapes.reshape(self._mesh.sizes, [n, 1, 1]) * (matrix @ self.stages(unknown))
         points = shapes.reshape(states[:-1], [n, 1, d]) + inner
         everything = shapes.concatenate([shapes.reshape(points, [n * s, d]), states[-1:]])
-        return unknown - map_points(self._f, self.points, everything)
+        return unknown - self._evaluate(self._f, self.points, everything)
 
 
 class _Inverse:
@@ -195,10 +225,81 @@ class _Inverse:
         return found
 
 
+class _MatrixFreeInverse:
+    """The same inverse for explicit methods, from products with Jacobians that are never made.
+
+    A product is a forward or reverse pass of f at one stage, so the memory does not grow with the
+    square of the number of components.
+    """
+
+    def __init__(
+        self, f: _Function, tableau: Tableau, sizes: _Array, points: _Array, states: _Array
+    ):
+        self._f = f
+        self._tableau = tableau
+        self._sizes = sizes
+        self._points = points
+        self._states = states
+
+    def _push(self, place: int, direction: _Array) -> _Array:
+        t, y = fresh(self._points[place]), fresh(self._states[place])
+        tangent = fresh(np.ascontiguousarray(direction))
+        return np.asarray(jvp(lambda y: self._f(t, y), (y,), (tangent,))[1]._array)
+
+    def _pull(self, place: int, cotangent: _Array) -> _Array:
+        t, y = fresh(self._points[place]), fresh(self._states[place])
+        (found,) = vjp(lambda y: self._f(t, y), y)[1](fresh(np.ascontiguousarray(cotangent)))
+        return np.asarray(found._array)
+
+    def forward(self, rows: _Array) -> _Array:
+        """Solves for the unknown, with the initial state fixed."""
+        with no_grad():
+            return np.stack([self._forward(row) for row in rows])
+
+    def _forward(self, row: _Array) -> _Array:
+        a, b, s = self._tableau.a, self._tableau.b, len(self._tableau.b)
+        found = row.reshape(self._states.shape).copy()
+        change = np.zeros_like(found[0])
+        for step, h in enumerate(self._sizes):
+            stages = found[step * s : (step + 1) * s]
+            for i in range(s):
+                stages[i] += self._push(step * s + i, change + h * (a[i, :i] @ stages[:i]))
+            change = change + h * (b @ stages)
+        found[-1] += self._push(len(found) - 1, change)
+        return found.reshape(-1)
+
+    def backward(self, rows: _Array) -> _Array:
+        """The transpose of `forward`."""
+        with no_grad():
+            return np.stack([self._backward(row) for row in rows])
+
+    def _backward(self, row: _Array) -> _Array:
+        a, b, s = self._tableau.a, self._tableau.b, len(self._tableau.b)
+        found = row.reshape(self._states.shape).copy()
+        state = self._pull(len(found) - 1, found[-1])
+        for step in range(len(self._sizes) - 1, -1, -1):
+            h = self._sizes[step]
+            stages = found[step * s : (step + 1) * s]
+            stages += h * b[:, None] * state
+            for i in range(s - 1, -1, -1):
+                pulled = self._pull(step * s + i, stages[i])
+                state = state + pulled
+                stages[:i] += h * a[i, :i, None] * pulled
+        return found.reshape(-1)
+
+
 def inverse_of_stages(
-    f: _Function, tableau: Tableau, sizes: _Array, points: _Array, states: _Array
+    f: _Function,
+    tableau: Tableau,
+    sizes: _Array,
+    points: _Array,
+    states: _Array,
+    is_matrix_free: bool = False,
 ) -> ArrayMap:
     """The inverse of the stages' Jacobian; f is a function on constant tensors."""
+    if is_matrix_free:
+        free = _MatrixFreeInverse(f, tableau, sizes, points, states)
+        return ArrayMap(free.forward, free.backward)
 
     def slope(t: Tensor, y: Tensor) -> Tensor:
         return jacfwd(lambda y: f(t, y))(y)  # type: ignore[no-any-return]

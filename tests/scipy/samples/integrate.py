@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import pullback as pb
 from pullback import scipy as sp
 from tests.scipy.sample import Sample
 
@@ -250,6 +251,18 @@ def spin(t: Any, z: Any, a: Any) -> Any:
     return np.stack([1j * a[0] * z[0] * abs(z[0]) - 0.1 * z[1], 0.3 * z[0] - a[1] * z[1]])
 
 
+def solve_ivp(*args: Any, adjoint: bool = False, **more: Any) -> Any:
+    """SciPy's own function has no `adjoint`: arrays are solved without."""
+    held = [
+        *args,
+        *more.get("args", ()),
+        *(cell.cell_contents for cell in args[0].__closure__ or ()),
+    ]
+    has_tensor = any(isinstance(value, pb.Tensor) for value in held)
+    extra = {"adjoint": True} if adjoint and has_tensor else {}
+    return integrate.solve_ivp(*args, **more, **extra)
+
+
 Z0 = np.array([1.0, 0.6])
 SPAN = (0.0, 1.5)
 TIMES = np.array([0.2, 0.9, 1.4])
@@ -285,6 +298,7 @@ IVPS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "vectorized=True": (ends, {"vectorized": True}),
     "jac given method=Radau": (ends, {"method": "Radau", "jac": predator_slope}),
     "complex y0": (ends, {}),
+    "adjoint=True": (ends, {"method": "DOP853", "adjoint": True}),
     "rtol": (ends, {"rtol": 1e-11}),
     "max_step": (ends, {"max_step": 0.05}),
 }
@@ -303,7 +317,7 @@ for _option, (_get, _more) in IVPS.items():
         more: Any = _named,
     ) -> Any:
         more = more if jac is None else {**more, "jac": jac}
-        return get(integrate.solve_ivp(f, SPAN, z, args=(a,), **more))
+        return get(solve_ivp(f, SPAN, z, args=(a,), **more))
 
     def _by_closure(
         a: Any,
@@ -314,11 +328,11 @@ for _option, (_get, _more) in IVPS.items():
         more: Any = _named,
     ) -> Any:
         more = more if jac is None else {**more, "jac": lambda t, z: jac(t, z, a)}
-        return get(integrate.solve_ivp(lambda t, y: f(t, y, a), SPAN, z, **more))
+        return get(solve_ivp(lambda t, y: f(t, y, a), SPAN, z, **more))
 
     def _by_start(z: Any, f: Any = _f, get: Any = _get, jac: Any = _jac, more: Any = _named) -> Any:
         more = more if jac is None else {**more, "jac": jac}
-        return get(integrate.solve_ivp(f, SPAN, z, args=(A,), **more))
+        return get(solve_ivp(f, SPAN, z, args=(A,), **more))
 
     add("solve_ivp", "y0", _option, Solution(_by_start, _start, **_checks))
     add("solve_ivp", "args", _option, Solution(_by_args, A, **_checks))

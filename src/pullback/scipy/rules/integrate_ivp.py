@@ -63,7 +63,8 @@ def _solve_ivp(
     method = getattr(method, "__name__", method)
     if method not in (*METHODS, *_REPLAYED):
         raise option_without_rule(name, "method", method)
-    problem = Problem(name, fun, tuple(t_span), y0, tuple(args or ()), method, options)
+    adjoint = options.pop("adjoint", False)
+    problem = Problem(name, fun, tuple(t_span), y0, tuple(args or ()), method, options, adjoint)
     path = trajectory(
         problem,
         t_eval=t_eval,

@@ -36,6 +36,7 @@ from pullback.autograd.modes import enable_grad
 from pullback.autograd.record.record import save_list
 from pullback.errors import CheckpointError, SavedVersionError
 from pullback.kernels.random import watch_generators
+from pullback.tensor.batched import BatchedArray, Levels, batched, levels_of
 from pullback.tensor.tensor import Tensor, version_of, wrap
 from pullback.utils import pytree
 from pullback.utils.checkpoint.randomness import RandomState
@@ -63,6 +64,7 @@ class _Record(NamedTuple):
     counter: list[int]
     version: int
     line: str
+    levels: Levels  # at which it is batched, by a vmap inside of the function
 
     def differs(self, tensor: Tensor) -> bool:
         """Whether a tensor of the second run is of another kind."""
@@ -151,7 +153,15 @@ class Frame:
         counter = version_of(tensor)
         line = _user_line() if self.debug else ""
         self.records.append(
-            _Record(ref(holder), tensor.shape, tensor.dtype, counter, counter[0], line)
+            _Record(
+                ref(holder),
+                tensor.shape,
+                tensor.dtype,
+                counter,
+                counter[0],
+                line,
+                levels_of(tensor),
+            )
         )
         return holder
 
@@ -175,6 +185,16 @@ class Frame:
                 "operation further on in the function; compute with a clone() before writing"
             )
         return tensor
+
+
+def _at_levels(tensor: Tensor, levels: Levels) -> Tensor:
+    """A recomputed tensor at the vmap levels of the first run; the second one has levels anew."""
+    held = tensor._array
+    if type(held) is not BatchedArray or held.levels == levels or len(held.levels) != len(levels):
+        return tensor
+    moved = batched(held.array, levels)
+    version_of(moved)[0] = version_of(tensor)[0]
+    return moved
 
 
 class _Recomputation:
@@ -222,7 +242,7 @@ class _Recomputation:
         if record.differs(tensor):
             self.different.append((place, tensor))
         if record.holder() is not None:
-            self.values[place] = (detached, counter[0])
+            self.values[place] = (_at_levels(detached, record.levels), counter[0])
         if self.count == len(frame.records) and (frame.early_stop or not frame.is_complete):
             raise _Stop(self)
         return detached
