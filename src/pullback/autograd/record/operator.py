@@ -19,6 +19,13 @@ from pullback.autograd.namespaces import Namespace
 from pullback.autograd.record import generic, generic_backward, operands
 from pullback.autograd.record.fused import FUSED
 from pullback.autograd.record.register import register, register_composite
+from pullback.autograd.record.uncovering import (
+    uncover_all,
+    uncover_one,
+    uncover_others,
+    uncover_two,
+    uncover_written,
+)
 from pullback.autograd.record.unfused import Function
 from pullback.dispatch.table import OperatorEntry
 
@@ -284,12 +291,20 @@ class OperatorSpec:
         """The places of saved tensor arguments."""
         return frozenset(a.place for a in self.tensors if a.name in self._saves.split())
 
-    def saves_operands(self) -> int | None:
-        """None if no argument is saved; else their number, 0 if not all are tensors in place."""
+    def uncovering(self, is_written: bool) -> Function | None:
+        """The function that puts `uncover` around kernels; None if nothing of arguments is saved.
+
+        `is_written` says that the kernels write to the first argument.
+        """
+        if is_written and self.saved_outputs:
+            return uncover_written
         if not self.saved_tensors:
             return None
-        is_fixed = self.takes_operands and len(self.arguments) == len(self.tensors) <= 2
-        return len(self.tensors) if is_fixed else 0
+        if is_written:
+            return uncover_others
+        if self.takes_operands and len(self.arguments) == len(self.tensors) <= 2:
+            return uncover_one if len(self.tensors) == 1 else uncover_two
+        return uncover_all
 
     @property
     def saves_result(self) -> bool:
@@ -441,7 +456,7 @@ def _build(spec: OperatorSpec) -> None:
         differentiable=spec.differentiable_outputs or (True,),
         form=spec.form if spec.jvp and not spec.refused else None,
         batching=spec.batching,
-        saves=spec.saves_operands(),
+        saves=spec.uncovering(is_written=False),
         **_named(spec, spec.entry, made),
         **_forward(spec),
     )
@@ -460,7 +475,7 @@ def _build_inplace(spec: OperatorSpec, entry: OperatorEntry, function: Function)
     register(
         entry,
         function=function,
-        saves=0 if spec.saved_tensors or spec.saved_outputs else None,
+        saves=spec.uncovering(is_written=True),
         **_named(spec, entry, made),
         **_forward(spec),
     )

@@ -23,6 +23,7 @@ from pullback.autograd.forward.jvp_rule import JVP_RULES, JvpRule
 from pullback.autograd.forward.tangents import follow_base, tangent_levels
 from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.namespaces import arrays, tensors
+from pullback.autograd.record.uncovering import uncover_all
 from pullback.autograd.record.unfused import (
     Function,
     alone,
@@ -59,11 +60,9 @@ from pullback.tensor.meta import View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, tag_level
 
 if TYPE_CHECKING:
-    from pullback.autograd.graph import undo_log
     from pullback.autograd.linearize import tangent_tape
     from pullback.batching import random
 else:
-    undo_log = lazy_module("pullback.autograd.graph.undo_log")
     tangent_tape = lazy_module("pullback.autograd.linearize.tangent_tape")
     random = lazy_module("pullback.batching.random")
 
@@ -92,14 +91,14 @@ def register(
     differentiable: tuple[bool, ...] = (True,),
     factory: bool = False,
     batching: str | None = None,
-    saves: int | None = 0,
+    saves: Function | None = uncover_all,
 ) -> None:
     """Registers what the generator made for one operator; a factory takes no tensors.
 
     `form` says how the JVP formula treats batch axes, see ``forward/jvp_rule.py``. `refused` are
     the places of arguments that may have no tangent, each with the name of the missing derivative.
-    `batching` is the class of operators whose batching rule serves this one. `saves` is None if
-    nodes save no tensors; else the number of operands, 0 if that varies.
+    `batching` is the class of operators whose batching rule serves this one. `saves` is put around
+    kernels in `numpy_mode` if nodes save tensors, see ``uncovering.py``.
     """
     if batching is not None:
         declare(entry.name, batching, array_function)
@@ -187,7 +186,7 @@ def _linker(
     dual: Function,
     tape: Function,
     makes_new: bool,
-    saves: int | None,
+    saves: Function | None,
 ) -> Callable[[Any, int], Function]:
     def link(operator: Any, flags: int) -> Function:
         if flags & PLAIN_VIEW:
@@ -213,46 +212,9 @@ def _linker(
             kernel = around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))
         # In a mapped function nothing is covered, see `UndoLog.append`.
         is_logged = modes & (NUMPY | MAPPING) == NUMPY
-        return _uncovering(kernel, saves) if is_logged and saves is not None else kernel
+        return saves(kernel) if is_logged and saves is not None else kernel
 
     return link
-
-
-def _uncovering(kernel: Function, operands: int) -> Function:
-    """A kernel whose nodes save tensors, in `numpy_mode`: later writes to these are logged.
-
-    `operands` is the number of its arguments if these are tensors and always given, else 0. Kernels
-    of one and of two are the most frequent, and cost 40 and 60 ns more.
-    """
-
-    def call_one(self: Tensor) -> Any:
-        counter = self._counter
-        if counter is not None and len(counter) > 1:  # else it has no log
-            undo_log.uncover(self)
-        return kernel(self)
-
-    def call_two(self: Tensor, other: Tensor) -> Any:
-        counter = self._counter
-        if counter is not None and len(counter) > 1:
-            undo_log.uncover(self)
-        counter = other._counter
-        if counter is not None and len(counter) > 1:
-            undo_log.uncover(other)
-        return kernel(self, other)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        for value in (*args, *kwargs.values()):
-            for item in value if type(value) is list else (value,):
-                if type(item) is Tensor:
-                    undo_log.uncover(item)
-        result = kernel(*args, **kwargs)
-        if args and result is args[0]:  # written to, and perhaps saved as the result
-            undo_log.uncover(result)
-        return result
-
-    if operands == 1:
-        return call_one
-    return call_two if operands == 2 else call
 
 
 def unrecorded(kernel: Function) -> Function:
