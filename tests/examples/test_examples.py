@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DRAWN = ["fit_curve", "fit_ode", "gaussian_process", "wave_lens"]
+DRAWN = [
+    "character_lstm",
+    "digits",
+    "fit_curve",
+    "fit_ode",
+    "gaussian_process",
+    "neural_ode",
+    "wave_lens",
+]
 
 
 def run(name, path, **options):
@@ -44,6 +52,31 @@ def test_the_hyperparameters_explain_the_data(tmp_path):
 def test_the_lens_collects_energy(tmp_path):
     _, gain = run("wave_lens", tmp_path, iterations=2)
     assert gain > 1.1
+
+
+@pytest.mark.slow
+def test_the_network_reads_digits(tmp_path):
+    pytest.importorskip("sklearn")
+    _, (accuracy, _) = run("digits", tmp_path)
+    assert accuracy >= 0.98
+
+
+def test_the_network_learns_digits_in_a_few_epochs(tmp_path):
+    pytest.importorskip("sklearn")
+    _, (accuracy, _) = run("digits", tmp_path, epochs=5)
+    assert accuracy > 0.9
+
+
+def test_the_network_learns_to_write(tmp_path):
+    module, (loss, written) = run("character_lstm", tmp_path, steps=80)
+    assert loss < 1.2
+    assert written.startswith("the chain")
+    assert set(written) <= set(module.LETTERS)
+
+
+def test_the_equation_is_learned(tmp_path):
+    _, (first, last, _) = run("neural_ode", tmp_path, iterations=60)
+    assert last < 0.3 * first
 
 
 @pytest.mark.parametrize("name", DRAWN)

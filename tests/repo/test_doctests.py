@@ -64,6 +64,7 @@ def test_readme_examples_hold(root):
         "compile",
         "guarantees",
         "migration",
+        "modules",
         "tracing",
         "vmap",
     ],
