@@ -364,6 +364,9 @@ class Function(metaclass=_FunctionMeta):
         return results
 
 
+_signature = functools.lru_cache(maxsize=1024)(inspect.signature)  # 20 µs a call without it
+
+
 def _bound(
     forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], has_setup: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -371,7 +374,7 @@ def _bound(
     if not kwargs and not has_setup:
         return args, kwargs
     leading = () if has_setup else (None,)  # for ctx
-    bound = inspect.signature(forward).bind(*leading, *args, **kwargs)
+    bound = _signature(forward).bind(*leading, *args, **kwargs)
     bound.apply_defaults()
     return bound.args[len(leading) :], bound.kwargs
 

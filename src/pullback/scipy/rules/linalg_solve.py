@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg as sl
+from scipy.linalg.lapack import get_lapack_funcs
 
 from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor
@@ -182,10 +183,49 @@ def solve(
 
 # --- triangular matrices ---
 
+_BLOCK = 64  # rows that are multiplied at once
+
+
+def _triangle_product(left: Array, right: Array, lower: bool) -> Any:
+    """One triangle of a product; the other half is neither computed nor written."""
+    n = left.shape[-2]
+    if left.ndim > 2 or right.ndim > 2 or n <= _BLOCK:
+        return (np.tril if lower else np.triu)(left @ right)
+    result = np.zeros((n, n), np.result_type(left, right))
+    for start in range(0, n, _BLOCK):
+        end = min(start + _BLOCK, n)
+        square = left[start:end] @ right[:, start:end]
+        result[start:end, start:end] = (np.tril if lower else np.triu)(square)
+        rest = slice(0, start) if lower else slice(end, n)
+        np.matmul(left[start:end], right[:, rest], out=result[start:end, rest])
+    return result
+
+
+def _triangle_product_jvp(known: Known, left_t: Any, right_t: Any) -> Any:
+    (left, right), options = known.inputs, known.options
+    if left_t is None or right_t is None:
+        pair = (left_t, right) if right_t is None else (left, right_t)
+        return TRIANGLE_PRODUCT(*pair, **options)
+    first = TRIANGLE_PRODUCT(left_t, right, **options)
+    return first + TRIANGLE_PRODUCT(left, right_t, **options)
+
+
+def _triangle_product_vjp(known: Known, g: Tensor) -> tuple[Any, Any]:
+    left, right = known.inputs
+    g = triangle(g, known.options["lower"])
+    return reduce_to(g @ adjoint(right), left.shape), reduce_to(adjoint(left) @ g, right.shape)
+
+
+TRIANGLE_PRODUCT = Primitive(
+    "triangle_product", _triangle_product, _triangle_product_jvp, _triangle_product_vjp
+)
+
 
 def _solve_triangular(
     a: Array, b: Array, is_adjoint: bool, lower: bool, unit: bool, check_finite: bool = True
 ) -> Any:
+    if not (unit or check_finite):
+        return _trtrs(a, b, lower, is_adjoint)
     return sl.solve_triangular(
         a,
         b,
@@ -261,39 +301,64 @@ def solve_triangular(
 # --- Cholesky and LU factors ---
 
 
-def _solve_cholesky(
-    c: Array, b: Array, is_adjoint: bool, lower: bool, check_finite: bool = True
-) -> Any:
-    del is_adjoint  # the matrix is Hermitian
-    return sl.cho_solve((c, lower), b, check_finite=check_finite)
-
-
-def _lower_factor(known: Known) -> Any:
-    c = triangle(known.inputs[0], known.options["lower"])
-    return c if known.options["lower"] else adjoint(c)
-
-
-def _cholesky_product(known: Known, c_t: Tensor, x: Tensor) -> Any:
-    factor = _lower_factor(known)
-    change = triangle(c_t, known.options["lower"])
-    change = change if known.options["lower"] else adjoint(change)
-    return change @ (adjoint(factor) @ x) + factor @ (adjoint(change) @ x)
-
-
-def _cholesky_gradient(known: Known, p: Tensor, q: Tensor) -> Any:
-    if known.options["lower"]:
-        factor = triangle(known.inputs[0], True)
-        whole = p @ (adjoint(q) @ factor) + q @ (adjoint(p) @ factor)
+def _trtrs(c: Array, b: Array, lower: bool, is_adjoint: bool) -> Any:
+    """Solves with a triangle by LAPACK; a matrix in C order is read as its transpose."""
+    if c.ndim > 2 or b.ndim > 2 or not b.size:
+        return sl.solve_triangular(c, b, 2 if is_adjoint else 0, lower=lower, check_finite=False)
+    (trtrs,) = get_lapack_funcs(("trtrs",), (c, b))
+    if c.flags.f_contiguous or not (is_adjoint or c.dtype.kind != "c"):
+        x, info = trtrs(c, b, lower=lower, trans=2 if is_adjoint else 0)
+    elif c.dtype.kind != "c":
+        x, info = trtrs(c.T, b, lower=not lower, trans=0 if is_adjoint else 1)
     else:
-        factor = triangle(known.inputs[0], False)
-        whole = (factor @ p) @ adjoint(q) + (factor @ q) @ adjoint(p)
-    return triangle(whole, known.options["lower"])
+        x, info = trtrs(c.conj().T, b, lower=not lower, trans=0)
+    if info:
+        raise sl.LinAlgError(f"singular matrix: resolution failed at diagonal {info - 1}")
+    return x
 
 
-_CHOLESKY = _solver(
-    "cho_solve",
-    System(_solve_cholesky, _cholesky_product, _cholesky_product, _cholesky_gradient),
-)
+def _solve_cholesky(c: Array, b: Array, lower: bool, check_finite: bool) -> tuple[Any, Any]:
+    """The solution x of R^H R x = b, and R x; R is the upper factor."""
+    if c.shape[-2:] != (b.shape[-2], b.shape[-2]):
+        sl.cho_solve((c, lower), b)  # raises
+    if check_finite and not (np.isfinite(c).all() and np.isfinite(b).all()):
+        raise ValueError("array must not contain infs or NaNs")
+    half = _trtrs(c, b, lower, not lower)
+    return _trtrs(c, half, lower, lower), half
+
+
+def _upper(c: Tensor, lower: bool) -> Any:
+    return adjoint(triangle(c, True)) if lower else triangle(c, False)
+
+
+def _cholesky_jvp(known: Known, c_t: Tensor | None, b_t: Tensor | None) -> tuple[Any, Any]:
+    (c, b), (x, half) = known.inputs, known.outputs
+    lower = known.options["lower"]
+    half_t: Any = xp.zeros_like(b) if b_t is None else b_t
+    change = None if c_t is None else _upper(c_t, lower)
+    if change is not None:
+        half_t = half_t - adjoint(change) @ half
+    half_t = triangular_solve(c, half_t, lower, is_adjoint=not lower)
+    x_t = half_t if change is None else half_t - change @ x
+    return triangular_solve(c, x_t, lower, is_adjoint=lower), half_t
+
+
+def _cholesky_vjp(known: Known, x_g: Tensor | None, half_g: Tensor | None) -> tuple[Any, Any]:
+    (c, b), (x, half) = known.inputs, known.outputs
+    lower = known.options["lower"]
+    left, right = half, None
+    if x_g is not None:
+        inner = triangular_solve(c, x_g, lower, is_adjoint=not lower)
+        half_g = inner if half_g is None else half_g + inner
+        left, right = xp.concatenate([half, inner], -1), x
+    to_b = triangular_solve(c, half_g, lower, is_adjoint=lower)
+    right = to_b if right is None else xp.concatenate([to_b, right], -1)
+    pair = (right, adjoint(left)) if lower else (left, adjoint(right))
+    to_c = TRIANGLE_PRODUCT(-pair[0], pair[1], lower=lower)
+    return reduce_to(to_c, c.shape), reduce_to(to_b, b.shape)
+
+
+_CHOLESKY = Primitive("cho_solve", _solve_cholesky, _cholesky_jvp, _cholesky_vjp)
 
 
 @rule("scipy.linalg.cho_solve", tensors="c_and_lower b")
@@ -304,7 +369,7 @@ def cho_solve(
     del overwrite_b
     c, lower = c_and_lower
     matrix, is_vector = as_matrix(b)
-    x: Tensor = _CHOLESKY(c, matrix, lower=bool(lower), check_finite=check_finite)
+    x, _ = _CHOLESKY(c, matrix, lower=bool(lower), check_finite=check_finite)
     return x[..., 0] if is_vector else x
 
 

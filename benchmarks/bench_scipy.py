@@ -1,0 +1,115 @@
+"""Cost of SciPy's derivative rules, in processor time, against SciPy's value alone or a peer.
+
+    python benchmarks/bench_scipy.py [name ...]
+
+Each row compares two functions that are run in turn; the fastest sample of each counts. The last
+column is the target of the ratio.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # processor time counts all threads
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg as sl
+
+import pullback as pb
+
+SECONDS = 1.5  # for each row
+
+
+class Row(NamedTuple):
+    """Two functions to compare, and the largest ratio of their times."""
+
+    name: str
+    ours: Callable[[], Any]
+    theirs: Callable[[], Any]
+    target: float
+
+
+def fastest(row: Row) -> tuple[float, float]:
+    """The shortest processor times of both, run in turn."""
+    best = [np.inf, np.inf]
+    end = time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
+        for place, call in enumerate((row.ours, row.theirs)):
+            start = time.process_time()
+            call()
+            best[place] = min(best[place], time.process_time() - start)
+    return best[0], best[1]
+
+
+def positive(n: int) -> np.ndarray[Any, Any]:
+    a = np.random.default_rng(0).standard_normal((n, n))
+    return a @ a.T / n + np.eye(n)
+
+
+def cho_solve_row(n: int, columns: int) -> Row:
+    factor, b = sl.cho_factor(positive(n)), np.random.default_rng(1).random((n, columns))
+    c = pb.tensor(factor[0], requires_grad=True)
+    right = pb.tensor(b, requires_grad=True)
+
+    ones = pb.ones(b.shape)
+
+    def ours() -> None:
+        pb.autograd.grad(sl.cho_solve((c, False), right), (c, right), ones)
+
+    return Row(f"cho_solve {n}, {columns} columns", ours, lambda: sl.cho_solve(factor, b), 3.5)
+
+
+def gaussian_process_row(n: int) -> Row | None:
+    """Log likelihood of a Gaussian process with three parameters, beside HIPS autograd."""
+    try:
+        import autograd.numpy as anp
+        from autograd import value_and_grad
+    except ImportError:
+        return None
+    x = np.sort(np.random.default_rng(0).random(n)) * 10
+    y, squares = np.sin(x), (x[:, None] - x) ** 2
+    parameters = np.array([0.1, -0.2, -1.0])
+
+    def ours(p: Any) -> Any:
+        kernel = np.exp(p[0] - squares * np.exp(p[1])) + np.exp(p[2]) * np.eye(n)
+        factor = sl.cho_factor(kernel, lower=True)
+        return y @ sl.cho_solve(factor, y) / 2 + np.log(np.diag(factor[0])).sum()
+
+    def theirs(p: Any) -> Any:
+        kernel = anp.exp(p[0] - squares * anp.exp(p[1])) + anp.exp(p[2]) * anp.eye(n)
+        factor = anp.linalg.cholesky(kernel)
+        return y @ anp.linalg.solve(kernel, y) / 2 + anp.sum(anp.log(anp.diag(factor)))
+
+    mine, peer = pb.value_and_grad(ours), value_and_grad(theirs)
+    np.testing.assert_allclose(mine(parameters)[1], peer(parameters)[1], rtol=1e-6)
+    return Row(f"GP {n}, HIPS", lambda: mine(parameters), lambda: peer(parameters), 0.7)
+
+
+def rows() -> list[Row]:
+    found = [
+        cho_solve_row(300, 40),
+        cho_solve_row(1000, 1),
+        cho_solve_row(1000, 100),
+        gaussian_process_row(300),
+    ]
+    return [row for row in found if row is not None]
+
+
+def main(names: list[str]) -> None:
+    print(f"{'':28}{'ours':>10}{'theirs':>10}{'ratio':>8}{'target':>8}")
+    for row in rows():
+        if not names or any(name in row.name for name in names):
+            ours, theirs = fastest(row)
+            print(
+                f"{row.name:28}{ours * 1e6:8.0f} µs{theirs * 1e6:8.0f}"
+                f"{ours / theirs:8.2f}{row.target:8.2f}"
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
