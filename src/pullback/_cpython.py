@@ -250,6 +250,9 @@ def _look_by_name(*args: Any, **kwargs: Any) -> Any:
     return sys.modules["MODULE"]._looks["KEY"](args, kwargs)(*args, **kwargs)
 
 
+_ENTRY_WITHOUT_LINE = bytes([0x80 | 15 << 3])  # of the line table: one instruction
+
+
 def intercept(
     function: FunctionType,
     look: Callable[[tuple[Any, ...], dict[str, Any]], Callable[..., Any]],
@@ -273,8 +276,16 @@ def intercept(
         key = f"{function.__module__}.{function.__qualname__}:{id(function)}"
         _looks[key] = look
         constants = {"MODULE": __name__, "KEY": key}
-    old = function.__code__
-    function.__code__ = template.__code__.replace(
+    old, new = function.__code__, template.__code__
+    if old.co_freevars:
+        # Without this instruction the cells in the frame are null pointers, and reading f_locals,
+        # as debuggers do, ends the process. The template has no exception table to be shifted.
+        assert not new.co_exceptiontable
+        new = new.replace(
+            co_code=bytes([opmap["COPY_FREE_VARS"], len(old.co_freevars)]) + new.co_code,
+            co_linetable=_ENTRY_WITHOUT_LINE + new.co_linetable,
+        )
+    function.__code__ = new.replace(
         co_consts=tuple(
             constants.get(value, value) if isinstance(value, str) else value
             for value in template.__code__.co_consts

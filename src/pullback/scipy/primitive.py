@@ -31,6 +31,7 @@ class Known(NamedTuple):
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     options: dict[str, Any]
+    needs: tuple[bool, ...] = ()  # for each input, whether a VJP rule has to give its cotangent
 
 
 class Primitive:
@@ -128,7 +129,8 @@ class _Call(Function):
 
 def _known(ctx: Any) -> Known:
     saved = ctx.saved_tensors
-    return Known(saved[: ctx.count], saved[ctx.count :], ctx.options)
+    needs = ctx.needs_input_grad[2:]
+    return Known(saved[: ctx.count], saved[ctx.count :], ctx.options, needs)
 
 
 def _as_tuple(found: Any) -> Sequence[Any]:

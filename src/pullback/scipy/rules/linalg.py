@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.scipy.rules import (
+    linalg_bands,
     linalg_factor,
     linalg_functions,
     linalg_solve,
@@ -11,6 +12,7 @@ from pullback.scipy.rules import (
 )
 
 __all__ = [
+    "linalg_bands",
     "linalg_factor",
     "linalg_functions",
     "linalg_solve",

@@ -31,6 +31,7 @@ from pullback.scipy.rules.linalg_tools import (
     diagonal,
     from_diagonal,
     hermitian,
+    require_finite,
     triangle,
 )
 from pullback.tensor.payload import Payload
@@ -383,6 +384,8 @@ def inv(
     options: dict[str, Any] = {"check_finite": check_finite}
     if assume_a is not None:
         options |= {"assume_a": assume_a, "lower": lower}
+        if check_finite:
+            require_finite(a)
         a = structured(a, assume_a, lower)
     return _INV(a, **options)
 
@@ -438,7 +441,10 @@ def pinvh(
     check_finite: bool = True,
 ) -> Any:
     """The pseudo-inverse of a Hermitian matrix, of which one triangle is read."""
-    a = hermitian(as_tensor(a), bool(lower))
+    a = as_tensor(a)
+    if check_finite:
+        require_finite(a)
+    a = hermitian(a, bool(lower))
     result, rank = _PINVH(a, atol=atol, rtol=rtol, lower=lower, check_finite=check_finite)
     return (result, _rank(rank)) if return_rank else result
 

@@ -10,7 +10,7 @@ import scipy.linalg as sl
 from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor
 from pullback.scipy.registry import rule
-from pullback.scipy.rules.linalg_solve import toeplitz_values
+from pullback.scipy.rules.linalg_bands import toeplitz_values
 from pullback.scipy.rules.linalg_tools import from_diagonal, pad_zeros
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor

@@ -24,6 +24,7 @@ from pullback.scipy.rules.linalg_tools import (
     from_diagonal,
     hermitian,
     pad_zeros,
+    require_finite,
     triangle,
 )
 from pullback.tensor.tensor import Tensor
@@ -202,7 +203,10 @@ def eigh(
     if subset_by_value is not None:
         selection["subset_by_value"] = subset_by_value
     options = {"lower": lower, "type": type, "check_finite": check_finite, "driver": driver}
-    a = hermitian(as_tensor(a), lower)
+    a = as_tensor(a)
+    if check_finite:
+        require_finite(a, *(() if b is None else (as_tensor(b),)))
+    a = hermitian(a, lower)
     if b is None:
         found = _EIGH(a, selection=selection, **options)
     else:

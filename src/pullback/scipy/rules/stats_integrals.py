@@ -30,7 +30,11 @@ _quiet = errstate(all="ignore")
 
 
 def _third(name: str) -> Exception:
-    return refusal(f"scipy.special.{name}", "its third derivative by a parameter is missing", "")
+    return refusal(
+        f"scipy.special.{name}",
+        "its third derivative by a parameter is missing",
+        "Derivatives of second order exist.",
+    )
 
 
 @_quiet
@@ -86,10 +90,10 @@ def _slopes_to_jvp(name: str, slopes: Any) -> tuple[Any, Any]:
 
     def vjp(known: Known, g: Tensor) -> list[Any]:
         found = []
-        for value, slope in zip(known.inputs, slopes(known), strict=True):
+        for value, slope, is_needed in zip(known.inputs, slopes(known), known.needs, strict=True):
+            if slope is None and is_needed:
+                raise _third(name)
             found.append(None if slope is None else reduce_to(g * slope, value.shape))
-        if None in found and any(map(holds_gradient, known.inputs[:-1])):
-            raise _third(name)
         return found
 
     return jvp, vjp
