@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 import inspect
 import math
 import pickle
@@ -312,6 +314,66 @@ def test_a_function_that_captures_a_tensor_reaches_the_rule(declare):
     c = needs_grad(2.0)
     assert brentq(lambda x: x * x - c, 0.0, 3.0).item() == 7.0
     assert brentq(lambda x: x * x - 2.0, 0.0, 3.0) == pytest.approx(np.sqrt(2))
+
+
+class _Slotted:
+    __slots__ = ("c",)
+
+    def __init__(self, c):
+        self.c = c
+
+    def __call__(self, x):
+        return x * x - self.c
+
+    def method(self, x):
+        return self(x)
+
+
+def _cached(c):
+    return functools.lru_cache(lambda x: x * x - c)
+
+
+def _wrapped_often(c):
+    function = lambda x: x * x - c  # noqa: E731
+    for _ in range(8):
+        function = (lambda inner: lambda x: inner(x))(function)
+    return function
+
+
+def _class_attribute(c):
+    kind = type("Kind", (), {"c": c, "residual": classmethod(lambda cls, x: x * x - cls.c)})
+    return kind.residual
+
+
+def _queue(c):
+    waiting = collections.deque([c])
+    return lambda x: x * x - waiting[0]
+
+
+def _property(c):
+    instance = type("Kind", (), {"c": property(lambda _: c)})()
+    return lambda x: x * x - instance.c
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        _Slotted,
+        lambda c: _Slotted(c).method,
+        _cached,
+        _wrapped_often,
+        _class_attribute,
+        _queue,
+        _property,
+        lambda c: np.vectorize(lambda x: x * x - c),
+    ],
+)
+def test_a_parameter_is_found_wherever_a_callback_keeps_it(make):
+    from scipy.optimize import brentq
+
+    found = pb.grad(lambda c: brentq(make(c), 0.0, 3.0))(2.0)
+    assert float(found) == pytest.approx(0.5 / np.sqrt(2))
+    assert type(brentq(make(2.0), 0.0, 3.0)) is float
 
 
 def test_a_number_that_scipy_takes_out_of_a_tensor_raises(declare):

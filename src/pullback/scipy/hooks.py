@@ -7,11 +7,9 @@ looked through here, and reach `pullback.scipy.calls` if a tensor is found, whic
 
 from __future__ import annotations
 
-import enum
-import numbers
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, NoneType
+from functools import wraps
+from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +17,7 @@ import numpy as np
 from pullback._cpython import intercept
 from pullback._lazy import lazy_module
 from pullback.interop.arguments import HOLDERS
+from pullback.scipy.captures import captures_gradient, is_callback
 from pullback.scipy.modules import Target, targets
 from pullback.tensor.tensor import Tensor
 
@@ -33,9 +32,7 @@ __all__ = [
     "MODULES",
     "PLAIN",
     "Hook",
-    "captures_gradient",
     "hook_module",
-    "is_callback",
     "unhook_all",
 ]
 
@@ -69,8 +66,6 @@ MODULES: list[ModuleType] = []  # those that have hooks
 _RETURN_FACTORS = ("scipy.sparse.linalg.spilu", "scipy.sparse.linalg.splu")
 _PACKAGES_WITHOUT_TENSORS = ("builtins", "numpy", "scipy")
 _CONTAINERS = (list, tuple, dict)
-_CALLABLES = (FunctionType, MethodType, partial)
-_MAX_CALLS_SEARCHED = 4  # of functions that call functions that capture a tensor
 
 
 class Hook:
@@ -146,56 +141,12 @@ def _holds_tensor(values: Iterable[Any]) -> bool:
             inside: Any = dict.values(value) if issubclass(kind, dict) else value
             if not PLAIN.issuperset(map(type, inside)) and _holds_tensor(inside):
                 return True
-        elif issubclass(kind, _CALLABLES):
+        elif is_callback(value):
             if captures_gradient(value):
                 return True
         elif kind.__module__.partition(".")[0] in _PACKAGES_WITHOUT_TENSORS:
             PLAIN.add(kind)
     return False
-
-
-def is_callback(value: Any) -> bool:
-    """Whether a value is a function that may capture tensors."""
-    return isinstance(value, _CALLABLES)
-
-
-def captures_gradient(function: Any, depth: int = _MAX_CALLS_SEARCHED) -> bool:
-    """Whether a function refers to a tensor that carries a gradient.
-
-    Searched are closures, defaults, global names, bound arguments and instances, and those of the
-    functions found there. What is missed raises when SciPy takes a number out of the tensor.
-    """
-    if isinstance(function, partial):
-        found = [function.func, *function.args, *function.keywords.values()]
-    elif isinstance(function, MethodType):
-        found = [function.__func__, function.__self__]
-    else:
-        found = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-        for cell in function.__closure__ or ():
-            try:
-                found.append(cell.cell_contents)
-            except ValueError:  # an empty cell
-                continue
-        known = function.__globals__
-        found += [known[name] for name in function.__code__.co_names if name in known]
-    return any(_refers_to_gradient(value, depth - 1) for value in found)
-
-
-_NEVER = (type, ModuleType, np.ndarray, np.generic, numbers.Number, str, enum.Enum)
-
-
-def _refers_to_gradient(value: Any, depth: int) -> bool:
-    if isinstance(value, Tensor):
-        return calls.carries_gradient(value)
-    if depth <= 0 or isinstance(value, _NEVER):
-        return False
-    if isinstance(value, _CALLABLES):
-        return captures_gradient(value, depth)
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, list | tuple):
-        value = getattr(value, "__dict__", {}).values()
-    return any(_refers_to_gradient(item, depth - 1) for item in list(value))
 
 
 # --- installation --------------------------------------------------------------------------------

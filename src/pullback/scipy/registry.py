@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.interop.arguments import HOLDERS, Holder, plain, refusal, tensors_in
 from pullback.scipy.batches import call_on_values
-from pullback.scipy.hooks import captures_gradient, is_callback
+from pullback.scipy.captures import captures_gradient, is_callback
 from pullback.scipy.messages import arguments_with_gradient, carries, lost_in_callback, refuse
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor

@@ -12,9 +12,9 @@ from __future__ import annotations
 import copy
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from pullback.implicit.custom import run_detached
 from pullback.interop.arguments import carries_gradient
+from pullback.scipy.captures import global_names, is_callback
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.tensor import Tensor, fresh
 
@@ -130,21 +131,13 @@ class _Twin:
     def _globals(self, function: FunctionType, depth: int) -> dict[str, Any]:
         space = function.__globals__
         found = {}
-        for name in _names(function.__code__):
+        for name in global_names(function.__code__):
             if name in space:
                 value = space[name]
                 made = self.of(value, depth)
                 if made is not value and value is not function:
                     found[name] = made
         return found
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """The global names and attributes that a function and the functions inside it read."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
 
 
 def numeric_function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -227,7 +220,7 @@ def _array_of(tensor: Tensor, chosen: dict[int, int]) -> Any:
 
 def _numeric(value: Any) -> Any:
     """The value with functions whose results are arrays, also in lists and constraints."""
-    if isinstance(value, FunctionType | MethodType | functools.partial):
+    if is_callback(value):
         return numeric_function(value)
     if type(value) in (list, tuple):
         return type(value)(map(_numeric, value))
