@@ -383,26 +383,10 @@ class SparseTensor(ABC):
 
 
 # SciPy's methods that map each element by a function that is zero at zero.
-_MAPS = [
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctanh",
-    "ceil",
-    "deg2rad",
-    "expm1",
-    "floor",
-    "log1p",
-    "rad2deg",
-    "rint",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
-]
+_MAPS = (
+    *("arcsin", "arcsinh", "arctan", "arctanh", "sin", "sinh", "tan", "tanh", "sqrt", "sign"),
+    *("ceil", "floor", "rint", "trunc", "expm1", "log1p", "deg2rad", "rad2deg"),
+)
 
 
 def _map_by(name: str) -> FunctionType:
