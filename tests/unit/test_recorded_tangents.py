@@ -46,7 +46,7 @@ def _gradient(f: Function) -> Function:
 
 
 def _second(f: Function) -> Function:
-    return lambda x: pb.hvp(f)(x, pb.ones(3)).sum()
+    return lambda x: pb.hvp(f, mode=False)(x, pb.ones(3)).sum()
 
 
 TRANSFORMS: dict[str, Function] = {
