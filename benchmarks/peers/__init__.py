@@ -9,6 +9,7 @@ from benchmarks.peers.base import Peer, UnavailableError
 REFERENCE = "pullback"
 PEERS = {  # name -> module, class; in the order of the table's columns
     "pullback": ("pullback_peer", "PullbackPeer"),
+    "pullback.compile": ("compiled_peer", "CompiledPeer"),
     "torch": ("torch_peer", "TorchPeer"),
     "torch.compile": ("torch_peer", "CompiledTorchPeer"),
     "jax.jit": ("jax_peer", "JaxPeer"),

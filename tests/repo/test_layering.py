@@ -97,7 +97,7 @@ THIRD_PARTY = {
     "schema": set(),
     "dispatch": set(),
 }
-THIRD_PARTY |= {"codegen": {"numpy", "yaml"}}
+THIRD_PARTY |= {"codegen": {"numpy", "yaml"}, "compiled": {"numpy", "llvmlite"}}
 OF_SCIPY = ("kernels", "interop", "_generated.scipy_special", "scipy", "optimize", "sparse")
 THIRD_PARTY |= {unit: {"numpy", "scipy"} for unit in OF_SCIPY}
 

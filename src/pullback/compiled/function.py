@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.autograd.graph.views import requires_grad
+from pullback.compiled.machine import is_supported, require_llvmlite
 from pullback.compiled.program import MISS, Program, compile_program
 from pullback.compiled.watch import Watch, find_watches, have_changed
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
@@ -27,7 +28,7 @@ from pullback.utils import pytree
 __all__ = ["CacheInfo", "CompiledFunction", "compile"]
 
 _MOST_PATHS = 8
-_BACKENDS = ("eager",)
+_BACKENDS = ("eager", "llvm")
 _FLOAT = ("number", float)
 
 
@@ -75,7 +76,8 @@ def compile(
 
     Args:
         func: the function; without it, a decorator with the other arguments.
-        backend: ``"eager"``: the graph runs as NumPy kernels, without dispatch and autograd.
+        backend: ``"eager"``: the graph runs as NumPy kernels, without dispatch and autograd;
+            ``"llvm"``: the same with groups of element-wise operators as machine code.
         fullgraph: raise, instead of calling `func` itself, where it cannot be one graph.
         static_argnums: positions of arguments that are constants of a graph.
         maxsize: the number of signatures whose graphs are kept.
@@ -99,8 +101,19 @@ def compile(
         raise ValueError(f"compile: backend must be one of {_BACKENDS}, not {backend!r}")
     if isinstance(func, CompiledFunction):
         return func
+    if backend == "llvm":
+        require_llvmlite()
+        if not is_supported():
+            warnings.warn(
+                "compile: the code generator has not been tested on this platform; "
+                "backend='eager' is used",
+                stacklevel=2,
+            )
+            backend = "eager"
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    return CompiledFunction(func, fullgraph=fullgraph, static_argnums=static, maxsize=maxsize)
+    return CompiledFunction(
+        func, backend=backend, fullgraph=fullgraph, static_argnums=static, maxsize=maxsize
+    )
 
 
 class CompiledFunction:
@@ -115,12 +128,14 @@ class CompiledFunction:
         self,
         func: Callable[..., Any],
         *,
+        backend: str,
         fullgraph: bool,
         static_argnums: tuple[int, ...],
         maxsize: int,
     ):
         functools.update_wrapper(self, func)
         self._func = func
+        self._backend = backend
         self._fullgraph = fullgraph
         self._static = frozenset(static_argnums)
         self._maxsize = maxsize
@@ -220,7 +235,7 @@ class CompiledFunction:
             return self._call_func(args, kwargs)
         outputs = [_node(tracer, value) for value in found]
         values = [_value(value) for value in found]
-        program = compile_program(tracer, outputs)
+        program = compile_program(tracer, outputs, self._backend)
         if program.reason:
             self._refuse(entry, program.reason)
         else:
@@ -282,11 +297,15 @@ class CompiledFunction:
             return f"# called as it is: {entry.reason}"
         return "\n".join(_text(program) for program in programs)
 
+    def llvm_ir(self, *args: Any, **kwargs: Any) -> str:
+        """The machine code of a call as LLVM's text; empty if it has none."""
+        return "\n".join(program.llvm_ir for program in self._programs(args, kwargs)[1])
+
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """A report about a call: size of its graphs, guards with their lines, captured arrays."""
         entry, programs = self._programs(args, kwargs)
         name = getattr(self._func, "__name__", repr(self._func))
-        lines = [f"{name}: {len(programs)} graph(s), backend eager"]
+        lines = [f"{name}: {len(programs)} graph(s), backend {self._backend}"]
         if entry.reason:
             lines.append(f"called as it is: {entry.reason}")
         for program in programs:

@@ -7,11 +7,14 @@ where the program had read a value; a mismatch ends the run.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.compiled.emit import emit_groups, operand_strides
+from pullback.compiled.fuse import Group, find_groups
+from pullback.compiled.simplify import merge_equal_nodes
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import get_state, set_state
 from pullback.fx.node import Node, map_arg
@@ -23,6 +26,8 @@ __all__ = ["MISS", "Program", "compile_program"]
 
 _CPU = KEY_BITS[DispatchKey.CPU]
 _NUMBERS = (bool, int, float, complex)
+
+_Schedule = list[tuple[Node | None, Group | None]]
 
 MISS: Any = type("Miss", (), {"__repr__": lambda _: "<a guard does not hold>"})()
 """Returned by a program where a value differs from the one that its graph was traced with."""
@@ -36,29 +41,46 @@ class Program(NamedTuple):
     tracer: Tracer
     outputs: list[Any]  # nodes and constants
     reason: str  # why it must not run again, and the function is called instead; or empty
+    llvm_ir: str  # the text of its machine code
 
 
-def compile_program(tracer: Tracer, outputs: list[Any]) -> Program:
+def compile_program(tracer: Tracer, outputs: list[Any], backend: str = "eager") -> Program:
     """Makes the function of a traced graph, which returns the given nodes and constants."""
+    if not any(map(_has_effect, tracer.graph.nodes)):
+        merge_equal_nodes(tracer.graph, [*outputs, *(guard.node for guard in tracer.guards)])
     needed = _needed(tracer, outputs)
     guards: dict[Node, list[Guard]] = {}
     for guard in tracer.guards:
         guards.setdefault(guard.node, []).append(guard)
     writer = _KernelWriter()
     constants = _constants(tracer, needed)
-    inputs: list[str] = []
+    inputs = [node.name for node in tracer.graph.nodes if node.op == "placeholder"]
     lines: list[str] = []
-    for node in tracer.graph.nodes:
-        if node.op == "placeholder":
-            inputs.append(node.name)
-        elif node.op == "get_attr" and node in needed:
+    llvm_ir = ""
+    schedule = _schedule(tracer, needed, [*guards, *_nodes_of(outputs)], constants, backend)
+    groups = [group for _, group in schedule if group is not None]
+    if groups:
+        functions, llvm_ir = emit_groups(groups)
+        writer.functions = dict(zip(groups, functions, strict=True))
+    for number in tracer.graph.find_nodes(op="placeholder"):
+        lines += writer.checks(guards.get(number, ()))
+    dies = _last_uses(schedule, {*guards, *_nodes_of(outputs), *constants})
+    for place, (node, group) in enumerate(schedule):
+        if group is not None:
+            lines += writer.group(group)
+        elif node is None:
+            continue
+        elif node.op == "get_attr":
             lines.append(f"{node.name} = {writer.constant(wrap(tracer.captured[node.target]))}")
         elif node in constants:
             lines.append(f"{node.name} = {writer.constant(constants[node])}")
-        elif node in needed:
+        else:
             lines.append(writer.statement(node))
-        for guard in guards.get(node, ()) if node in needed else ():
-            lines.append(f"if not {writer.check(guard)}: return _miss")
+        made = group.outputs if group is not None else _nodes_of([node])
+        for member in made:
+            lines += writer.checks(guards.get(member, ()))
+        if place in dies:
+            lines.append(f"del {', '.join(dies[place])}")
     lines.append(f"return [{', '.join(writer.output(value) for value in outputs)}]")
     head = f"def program({', '.join(inputs)}):"
     source = "\n    ".join([head, *lines]) + "\n"
@@ -67,6 +89,8 @@ def compile_program(tracer: Tracer, outputs: list[Any]) -> Program:
     exec(compile(source, filename, "exec"), namespace)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     inner = namespace["program"]
+    if writer.functions:
+        inner = _checked_once(namespace, writer.names)
 
     def run(*args: Any) -> Any:
         before = get_state()
@@ -76,7 +100,87 @@ def compile_program(tracer: Tracer, outputs: list[Any]) -> Program:
         finally:
             set_state(before)
 
-    return Program(run, source, tracer, outputs, _refusal(tracer))
+    return Program(run, source, tracer, outputs, _refusal(tracer), llvm_ir)
+
+
+def _schedule(
+    tracer: Tracer,
+    needed: set[Node],
+    kept: list[Node],
+    constants: dict[Node, Tensor],
+    backend: str,
+) -> _Schedule:
+    """The steps of a program in order: single nodes and, for machine code, groups."""
+    nodes = tracer.graph.nodes
+    if backend != "llvm" or any(map(_has_effect, nodes)):
+        return [(node, None) for node in nodes if node in needed and node.op != "placeholder"]
+    groups = find_groups(nodes, needed - constants.keys(), set(kept))
+    return [*((node, None) for node in constants), *groups]
+
+
+def _checked_once(namespace: dict[str, Any], functions: dict[str, Any]) -> Callable[..., Any]:
+    """The program, whose first run checks the layout of every array that machine code reads.
+
+    Layouts are those of the trace; a mismatch would be a mistake of this library, and raises.
+    """
+    program = namespace["program"]
+    is_checked = False
+
+    def run(*args: Any) -> Any:
+        nonlocal is_checked
+        result = program(*args)
+        if not is_checked and result is not MISS:
+            is_checked = True
+            namespace.update(functions)
+        return result
+
+    return run
+
+
+class _Checked:
+    """The function of a group with a check of its operands."""
+
+    def __init__(self, function: Callable[..., None], group: Group):
+        self.function = function
+        self.expected = [operand_strides(node, group.shape) for node in group.inputs]
+        self.outputs = len(group.outputs)
+        self.shape = group.shape
+
+    def __call__(self, *arrays: np.ndarray[Any, Any]) -> None:
+        operands = arrays[self.outputs :]
+        for array, expected in zip(operands, self.expected, strict=True):
+            wide = np.broadcast_to(array, self.shape)
+            steps = zip(wide.strides, expected, self.shape, strict=True)
+            if any(ours != theirs for ours, theirs, n in steps if n > 1):
+                raise AssertionError(
+                    f"compile: an array of a program has strides {wide.strides}, but {expected} "
+                    f"when it was traced; use backend='eager', and please report this"
+                )
+        self.function(*arrays)
+
+
+def _nodes_of(values: list[Any]) -> list[Node]:
+    """The nodes among results."""
+    return [value for value in values if isinstance(value, Node)]
+
+
+def _last_uses(schedule: _Schedule, kept: set[Node]) -> dict[int, list[str]]:
+    """The names that each step of a program is the last to use, so that memory is freed early."""
+    last: dict[Node, int] = {}
+    made: set[Node] = set()
+    for place, (node, group) in enumerate(schedule):
+        used = list(group.inputs) if group is not None else []
+        if node is not None and node.op != "get_attr":
+            used = node.all_input_nodes
+            made.add(node)
+        if group is not None:
+            made.update(group.outputs)
+        last.update(dict.fromkeys(used, place))
+    found: dict[int, list[str]] = {}
+    for node, place in last.items():
+        if node in made and node not in kept:
+            found.setdefault(place, []).append(node.name)
+    return found
 
 
 def _refusal(tracer: Tracer) -> str:
@@ -137,8 +241,42 @@ def _same(array: Any, expected: np.ndarray[Any, Any]) -> bool:
     return bool(held.shape == expected.shape and held.tobytes() == expected.tobytes())
 
 
+def _as_number(tensor: Tensor, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return np.asarray(tensor._array, dtype)
+
+
 class _KernelWriter(SourceWriter):
     """Python statements of nodes that call kernels in the place of operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions: dict[Group, Callable[..., None]] = {}
+        self.names: dict[str, Callable[..., None]] = {}  # of these functions in the source
+
+    def checks(self, guards: Iterable[Guard]) -> list[str]:
+        """Statements that end the run where a guard does not hold."""
+        return [f"if not {self.check(guard)}: return _miss" for guard in guards]
+
+    def group(self, group: Group) -> list[str]:
+        """Statements that make the results of a group and call its function."""
+        empty, wrapped = self._object(np.empty, "empty"), self._object(wrap, "wrap")
+        shape = self.literal(group.shape)
+        lines, arrays = [], []
+        for node in group.outputs:
+            dtype = self.constant(node.meta["tensor_meta"].dtype)
+            lines.append(f"{node.name} = {empty}({shape}, {dtype})")
+            arrays.append(node.name)
+        for node in group.inputs:
+            if node.target is as_operand:
+                number = self._object(_as_number, "as_number")
+                arrays.append(f"{number}({node.name}, {self.constant(group.dtype)})")
+            else:
+                arrays.append(f"{node.name}._array")
+        function = self.functions[group]
+        name = self.constant(_Checked(function, group))
+        self.names[name] = function
+        lines.append(f"{name}({', '.join(arrays)})")
+        return lines + [f"{node.name} = {wrapped}({node.name})" for node in group.outputs]
 
     def constant(self, value: Any) -> str:
         """The name of a value that the program keeps."""

@@ -1,0 +1,80 @@
+"""Pullback, compiled: the function and its derivative are one graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite  # noqa: F401 - what the backend needs
+
+import pullback as pb
+from benchmarks.peers.base import Peer, Run
+from benchmarks.peers.pullback_peer import PullbackPeer
+from benchmarks.workloads.base import LEARNING_RATE, Problem
+
+
+class CompiledPeer(Peer):
+    name = "pullback.compile"
+
+    def __init__(self) -> None:
+        self.xp = PullbackPeer().xp
+
+    def version(self) -> str:
+        return pb.__version__
+
+    def _compiled(self, function: Any, problem: Problem) -> Run:
+        compiled = pb.compile(function, backend="llvm")
+        params = tuple(pb.tensor(p) for p in problem.params)
+        consts = tuple(pb.tensor(c) for c in problem.consts)
+        return lambda: compiled(params, consts)
+
+    def _gradient(self, problem: Problem) -> Any:
+        fn, xp = problem.fn, self.xp
+
+        def value_and_gradient(params: Any, consts: Any) -> Any:
+            leaves = tuple(p.detach().requires_grad_() for p in params)
+            value = fn(xp, leaves, consts)
+            return value.detach(), pb.autograd.grad(value, leaves)
+
+        return value_and_gradient
+
+    def grad(self, problem: Problem) -> Run:
+        return self._compiled(self._gradient(problem), problem)
+
+    def train(self, problem: Problem) -> Run:
+        gradient = self._gradient(problem)
+
+        def step(params: Any, consts: Any) -> Any:
+            loss, grads = gradient(params, consts)
+            updated = tuple(p - LEARNING_RATE * g for p, g in zip(params, grads, strict=True))
+            return loss, updated
+
+        compiled = pb.compile(step, backend="llvm")
+        state = tuple(pb.tensor(p) for p in problem.params)
+        consts = tuple(pb.tensor(c) for c in problem.consts)
+
+        def run() -> Any:
+            nonlocal state
+            loss, state = compiled(state, consts)
+            return loss, state
+
+        return run
+
+    def _matrix(self, transform: Any, problem: Problem) -> Run:
+        fn, xp = problem.fn, self.xp
+        matrix = transform(lambda x, consts: fn(xp, (x,), consts))
+        return self._compiled(lambda params, consts: matrix(params[0], consts), problem)
+
+    def jacobian(self, problem: Problem) -> Run:
+        return self._matrix(pb.func.jacfwd, problem)
+
+    def hessian(self, problem: Problem) -> Run:
+        return self._matrix(pb.func.hessian, problem)
+
+    def hvp(self, problem: Problem) -> Run:
+        fn, xp = problem.fn, self.xp
+
+        def product(params: Any, consts: Any) -> Any:
+            slope = pb.func.grad(lambda x: fn(xp, (x,), consts))
+            return [pb.func.jvp(slope, params, (consts[-1],))[1]]
+
+        return self._compiled(product, problem)

@@ -1,0 +1,55 @@
+"""Common subexpressions of programs that write to no memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.fx.graph import Graph
+from pullback.fx.node import Node
+
+__all__ = ["merge_equal_nodes"]
+
+
+def merge_equal_nodes(graph: Graph, kept: list[Any]) -> None:
+    """Makes users of equal calls use the first of them.
+
+    Values in `kept`, and those that they are views of, stay as they are: a caller may write to one
+    result of a function without changing another.
+    """
+    exposed: set[Node] = set()
+    for value in kept:
+        while isinstance(value, Node):
+            exposed.add(value)
+            value = value.meta.get("view_of")
+    known: dict[Any, Node] = {}
+    for node in graph.nodes:
+        if node.op != "call_function" or node in exposed or not _is_pure(node):
+            continue
+        key = (node.target, _frozen(node.args), _frozen(tuple(node.kwargs.items())))
+        try:
+            first = known.setdefault(key, node)
+        except TypeError:  # an argument that has no hash
+            continue
+        if first is not node:
+            node.replace_all_uses_with(first)
+
+
+def _is_pure(node: Node) -> bool:
+    if getattr(node.target, "schema", None) is None:
+        return False
+    return "nondeterministic_seeded" not in node.target.tags
+
+
+def _frozen(value: Any) -> Any:
+    """An argument as a key: values of different types, or signs of zero, are different."""
+    if isinstance(value, list | tuple):
+        return (type(value), *map(_frozen, value))
+    if isinstance(value, slice):
+        return (slice, _frozen(value.start), _frozen(value.stop), _frozen(value.step))
+    if type(value) in (float, complex):
+        return (type(value), repr(value))
+    if isinstance(value, Node | np.dtype):
+        return value
+    return (type(value), value)
