@@ -203,13 +203,18 @@ _FRAME_WITHOUT_LEVEL = "<frozen importlib._bootstrap, pullback>"
 _looks: dict[str, Callable[..., Any]] = {}  # by key; only without `IS_TESTED`
 
 
-def _look_at_arguments(*args: Any, **kwargs: Any) -> Any:
-    get_type: Any = "TYPE"
-    plain: Any = "PLAIN"
-    run: Any = "KEPT"
+# Source of the code that functions get; text in capitals is replaced by objects. ``if 0: FREE``
+# names the free variables of the function that the code is given to: a frame must have their cells,
+# or reading its locals crashes.
+_LOOK_AT_ARGUMENTS = """
+def look_at_arguments(*args, **kwargs):
+    if 0: FREE
+    get_type = "TYPE"
+    plain = "PLAIN"
+    run = "KEPT"
     for value in args:
         if get_type(value) not in plain:
-            look: Any = "LOOK"
+            look = "LOOK"
             run = look(args, kwargs)
             return run(*args, **kwargs)
     if kwargs:
@@ -219,15 +224,16 @@ def _look_at_arguments(*args: Any, **kwargs: Any) -> Any:
                 run = look(args, kwargs)
                 return run(*args, **kwargs)
     return run(*args, **kwargs)
-
-
-def _look_beside_self(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-    get_type: Any = "TYPE"
-    plain: Any = "PLAIN"
-    holders: Any = "HOLDERS"
-    run: Any = "KEPT"
+"""
+_LOOK_BESIDE_SELF = """
+def look_beside_self(self, /, *args, **kwargs):
+    if 0: FREE
+    get_type = "TYPE"
+    plain = "PLAIN"
+    holders = "HOLDERS"
+    run = "KEPT"
     if get_type(self) in holders:
-        look: Any = "LOOK"
+        look = "LOOK"
         run = look((self, *args), kwargs)
         return run(self, *args, **kwargs)
     for value in args:
@@ -242,15 +248,25 @@ def _look_beside_self(self: Any, /, *args: Any, **kwargs: Any) -> Any:
                 run = look((self, *args), kwargs)
                 return run(self, *args, **kwargs)
     return run(self, *args, **kwargs)
-
-
-def _look_by_name(*args: Any, **kwargs: Any) -> Any:
-    import sys  # the globals of this code are those of the function that it is given to
-
+"""
+_LOOK_BY_NAME = """
+def look_by_name(*args, **kwargs):
+    if 0: FREE
+    import sys
     return sys.modules["MODULE"]._looks["KEY"](args, kwargs)(*args, **kwargs)
+"""
 
 
-_ENTRY_WITHOUT_LINE = bytes([0x80 | 15 << 3])  # of the line table: one instruction
+@lru_cache(maxsize=64)
+def _compiled(source: str, count: int) -> CodeType:
+    """The code of a function in a source text, with a number of free variables."""
+    names = [f"free_{place}" for place in range(count)]
+    body = source.replace("FREE", f"({', '.join(names)},)" if names else "0").replace(
+        "\n", "\n    "
+    )
+    module = compile(f"def outer({', '.join(names)}):{body}", _FRAME_WITHOUT_LEVEL, "exec")
+    codes = [outer for outer in module.co_consts if isinstance(outer, CodeType)]
+    return next(inner for inner in codes[0].co_consts if isinstance(inner, CodeType))
 
 
 def intercept(
@@ -266,32 +282,24 @@ def intercept(
     ``look(args, kwargs)`` returns. With `holders`, the first argument is the instance of a method,
     and counts only if its type is in `holders`. Store the old code in the function to undo it.
     """
+    old = function.__code__
     if IS_TESTED:
-        template = _look_at_arguments if holders is None else _look_beside_self
+        source = _LOOK_AT_ARGUMENTS if holders is None else _LOOK_BESIDE_SELF
         constants = {
             "TYPE": type, "PLAIN": plain, "HOLDERS": holders, "LOOK": look, "KEPT": kept,
         }  # fmt: skip
     else:
-        template = _look_by_name
+        source = _LOOK_BY_NAME
         key = f"{function.__module__}.{function.__qualname__}:{id(function)}"
         _looks[key] = look
         constants = {"MODULE": __name__, "KEY": key}
-    old, new = function.__code__, template.__code__
-    if old.co_freevars:
-        # Without this instruction the cells in the frame are null pointers, and reading f_locals,
-        # as debuggers do, ends the process. The template has no exception table to be shifted.
-        assert not new.co_exceptiontable
-        new = new.replace(
-            co_code=bytes([opmap["COPY_FREE_VARS"], len(old.co_freevars)]) + new.co_code,
-            co_linetable=_ENTRY_WITHOUT_LINE + new.co_linetable,
-        )
-    function.__code__ = new.replace(
+    template = _compiled(source, len(old.co_freevars))
+    function.__code__ = template.replace(
         co_consts=tuple(
             constants.get(value, value) if isinstance(value, str) else value
-            for value in template.__code__.co_consts
+            for value in template.co_consts
         ),
         co_freevars=old.co_freevars,
-        co_filename=_FRAME_WITHOUT_LEVEL,
         co_name=old.co_name,
         co_qualname=old.co_qualname,
     )

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,6 +109,17 @@ for function in (inv, detrend, scipy.signal.lfiltic):
 assert "SourceFileLoader" in str(scipy.signal.__spec__.loader), scipy.signal.__spec__
 """
     assert len(run(script).splitlines()) == 3
+
+
+def test_names_got_in_any_way_differentiate_in_any_place():
+    script = Path(__file__).with_name("interception_matrix.py")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows = done.stdout.splitlines()
+    assert [row for row in rows if not row.endswith("| True")] == []
+    assert len(rows) == 75
 
 
 def test_import_of_pullback_does_not_import_scipy():
@@ -431,6 +443,10 @@ def test_a_function_with_free_variables_and_defaults_can_be_hooked():
     assert function([1][0]) == 7
     with pytest.raises(TypeError, match=r"function\(\) missing 1 required positional argument"):
         function()
+    with pytest.raises(TypeError) as caught:
+        function("1")
+    found = dict(caught.traceback[1].frame.f_locals)  # a debugger reads them, too
+    assert (found["captured"], found["args"]) == (3, ("1",))
     hook.undo()
     assert function(1) == 7
     assert not hasattr(function, "__wrapped__")

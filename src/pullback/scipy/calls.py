@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pullback._cpython import get_frame
 from pullback.interop.arguments import HOLDERS, carries_gradient, holds_gradient, plain
 from pullback.scipy import registry
 
@@ -15,15 +18,17 @@ __all__ = ["call_hooked", "carries_gradient"]
 
 def call_hooked(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call that has tensors among its arguments."""
-    if hook.owner is None:
-        return registry.call(hook.names[0], hook.kept, args, kwargs, hook.names[1:])
-    if hook.function.__name__ == "__init__":
-        return _initialize(hook, args, kwargs)
-    kind: Any = type(args[0])
-    if kind in HOLDERS and getattr(kind, hook.function.__name__) is not hook.function:
-        return hook.kept(*args, **kwargs)  # a class rule calls SciPy's method
-    names = _method_names(hook, args)
-    return registry.call(names[0], hook.kept, args, kwargs, names[1:])
+    caller = get_frame(3)  # 1 is Hook.call, 2 the hooked function
+    by_scipy = str(caller.f_globals.get("__name__")).startswith("scipy.")
+    names = hook.names
+    if hook.owner is not None:
+        if hook.function.__name__ == "__init__":
+            return _initialize(hook, args, kwargs, by_scipy=by_scipy)
+        kind: Any = type(args[0])
+        if kind in HOLDERS and getattr(kind, hook.function.__name__) is not hook.function:
+            return hook.kept(*args, **kwargs)  # a class rule calls SciPy's method
+        names = _method_names(hook, args)
+    return registry.call(names[0], hook.kept, args, kwargs, names[1:], by_scipy=by_scipy)
 
 
 def _method_names(hook: Hook, args: tuple[Any, ...]) -> list[str]:
@@ -39,7 +44,9 @@ def _method_names(hook: Hook, args: tuple[Any, ...]) -> list[str]:
     return [*names, *hook.names]
 
 
-def _initialize(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _initialize(
+    hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], *, by_scipy: bool
+) -> Any:
     """``SciPyClass(tensor)``: the new instance becomes one of the class rule's subclass."""
     instance, *given = args
     if not holds_gradient([given, kwargs]):
@@ -54,4 +61,8 @@ def _initialize(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             return hook.kept(*args, **kwargs)  # the rule calls SciPy's __init__
         instance.__class__ = registry.join_class(kind, found)
         return found.__init__(instance, *given, **kwargs)
-    return registry.call(f"{space}.{kind.__name__}", hook.kept, args, kwargs)
+    public = vars(sys.modules[space])
+    nearest: Any = next((k for k in kind.__mro__ if public.get(k.__name__) is k), kind)
+    name = f"{space}.{nearest.__name__}"
+    original = partial(hook.kept, instance)  # of which only a part may exist
+    return registry.call(name, original, tuple(given), kwargs, by_scipy=by_scipy)

@@ -26,6 +26,7 @@ _BACKENDS = {
 # Classes whose instances public functions return.
 _RETURNED_CLASSES = {
     "scipy.sparse": ("scipy.sparse._base:_spbase",),
+    "scipy.sparse.linalg": ("scipy.sparse.linalg._interface:_CustomLinearOperator",),
     "scipy.stats": (
         "scipy.stats._distn_infrastructure:rv_frozen",
         "scipy.stats._multivariate:*_frozen",

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -27,6 +28,8 @@ from typing import Any, TypeVar
 
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.interop.arguments import HOLDERS, Holder, plain, refusal, tensors_in
+from pullback.interop.mode import numpy_mode
+from pullback.scipy import defaults
 from pullback.scipy.batches import call_on_values
 from pullback.scipy.captures import captures_gradient, is_callback
 from pullback.scipy.messages import arguments_with_gradient, carries, lost_in_callback, refuse
@@ -52,6 +55,7 @@ __all__ = [
 RULES: dict[str, Rule] = {}
 CLASSES: dict[str, type] = {}  # class rules, by the name of SciPy's class
 
+_recording: ContextVar[bool] = ContextVar("recording", default=False)
 _KINDS_WITH_DERIVATIVE = ("attached", "linear", "recorded", "rule")
 _Function = Callable[..., Any]
 _Class = TypeVar("_Class", bound=type)
@@ -107,13 +111,29 @@ def _unchanged(instance: Any) -> Any:
     return instance
 
 
-def recorded(name: str, *, tensors: str) -> None:
-    """Declares that SciPy's own code consists of operations that tensors record."""
+def recorded(name: str, *, tensors: str = "") -> None:
+    """Declares that SciPy's own code consists of operations that tensors record.
+
+    The code runs in `numpy_mode`. `tensors` lists the arguments that may carry a gradient; by
+    default every argument may.
+    """
 
     def apply(*args: Any, **kwargs: Any) -> Any:
-        return _original(name)(*args, **kwargs)
+        return _record(name, _original(name), args, kwargs)
 
     _add(Rule(name, "recorded", apply, frozenset(tensors.split())))
+
+
+def _record(name: str, original: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    token = _recording.set(True)
+    try:
+        with numpy_mode():
+            return original(*args, **kwargs)
+    except AutogradError as error:
+        why = "its code takes a number or an array out of a tensor"
+        raise refuse(name, original, args, kwargs, why) from error
+    finally:
+        _recording.reset(token)
 
 
 def constant(name: str, reason: str) -> None:
@@ -171,12 +191,35 @@ def join_class(kind: type, rule_class: type) -> type:
 
 @cache
 def _load(subpackage: str) -> None:
-    module = f"pullback.scipy.rules.{subpackage}"
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
+    for part in (subpackage, f"{subpackage}_frozen"):
+        module = f"pullback.scipy.rules.{part}"
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+    _declare_defaults(subpackage)
+
+
+def _declare_defaults(subpackage: str) -> None:
+    """Declares what `defaults` has for functions without a rule of their own."""
+
+    def names(table: dict[str, str]) -> list[str]:
+        return [
+            f"scipy.{space}.{name}"
+            for space, text in table.items()
+            if space.split(".")[0] == subpackage
+            for name in text.split()
+        ]
+
+    for name in names(defaults.RECORDED):
+        if name not in RULES:
+            recorded(name)
+    for table, declare in ((defaults.CONSTANT, constant), (defaults.REFUSED, refused)):
+        for reason, spaces in table.items():
+            for name in names(spaces):
+                if name not in RULES:
+                    declare(name, reason)
 
 
 def call(
@@ -185,27 +228,32 @@ def call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     further_names: Sequence[str] = (),
+    *,
+    by_scipy: bool = False,
 ) -> Any:
     """Calls a SciPy function that has tensors among its arguments.
 
     `further_names` are others under which its rule may be declared: of methods, the names in the
-    base classes.
+    base classes. `by_scipy` says that SciPy's code calls it: inside of a recorded function, it is
+    recorded as well if it has no rule.
     """
     is_lost = any(map(carries, (*args, *kwargs.values())))
     found = next(filter(None, map(find_rule, (name, *further_names))), None)
     if found is None and _computes_on_tensors():
         return original(*args, **kwargs)
+    if by_scipy and _recording.get() and (found is None or any(k[0] == "_" for k in kwargs)):
+        return original(*args, **kwargs)  # private arguments are not for rules
     if found is None or found.kind not in _KINDS_WITH_DERIVATIVE:
         return _call_without_derivative(name, original, args, kwargs, found, is_lost=is_lost)
-    if is_lost:
+    if is_lost and (found.tensors or found.kind != "recorded"):
         _require_differentiable(found, name, original, args, kwargs)
-    else:
+    if not is_lost:
         tensors = list(tensors_in([args, kwargs]))
         given = filter(is_callback, (*args, *kwargs.values()))
         if tensors and not any(map(levels_of, tensors)) and not any(map(captures_gradient, given)):
             return original(*plain(args), **plain(kwargs))
     if found.kind == "recorded":
-        return original(*args, **kwargs)
+        return _record(name, original, args, kwargs)
     return found.apply(*args, **kwargs)
 
 
@@ -226,12 +274,7 @@ def _call_without_derivative(
             if not _is_about_gradients(error):
                 raise
             raise lost_in_callback(name, why) from error
-    if found is not None or (args and type(args[0]) in HOLDERS):
-        raise refuse(name, original, args, kwargs, why)
-    try:
-        return original(*args, **kwargs)
-    except (AutogradError, TypeError, ValueError) as error:
-        raise refuse(name, original, args, kwargs, why) from error
+    raise refuse(name, original, args, kwargs, why)
 
 
 def _is_about_gradients(error: BaseException | None) -> bool:
