@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pullback.scipy.registry import refused
 from pullback.scipy.rules import (
     stats_directions,
     stats_distributions,
@@ -10,3 +11,6 @@ from pullback.scipy.rules import (
 )
 
 __all__ = ["stats_directions", "stats_distributions", "stats_functions", "stats_multivariate"]
+
+for _name in ("kendalltau", "mannwhitneyu", "rankdata", "spearmanr", "wilcoxon"):
+    refused(f"scipy.stats.{_name}", "ranks are piecewise constant")

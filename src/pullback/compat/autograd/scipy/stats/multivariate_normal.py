@@ -1,35 +1,36 @@
-"""The normal distribution in several dimensions."""
+"""The normal distribution in several dimensions.
+
+The gradient by the covariance matrix is symmetric, as in HIPS autograd.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from pullback.compat.autograd import numpy as anp
+from pullback.compat.autograd.scipy.lazy import scipy_method
 
 __all__ = ["entropy", "logpdf", "pdf"]
+
+_entropy = scipy_method("multivariate_normal", "entropy")
+_logpdf = scipy_method("multivariate_normal", "logpdf")
+_pdf = scipy_method("multivariate_normal", "pdf")
+
+
+def _symmetric(cov: Any) -> Any:
+    return (cov + anp.transpose(cov)) / 2 if anp.ndim(cov) == 2 else cov
 
 
 def logpdf(x: Any, mean: Any, cov: Any) -> Any:
     """The logarithm of the density, for one point or for points along the leading axes."""
-    cov = anp.atleast_2d(cov)
-    apart = anp.asarray(x) - anp.asarray(mean)
-    apart = anp.reshape(apart, (1,)) if anp.ndim(apart) == 0 else apart
-    n = anp.shape(cov)[0]
-    solved = anp.linalg.solve(cov, anp.reshape(apart, (-1, n)).T).T
-    square = anp.reshape(anp.sum(anp.reshape(apart, (-1, n)) * solved, axis=1), apart.shape[:-1])
-    return -(square + anp.linalg.slogdet(cov)[1] + n * np.log(2 * np.pi)) / 2
+    return _logpdf(x, mean, _symmetric(cov))
 
 
 def pdf(x: Any, mean: Any, cov: Any) -> Any:
     """The density."""
-    return anp.exp(logpdf(x, mean, cov))
+    return _pdf(x, mean, _symmetric(cov))
 
 
 def entropy(mean: Any, cov: Any) -> Any:
     """The differential entropy, which does not depend on the mean."""
-    del mean
-    cov = anp.atleast_2d(cov)
-    n = anp.shape(cov)[0]
-    return (n * (1 + np.log(2 * np.pi)) + anp.linalg.slogdet(cov)[1]) / 2
+    return _entropy(mean, _symmetric(cov))

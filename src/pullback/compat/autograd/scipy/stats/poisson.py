@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from pullback.compat.autograd import numpy as anp
-from pullback.compat.autograd.scipy import special
+from pullback.compat.autograd.scipy.lazy import scipy_method
 
 __all__ = ["cdf", "logpmf", "pmf"]
 
-
-def logpmf(k: Any, mu: Any) -> Any:
-    """The logarithm of the probability of k."""
-    return k * anp.log(mu) - mu - special.gammaln(np.asarray(k) + 1.0)
-
-
-def pmf(k: Any, mu: Any) -> Any:
-    """The probability of k."""
-    return anp.exp(logpmf(k, mu))
-
-
-def cdf(k: Any, mu: Any) -> Any:
-    """The probability of k or less."""
-    return special.gammaincc(np.floor(k) + 1.0, mu)
+cdf = scipy_method("poisson", "cdf")
+logpmf = scipy_method("poisson", "logpmf")
+pmf = scipy_method("poisson", "pmf")
