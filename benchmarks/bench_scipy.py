@@ -18,7 +18,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.interpolate as si
 import scipy.linalg as sl
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
 
 import pullback as pb
 
@@ -90,12 +93,63 @@ def gaussian_process_row(n: int) -> Row | None:
     return Row(f"GP {n}, HIPS", lambda: mine(parameters), lambda: peer(parameters), 0.7)
 
 
+def cubic_spline_row(n: int) -> Row:
+    x, points = np.linspace(0, 1, n), np.sort(np.random.default_rng(0).random(n))
+    y = np.sin(9 * x)
+    data = pb.tensor(y, requires_grad=True)
+
+    def ours() -> None:
+        pb.autograd.grad(si.CubicSpline(x, data)(points).sum(), data)
+
+    return Row(f"CubicSpline {n}, by data", ours, lambda: si.CubicSpline(x, y)(points).sum(), 3.5)
+
+
+def grid_row(n: int, argument: str) -> Row:
+    axes, rng = (np.linspace(0, 1, 100),) * 2, np.random.default_rng(0)
+    values, points = rng.random((100, 100)), rng.random((n, 2))
+    own = pb.tensor(values if argument == "values" else points, requires_grad=True)
+
+    def ours() -> None:
+        given = (own, points) if argument == "values" else (values, own)
+        found = si.RegularGridInterpolator(axes, given[0])(given[1])
+        pb.autograd.grad(found.sum(), own)
+
+    def theirs() -> None:
+        si.RegularGridInterpolator(axes, values)(points).sum()
+
+    return Row(f"RegularGrid {n}, by {argument}", ours, theirs, 3.5)
+
+
+def spsolve_row(n: int) -> Row:
+    """The gradient by all values of the matrix of a grid, and by the right side."""
+    ones = np.ones(n)
+    line = sparse.diags_array([2 * ones, -ones[1:], -ones[1:]], offsets=[0, 1, -1])
+    matrix = sparse.csr_array(
+        sparse.kron(line, sparse.eye_array(n)) + sparse.kron(sparse.eye_array(n), line)
+    )
+    b = np.random.default_rng(0).random(n * n)
+    values, right = pb.tensor(matrix.data, requires_grad=True), pb.tensor(b, requires_grad=True)
+
+    def ours() -> None:
+        built = sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+        pb.autograd.grad(spsolve(built, right).sum(), (values, right))
+
+    return Row(f"spsolve {n * n}", ours, lambda: spsolve(matrix, b), 2.2)
+
+
 def rows() -> list[Row]:
     found = [
         cho_solve_row(300, 40),
         cho_solve_row(1000, 1),
         cho_solve_row(1000, 100),
         gaussian_process_row(300),
+        cubic_spline_row(10_000),
+        cubic_spline_row(100_000),
+        grid_row(10_000, "values"),
+        grid_row(10_000, "points"),
+        grid_row(100_000, "values"),
+        grid_row(100_000, "points"),
+        spsolve_row(100),
     ]
     return [row for row in found if row is not None]
 

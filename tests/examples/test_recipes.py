@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from pullback.interop.scipy_special import load_functions
+
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _table():
+    """Registers the operators of special functions once, so that no test leaves them behind."""
+    pytest.importorskip("scipy.special")
+    load_functions()
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

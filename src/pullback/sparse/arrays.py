@@ -258,6 +258,22 @@ class SparseTensor(ABC):
         found = self._canonical()._map(lambda data: data**n)
         return found if dtype is None else found.astype(dtype)
 
+    def __pow__(self, n: Any) -> Any:
+        if not isinstance(self, theirs.spmatrix):
+            return self.power(n)
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise _unsupported(f"the matrix power {n!r}", "Powers from 1 on are.")
+        found = self
+        for _ in range(int(n) - 1):
+            found = found @ self
+        return found
+
+    def __imul__(self, other: Any) -> Any:
+        return self * other  # a new array: the values of this one may be saved
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self / other
+
     def _map(self, function: Any) -> Any:
         return self._with_data(function(self.data))
 
@@ -366,8 +382,28 @@ class SparseTensor(ABC):
 # --- formats ------------------------------------------------------------------------------------
 
 
+# SciPy's methods that map each element by a function that is zero at zero.
+_MAPS = (
+    *("arcsin", "arcsinh", "arctan", "arctanh", "sin", "sinh", "tan", "tanh", "sqrt", "sign"),
+    *("ceil", "floor", "rint", "trunc", "expm1", "log1p", "deg2rad", "rad2deg"),
+)
+
+
+def _map_by(name: str) -> FunctionType:
+    function = getattr(np, name)
+
+    def method(self: Any) -> Any:
+        return self._canonical()._map(function)
+
+    method.__name__ = name
+    method.__doc__ = f"Maps each element by ``numpy.{name}``."
+    return method  # type: ignore[return-value]
+
+
 def _with_tensor_values(kind: _Class) -> _Class:
     """Gives a subclass of a sparse array the methods of `SparseTensor`."""
+    for name in _MAPS:
+        setattr(kind, name, _map_by(name))
     for name, value in vars(SparseTensor).items():
         if isinstance(value, FunctionType):
             setattr(kind, name, value)

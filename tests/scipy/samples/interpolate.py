@@ -324,6 +324,13 @@ def _fitpack_classes() -> None:
     add("LSQUnivariateSpline | points", lambda q: fitted(X, Y, [1.5, 2.5])(q), POINTS)
 
 
+def _smoothing() -> None:
+    made = inter.make_smoothing_spline
+    add("make_smoothing_spline | y | lam", lambda y: made(X, y, lam=0.1)(POINTS), Y)
+    add("make_smoothing_spline | x | lam", lambda x: made(x, Y, lam=0.1)(POINTS), X, **NEAR)
+    add("make_smoothing_spline | points | lam", lambda q: made(X, Y, lam=0.1)(q), POINTS)
+
+
 # --- grids --------------------------------------------------------------------------------------
 
 AXES = (np.linspace(0.0, 1.0, 7) ** 1.2, np.linspace(0.0, 2.0, 6), np.linspace(-1.0, 1.0, 4))
@@ -519,6 +526,11 @@ def _radial() -> None:
     grid = inter.griddata
     add("griddata | values", lambda v: grid(nodes, v, inside), data)
     add("griddata | points", lambda q: grid(nodes, data, q), inside, spread=1e-4, step=1e-5)
+    add(
+        "NearestNDInterpolator | values",
+        lambda v: inter.NearestNDInterpolator(nodes, v)(points),
+        data,
+    )
     add("griddata | values | method=nearest", lambda v: grid(nodes, v, points, "nearest"), data)
     add(
         "griddata | points | method=nearest",
@@ -539,6 +551,7 @@ for _part in (
     _bsplines,
     _fitpack_functions,
     _fitpack_classes,
+    _smoothing,
     _grids,
     _surfaces,
     _piecewise,

@@ -41,6 +41,9 @@ OPERATIONS = {
     "a.multiply(vector)": lambda a: a.multiply(VECTOR),
     "a.multiply(sparse)": lambda a: a.multiply(OTHER),
     "a.power(2)": lambda a: a.power(2),
+    "a**2": lambda a: a**2,
+    "np.sqrt(a)": np.sqrt,
+    "a.tanh()": lambda a: a.tanh(),
     "rows": lambda a: a.tocsr()[1:4],
     "columns": lambda a: a.tocsr()[:, [0, 3]],
     "rows and columns": lambda a: a.tocsr()[np.ix_([1, 2], [0, 5])],
@@ -125,6 +128,16 @@ def test_operators_have_derivatives_of_second_order(transposed, columns):
         assert gradcheck(function, (values, right), check_forward_ad=True, check_batched_grad=True)
         assert gradgradcheck(function, (values, right), check_fwd_over_rev=True)
     assert gradcheck(lambda x: sample_outer(x, x, pattern), (right,), check_forward_ad=True)
+
+
+def test_assignments_by_operators_make_new_arrays():
+    values = pb.tensor([1.0, 2.0], requires_grad=True)
+    made = kept = pb.sparse.csr_array((values, [0, 1], [0, 1, 2]))
+    made *= 3.0
+    made /= 2.0
+    made += kept
+    assert made.diagonal().tolist() == [2.5, 5.0]
+    assert kept.diagonal().tolist() == [1.0, 2.0]
 
 
 def test_complex_values():

@@ -497,3 +497,42 @@ def design(t: Tensor, k: int, points: Tensor, nu: int, c: Tensor) -> Tensor:
     count, size = points.shape[0], t.shape[0] - k - 1
     pattern = Pattern(np.arange(count + 1) * (k + 1), columns, (count, size))
     return product(values, c.reshape(size, -1), pattern).reshape(count, *c.shape[1:])
+
+
+# --- smoothing ----------------------------------------------------------------------------------
+
+
+@rule(f"{_NAME}.make_smoothing_spline", tensors="x y w lam")
+def _make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axis: int = 0) -> Any:
+    """The natural spline of Reinsch: its bends g solve ``(R + lam Q.T Q / w) g = Q.T y``."""
+    x, y, penalty = as_float(x), as_float(y), None if lam is None else as_float(lam)
+    if penalty is None or penalty.ndim:
+        raise option_without_rule(f"{_NAME}.make_smoothing_spline", "lam", lam)
+    given = [None if v is None else _sample(as_float(v)) for v in (x, y, w)]
+    fixed = theirs.make_smoothing_spline(*given, lam=1.0, axis=axis)  # SciPy's checks
+    if np.any(all_values(penalty) < 0):
+        raise ValueError("Regularization parameter should be non-negative")
+    data = moveaxis(y, fixed.axis, 0) if fixed.axis else y
+    size, h = x.shape[0], x[1:] - x[:-1]
+    inner = np.arange(size - 2)
+    steep = arrays.from_entries(
+        concatenate([1 / h[:-1], -1 / h[:-1] - 1 / h[1:], 1 / h[1:]]),
+        np.concatenate([inner, inner + 1, inner + 2]),
+        np.tile(inner, 3),
+        scipy.sparse.csr_array((size, size - 2)),
+    )
+    mass = arrays.from_entries(
+        concatenate([(h[:-1] + h[1:]) / 3, h[1:-1] / 6, h[1:-1] / 6]),
+        np.concatenate([inner, inner[:-1], inner[1:]]),
+        np.concatenate([inner, inner[1:], inner[:-1]]),
+        scipy.sparse.csr_array((size - 2, size - 2)),
+    )
+    weights = creation.ones(size, dtype=x.dtype) if w is None else as_float(w)
+    scaled = steep.multiply((1 / weights).reshape(-1, 1))
+    flat = data.reshape(size, -1)
+    pattern, values, _ = pattern_and_values(mass + (steep.T @ scaled) * penalty)
+    bends = solve(values, steep.T @ flat, pattern, DirectSolver())
+    smoothed = (flat - penalty * (scaled @ bends)).reshape(data.shape)
+    t = concatenate([x[:1]] * 3 + [x] + [x[-1:]] * 3)
+    natural = [(2, creation.zeros(data.shape[1:], dtype=data.dtype))]
+    return spline_of((t, interpolate(x, smoothed, t, 3, natural, natural), 3), True, fixed.axis)

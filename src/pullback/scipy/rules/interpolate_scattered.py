@@ -24,6 +24,7 @@ from pullback.tensor.tensor import Tensor
 __all__ = [
     "BarycentricInterpolatorTensor",
     "KroghInterpolatorTensor",
+    "NearestNDInterpolatorTensor",
     "PolynomialMethods",
     "RBFInterpolatorTensor",
 ]
@@ -374,3 +375,26 @@ def _in_simplices(nodes: _Array, data: Tensor, points: Tensor, fill_value: Any) 
     found = (corners * weights.reshape(*weights.shape, *[1] * (data.ndim - 1))).sum(1)
     mask = inside.reshape(-1, *[1] * (found.ndim - 1))
     return choose(mask, found, as_float(fill_value))
+
+
+@class_rule(f"{_NAME}.NearestNDInterpolator", tensors="y")
+class NearestNDInterpolatorTensor(theirs.NearestNDInterpolator):  # type: ignore[misc]
+    """A `scipy.interpolate.NearestNDInterpolator` with a tensor of values."""
+
+    def __init__(self, x: Any, y: Any, rescale: bool = False, tree_options: Any = None):
+        self._data = as_float(y)
+        numbers = np.arange(float(self._data.shape[0]))
+        self._numbers = theirs.NearestNDInterpolator(plain(x), numbers, rescale, tree_options)
+
+    def __call__(self, *args: Any, **query_options: Any) -> Tensor:
+        """The value at the node that is nearest to each point; NaN if none is near enough."""
+        numbers = self._numbers(*plain(args), **query_options)
+        is_far = np.isnan(numbers)
+        found = gather(self._data, np.where(is_far, 0, numbers).astype(np.int64))
+        if not is_far.any():
+            return found
+        mask = is_far.reshape(*is_far.shape, *[1] * (self._data.ndim - 1))
+        return choose(as_tensor(mask), np.nan, found)
+
+
+hold(NearestNDInterpolatorTensor, lambda held: [held._data], _unchanged)

@@ -1,0 +1,207 @@
+"""Rules of ``scipy.fft``.
+
+Fourier transforms are Pullback's own operators. Cosine and sine transforms are linear maps of
+SciPy; their transposes are transforms of the same family:
+
+- types II and III are each other's transpose, and types I and IV their own, up to weights of the
+  first and last element, which the sums of type I, II and III count once or twice;
+- with ``norm="ortho"`` the transform is orthogonal, so that its transpose is its inverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.fft as theirs
+from numpy.typing import NDArray
+
+from pullback import fft as ours
+from pullback.autograd.function.array_function import apply_linear
+from pullback.interop.arguments import as_tensor
+from pullback.operators.shape.functions_padding import pad
+from pullback.scipy.registry import option_without_rule, rule
+from pullback.tensor.tensor import Tensor
+
+__all__: list[str] = []
+
+_Array = NDArray[Any]
+_INVERSE_NORM = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+_INVERSE_TYPE = {1: 1, 2: 3, 3: 2, 4: 4}
+
+# --- Fourier transforms ---------------------------------------------------------------------------
+
+
+def _declare_one_axis(name: str) -> None:
+    transform = getattr(ours, name)
+
+    def apply(
+        x: Any,
+        n: int | None = None,
+        axis: int = -1,
+        norm: str | None = None,
+        overwrite_x: bool = False,  # noqa: ARG001 - SciPy's argument
+        workers: int | None = None,  # noqa: ARG001 - SciPy's argument
+        *,
+        plan: Any = None,
+    ) -> Tensor:
+        _require_no_plan(name, plan)
+        return transform(as_tensor(x), n, axis=axis, norm=norm)  # type: ignore[no-any-return]
+
+    rule(f"scipy.fft.{name}", tensors="x")(apply)
+
+
+def _declare_axes(name: str, transform: Callable[..., Any], axes_default: Any) -> None:
+    def apply(
+        x: Any,
+        s: Sequence[int] | None = None,
+        axes: Sequence[int] | None = axes_default,
+        norm: str | None = None,
+        overwrite_x: bool = False,  # noqa: ARG001 - SciPy's argument
+        workers: int | None = None,  # noqa: ARG001 - SciPy's argument
+        *,
+        plan: Any = None,
+    ) -> Tensor:
+        _require_no_plan(name, plan)
+        x = as_tensor(x)
+        if axes is None:
+            axes = tuple(range(x.ndim))[-len(s) if s is not None else 0 :]
+        return transform(x, s, axes=axes, norm=norm)  # type: ignore[no-any-return]
+
+    rule(f"scipy.fft.{name}", tensors="x")(apply)
+
+
+def _require_no_plan(name: str, plan: Any) -> None:
+    if plan is not None:
+        raise option_without_rule(f"scipy.fft.{name}", "plan", plan)
+
+
+def _hfftn(x: Tensor, s: Any, axes: Any, norm: str | None) -> Tensor:
+    """The transform of a Hermitian signal: the inverse real transform of the conjugate."""
+    return ours.irfftn(x.conj(), s, axes=axes, norm=_INVERSE_NORM[norm])
+
+
+def _ihfftn(x: Tensor, s: Any, axes: Any, norm: str | None) -> Tensor:
+    """The inverse of `_hfftn`."""
+    return ours.rfftn(x, s, axes=axes, norm=_INVERSE_NORM[norm]).conj()
+
+
+for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
+    _declare_one_axis(_name)
+for _name in ("fftn", "ifftn", "rfftn", "irfftn"):
+    _declare_axes(_name, getattr(ours, _name), None)
+    _declare_axes(_name[:-1] + "2", getattr(ours, _name), (-2, -1))
+for _name, _transform in (("hfft", _hfftn), ("ihfft", _ihfftn)):
+    _declare_axes(f"{_name}n", _transform, None)
+    _declare_axes(f"{_name}2", _transform, (-2, -1))
+
+# --- cosine and sine transforms -------------------------------------------------------------------
+
+
+def _weights(function: Any, kind: int, n: int) -> _Array:
+    """The weights of the elements in the sum of a transform, whose terms have the factor 2."""
+    weights = np.ones(n)
+    if function is theirs.dct and kind == 1:
+        weights[[0, -1]] = 0.5
+    elif function is theirs.dct and kind == 3:
+        weights[0] = 0.5
+    elif function is theirs.dst and kind == 3:
+        weights[-1] = 0.5
+    return weights
+
+
+def _transpose(function: Any, kind: int, norm: str | None, axis: int) -> Callable[[_Array], Any]:
+    """The transpose of ``function(x, type=kind, norm=norm, axis=axis)``."""
+    other = _INVERSE_TYPE[kind]
+    if norm == "ortho":
+        return lambda g: function(g, type=other, norm="ortho", axis=axis)
+
+    def transposed(g: _Array) -> Any:
+        n = g.shape[axis]
+        shape = [1] * g.ndim
+        shape[axis] = n
+        before = (1 / _weights(function, other, n)).reshape(shape).astype(g.real.dtype)
+        after = _weights(function, kind, n).reshape(shape).astype(g.real.dtype)
+        return function(g * before, type=other, norm=norm, axis=axis) * after
+
+    return transposed
+
+
+def _transform_axis(function: Any, x: Tensor, kind: int, n: Any, axis: int, norm: Any) -> Tensor:
+    """A cosine or sine transform along one axis."""
+    axis = axis if axis < 0 else axis - x.ndim  # from the end: batch axes of vmap come in front
+    if n is not None and n != x.shape[axis]:
+        x = _resize(x, n, axis)
+    return apply_linear(
+        x,
+        lambda v: function(v, type=kind, norm=norm, axis=axis),
+        _transpose(function, kind, norm, axis),
+    )
+
+
+def _resize(x: Tensor, n: int, axis: int) -> Tensor:
+    """The first `n` elements along an axis, with zeros where there are fewer."""
+    if n < x.shape[axis]:
+        cut: Tensor = x[(..., slice(n), *[slice(None)] * (-axis - 1))]
+        return cut
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (0, n - x.shape[axis])
+    longer: Tensor = pad(x, widths)
+    return longer
+
+
+def _declare_transform(name: str) -> None:
+    """Declares ``dct``, ``idct``, ``dctn`` and their kin."""
+    is_inverse, is_many = name.startswith("i"), name.endswith("n")
+    function = theirs.dct if "dct" in name else theirs.dst
+    full = f"scipy.fft.{name}"
+
+    def read(kind: int, norm: str | None, orthogonalize: bool | None) -> tuple[int, str | None]:
+        if orthogonalize is not None and orthogonalize != (norm == "ortho"):
+            raise option_without_rule(full, "orthogonalize", orthogonalize)
+        if kind not in _INVERSE_TYPE:
+            raise ValueError(f"{full}: type must be 1, 2, 3 or 4, not {kind!r}")
+        return (_INVERSE_TYPE[kind], _INVERSE_NORM[norm]) if is_inverse else (kind, norm)
+
+    def one(
+        x: Any,
+        type: int = 2,
+        n: int | None = None,
+        axis: int = -1,
+        norm: str | None = None,
+        overwrite_x: bool = False,  # noqa: ARG001 - SciPy's argument
+        workers: int | None = None,  # noqa: ARG001 - SciPy's argument
+        orthogonalize: bool | None = None,
+    ) -> Tensor:
+        kind, scaling = read(type, norm, orthogonalize)
+        return _transform_axis(function, as_tensor(x), kind, n, axis, scaling)
+
+    def many(
+        x: Any,
+        type: int = 2,
+        s: Any = None,
+        axes: Any = None,
+        norm: str | None = None,
+        overwrite_x: bool = False,  # noqa: ARG001 - SciPy's argument
+        workers: int | None = None,  # noqa: ARG001 - SciPy's argument
+        *,
+        orthogonalize: bool | None = None,
+    ) -> Tensor:
+        kind, scaling = read(type, norm, orthogonalize)
+        x = as_tensor(x)
+        sizes = None if s is None else [s] if isinstance(s, int) else list(s)
+        if axes is None:
+            axes = range(x.ndim)[-len(sizes) if sizes is not None else 0 :]
+        places = [axes] if isinstance(axes, int) else list(axes)
+        for place, axis in enumerate(places):
+            n = None if sizes is None else sizes[place]
+            x = _transform_axis(function, x, kind, n, axis, scaling)
+        result: Tensor = x
+        return result
+
+    rule(full, tensors="x")(many if is_many else one)
+
+
+for _name in ("dct", "idct", "dst", "idst", "dctn", "idctn", "dstn", "idstn"):
+    _declare_transform(_name)
