@@ -34,7 +34,14 @@ from pullback.linalg import inv
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["attach", "carries_gradient", "constant_of", "inverse_jacobian", "steps_needed"]
+__all__ = [
+    "attach",
+    "carries_gradient",
+    "constant_of",
+    "dense_inverse",
+    "inverse_jacobian",
+    "steps_needed",
+]
 
 _MATRIX_FREE_SIZE = 1000  # unknowns beyond which the Jacobian is not made
 
@@ -115,6 +122,11 @@ def inverse_jacobian(residual: _Residual, y: Tensor) -> LinearMap:
     """
     if y.size > _MATRIX_FREE_SIZE and type(y._array) is np.ndarray:
         return _matrix_free(residual, y)
+    return dense_inverse(residual, y)
+
+
+def dense_inverse(residual: _Residual, y: Tensor) -> LinearMap:
+    """The inverse matrix of the residual's Jacobian at y."""
     matrix = constant_of(_jacobian(residual, y))
     inverse = inv(shapes.reshape(matrix, [y.size, y.size]))
     if type(inverse._array) is np.ndarray:

@@ -42,15 +42,18 @@ def attach_solution(
     y: Tensor,
     residual: Callable[[Tensor], Any],
     failure: str | None = None,
-    order: int = 2,
+    solve: Any = None,
 ) -> Tensor:
-    """Gives a solver's result its derivatives; `failure` says why it has none."""
+    """Gives a solver's result its derivatives; `failure` says why it has none.
+
+    `solve` is that of ``implicit.attach``: how the residual's Jacobian is inverted.
+    """
 
     def evaluate(at: Tensor) -> Tensor:
         return as_tensor(residual(at))
 
     if failure is None:
-        return attach(y, evaluate, order=order, name=name)
+        return attach(y, evaluate, solve, name=name)
     found = shapes.reshape(evaluate(y), [-1])
     if not carries_gradient(found):
         return y

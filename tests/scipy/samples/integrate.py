@@ -444,3 +444,82 @@ add(
         lambda t: integrate.odeint(first_state, Z0, t, args=(A,), rtol=1e-11, atol=1e-11), GRID
     ),
 )
+
+# --- boundary value problems ---------------------------------------------------------------------
+
+MESH = np.linspace(0.0, 1.0, 41)
+GUESS = np.stack([MESH, 1.0 + 0 * MESH])
+Boundary = functools.partial(Sample, value_rtol=1e-7, rtol=2e-5, float32=0, step=1e-2, vmap=False)
+
+
+def beam(a: Any, y: Any = GUESS) -> Any:
+    def f(x: Any, y: Any) -> Any:
+        return np.stack([y[1], -a[0] * np.exp(0.5 * y[0]) + a[1] * x])
+
+    def ends(start: Any, stop: Any) -> Any:
+        return np.stack([start[0] - 0.1 * a[0], stop[0] - 1.0])
+
+    return integrate.solve_bvp(f, ends, MESH, y, tol=1e-8, max_nodes=2000)
+
+
+def mode(a: Any, y: Any = GUESS, p: Any = (3.0,)) -> Any:
+    """An eigenvalue: the frequency of a string of uneven weight."""
+
+    def f(x: Any, y: Any, p: Any) -> Any:
+        return np.stack([y[1], -(p[0] ** 2) * (1 + 0.2 * a[0] * x) * y[0]])
+
+    def ends(start: Any, stop: Any, p: Any) -> Any:
+        return np.stack([start[0], stop[0], start[1] - a[1]])
+
+    guess = np.stack([np.sin(3 * MESH), 3 * np.cos(3 * MESH)])
+    start = guess if y is GUESS else y
+    return integrate.solve_bvp(f, ends, MESH, start, p=p, tol=1e-7, max_nodes=2000)
+
+
+SINGULAR = np.array([[0.0, 0.0], [0.0, -2.0]])
+
+
+def sphere(a: Any, y: Any = GUESS) -> Any:
+    """Emden's equation, with the singular term of a sphere."""
+
+    def f(x: Any, y: Any) -> Any:
+        return np.stack([y[1], -a[0] * y[0] ** 3])
+
+    def ends(start: Any, stop: Any) -> Any:
+        return np.stack([start[1], stop[0] - a[1]])
+
+    guess = np.stack([0.7 + 0 * MESH, 0 * MESH])
+    start = guess if y is GUESS else y
+    return integrate.solve_bvp(f, ends, MESH, start, S=SINGULAR, tol=1e-8, max_nodes=2000)
+
+
+def both_ends(result: Any) -> Any:
+    return [result.y[:, 0], result.y[:, -1]]
+
+
+add("solve_bvp", "closure", "", Boundary(lambda a: both_ends(beam(a)), A))
+add("solve_bvp", "closure", "parameter", Boundary(lambda a: mode(a).p, A))
+add("solve_bvp", "closure", "S term", Boundary(lambda a: both_ends(sphere(a)), A))
+add(
+    "solve_bvp",
+    "closure",
+    "sol at point",
+    Boundary(lambda a: beam(a).sol(np.array([0.33, 0.71])), A),
+)
+add("solve_bvp", "y", "", Boundary(lambda y: both_ends(beam(A, y)), GUESS))
+add(
+    "solve_bvp",
+    "y",
+    "parameter",
+    Boundary(
+        lambda y: mode(A, y).p, np.stack([np.sin(3 * MESH), 3 * np.cos(3 * MESH)]), spread=0.001
+    ),
+)
+add(
+    "solve_bvp",
+    "y",
+    "S term",
+    Boundary(lambda y: both_ends(sphere(A, y)), np.stack([0.7 + 0 * MESH, 0 * MESH])),
+)
+add("solve_bvp", "p", "", Boundary(lambda p: both_ends(mode(A, p=p)), np.array([3.0])))
+add("solve_bvp", "p", "parameter", Boundary(lambda p: mode(A, p=p).p, np.array([3.0])))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from pullback.scipy.rules import integrate_ivp, integrate_quad, integrate_samples
+from pullback.scipy.rules import (
+    integrate_bvp,
+    integrate_ivp,
+    integrate_quad,
+    integrate_samples,
+)
 
-__all__ = ["integrate_ivp", "integrate_quad", "integrate_samples"]
+__all__ = ["integrate_bvp", "integrate_ivp", "integrate_quad", "integrate_samples"]
