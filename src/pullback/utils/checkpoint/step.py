@@ -47,7 +47,7 @@ class _Outside(Node):
     def __init__(self, loop: Any, shape: tuple[int, ...], dtype: Any):
         self.loop = loop
         self._edges: tuple[Edge, ...] = ()
-        self._seq = next_sequence_number()
+        self._seq = -1  # below those of all nodes in front of it, which are recorded before it
         self._output_metadata = intern_metadata(shape, dtype)
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
@@ -66,6 +66,7 @@ class _Bridge(_Outside):
     def __init__(self, loop: Any, shape: tuple[int, ...], dtype: Any, edge: Edge):
         super().__init__(loop, shape, dtype)
         self._edges = (edge,)
+        self._seq = next_sequence_number()
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - a node's form
         """The same gradient."""
