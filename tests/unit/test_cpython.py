@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pullback import _cpython
@@ -147,6 +148,28 @@ def test_references_are_counted_as_expected():
     other = slot.value
     counts = [count_references(slot.value), count_references(other)]
     assert counts == [ONE_HOLDER + 1] * 2
+
+
+@needs_means
+def test_numbers_of_formulas_are_arrays_of_the_same_value():
+    def formula(x):
+        return (1 - x * 0.1) / 3
+
+    x = np.linspace(0.1, 0.9, 7)
+    copy = _cpython.with_array_constants(formula)
+    numbers = [c for c in copy.__code__.co_consts if isinstance(c, np.ndarray)]
+    assert sorted(map(float, numbers)) == [0.1, 1.0, 3.0]
+    assert not any(number.flags.writeable for number in numbers)
+    assert np.array_equal(copy(x), formula(x))
+
+
+def test_formulas_keep_their_numbers_with_the_fallback(monkeypatch):
+    monkeypatch.setattr(_cpython, "IS_TESTED", False)
+
+    def formula(x):
+        return 1 - x
+
+    assert _cpython.with_array_constants(formula) is formula
 
 
 def test_frames_of_tracebacks_are_the_interpreters():

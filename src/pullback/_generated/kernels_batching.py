@@ -24,7 +24,7 @@ def _add_level_save(node, self, axis, level):
     node.level = level
 
 
-def _add_level_jvp(xp, self, axis, level, self_t, result):
+def _add_level_jvp(xp, _self, axis, level, self_t, _result):
     return xp._add_level(self_t, axis, level)
 
 
@@ -46,7 +46,7 @@ def _expand_level_save(node, self, level, size):
     node.size = size
 
 
-def _expand_level_jvp(xp, self, level, size, self_t, result):
+def _expand_level_jvp(xp, _self, level, size, self_t, _result):
     return xp._expand_level(self_t, level, size)
 
 
@@ -69,7 +69,7 @@ def _remove_level_save(node, self, axis, level):
     node.level = level
 
 
-def _remove_level_jvp(xp, self, axis, level, self_t, result):
+def _remove_level_jvp(xp, _self, axis, level, self_t, result):
     return xp.out_of_level(self_t, axis, level, result.shape[axis])
 
 
@@ -92,7 +92,7 @@ def _sum_level_save(node, self, level, size):
     node.size = size
 
 
-def _sum_level_jvp(xp, self, level, size, self_t, result):
+def _sum_level_jvp(xp, _self, level, size, self_t, _result):
     return xp.sum_over_level(self_t, level, size)
 
 

@@ -26,7 +26,7 @@ def fft_fft_save(node, self, n=None, axis=-1, norm=None):
     node.norm = norm
 
 
-def fft_fft_jvp(xp, self, n, axis, norm, self_t, result):
+def fft_fft_jvp(xp, _self, n, axis, norm, self_t, _result):
     return xp.fft_fft(self_t, n, axis, norm)
 
 
@@ -46,7 +46,7 @@ def fft_fftshift_save(node, self, axes=None):
     node.axes = axes
 
 
-def fft_fftshift_jvp(xp, self, axes, self_t, result):
+def fft_fftshift_jvp(xp, _self, axes, self_t, _result):
     return xp.fft_fftshift(self_t, axes)
 
 
@@ -68,7 +68,7 @@ def fft_ifft_save(node, self, n=None, axis=-1, norm=None):
     node.norm = norm
 
 
-def fft_ifft_jvp(xp, self, n, axis, norm, self_t, result):
+def fft_ifft_jvp(xp, _self, n, axis, norm, self_t, _result):
     return xp.fft_ifft(self_t, n, axis, norm)
 
 
@@ -88,7 +88,7 @@ def fft_ifftshift_save(node, self, axes=None):
     node.axes = axes
 
 
-def fft_ifftshift_jvp(xp, self, axes, self_t, result):
+def fft_ifftshift_jvp(xp, _self, axes, self_t, _result):
     return xp.fft_ifftshift(self_t, axes)
 
 
@@ -110,7 +110,7 @@ def fft_irfft_save(node, self, n=None, axis=-1, norm=None):
     node.norm = norm
 
 
-def fft_irfft_jvp(xp, self, n, axis, norm, self_t, result):
+def fft_irfft_jvp(xp, _self, n, axis, norm, self_t, _result):
     return xp.fft_irfft(self_t, n, axis, norm)
 
 
@@ -133,7 +133,7 @@ def fft_rfft_save(node, self, n=None, axis=-1, norm=None):
     node.norm = norm
 
 
-def fft_rfft_jvp(xp, self, n, axis, norm, self_t, result):
+def fft_rfft_jvp(xp, _self, n, axis, norm, self_t, _result):
     return xp.fft_rfft(self_t, n, axis, norm)
 
 

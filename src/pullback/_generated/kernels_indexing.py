@@ -24,7 +24,7 @@ def copy__vjp_src(xp, grad, _self, _src, _result):
     return grad
 
 
-def copy__jvp(xp, self, src, self_t, src_t, result):
+def copy__jvp(xp, _self, _src, _self_t, src_t, _result):
     return src_t
 
 
@@ -44,7 +44,7 @@ def fill__vjp_value(xp, grad, _self, _value, _result):
     return xp.sum(grad)
 
 
-def fill__jvp(xp, self, value, self_t, value_t, result):
+def fill__jvp(xp, _self, _value, _self_t, value_t, result):
     return xp.broadcast_to(value_t, result.shape)
 
 
@@ -65,7 +65,7 @@ def gather_save(node, self, axis, index):
     node.axis = axis
 
 
-def gather_jvp(xp, self, axis, index, self_t, result):
+def gather_jvp(xp, _self, axis, index, self_t, _result):
     return self_t.gather(axis, index)
 
 
@@ -86,7 +86,7 @@ def getitem_save(node, self, index):
     node.index = index
 
 
-def getitem_jvp(xp, self, index, self_t, result):
+def getitem_jvp(xp, _self, index, self_t, _result):
     return xp.getitem(self_t, index)
 
 
@@ -106,7 +106,7 @@ def getitem_backward_save(node, grad_output, shape, index):
     node.index = index
 
 
-def getitem_backward_jvp(xp, grad_output, shape, index, grad_output_t, result):
+def getitem_backward_jvp(xp, _grad_output, shape, index, grad_output_t, _result):
     return xp.getitem_backward(grad_output_t, shape, index)
 
 
@@ -128,7 +128,7 @@ def index_save(node, self, indices):
     node.self_shape = self.shape
 
 
-def index_jvp(xp, self, indices, self_t, result):
+def index_jvp(xp, _self, indices, self_t, _result):
     return xp.index(self_t, indices)
 
 
@@ -152,7 +152,7 @@ def index_add_save(node, self, axis, index, source):
     node.axis = axis
 
 
-def index_add_jvp(xp, self, axis, index, source, self_t, source_t, result):
+def index_add_jvp(xp, _self, axis, index, _source, self_t, source_t, _result):
     return xp.index_add(self_t, axis, index, source_t)
 
 
@@ -178,7 +178,7 @@ def index_put_save(node, self, indices, values, accumulate=False):
     node.accumulate = accumulate
 
 
-def index_put_jvp(xp, self, indices, values, accumulate, self_t, values_t, result):
+def index_put_jvp(xp, _self, indices, _values, accumulate, self_t, values_t, _result):
     return xp.index_put(self_t, indices, values_t, accumulate)
 
 
@@ -204,7 +204,7 @@ def index_put__save(node, self, indices, values, accumulate=False):
     node.accumulate = accumulate
 
 
-def index_put__jvp(xp, self, indices, values, accumulate, self_t, values_t, result):
+def index_put__jvp(xp, _self, indices, _values, accumulate, self_t, values_t, _result):
     return xp.index_put(self_t, indices, values_t, accumulate)
 
 
@@ -226,7 +226,7 @@ def masked_fill_vjp_value(xp, grad, mask):
     return xp.where(mask, grad, xp.zeros([], grad.dtype))
 
 
-def masked_fill_jvp(xp, self, mask, value, self_t, value_t, result):
+def masked_fill_jvp(xp, _self, mask, _value, self_t, value_t, _result):
     return xp.where(mask, value_t, self_t)
 
 
@@ -254,7 +254,7 @@ def put_along_axis_save(node, self, indices, values, axis=-1, accumulate=False):
     node.accumulate = accumulate
 
 
-def put_along_axis_jvp(xp, self, indices, values, axis, accumulate, self_t, values_t, result):
+def put_along_axis_jvp(xp, _self, indices, _values, axis, accumulate, self_t, values_t, _result):
     return xp.put_along_axis(self_t, indices, values_t, axis, accumulate)
 
 
@@ -281,7 +281,7 @@ def scatter_save(node, self, axis, index, src):
     node.axis = axis
 
 
-def scatter_jvp(xp, self, axis, index, src, self_t, src_t, result):
+def scatter_jvp(xp, _self, axis, index, _src, self_t, src_t, _result):
     return xp.scatter(self_t, axis, index, src_t)
 
 
@@ -306,7 +306,7 @@ def scatter_add_save(node, self, axis, index, src):
     node.axis = axis
 
 
-def scatter_add_jvp(xp, self, axis, index, src, self_t, src_t, result):
+def scatter_add_jvp(xp, _self, axis, index, _src, self_t, src_t, _result):
     return xp.scatter_add(self_t, axis, index, src_t)
 
 
@@ -356,7 +356,7 @@ def take_along_axis_save(node, self, indices, axis=-1):
     node.axis = axis
 
 
-def take_along_axis_jvp(xp, self, indices, axis, self_t, result):
+def take_along_axis_jvp(xp, _self, indices, axis, self_t, _result):
     return xp.take_along_axis(self_t, indices, axis)
 
 
@@ -373,7 +373,7 @@ def zero__vjp_self(xp, grad, _self, _result):
     return xp.zeros_like(grad)
 
 
-def zero__jvp(xp, self, self_t, result):
+def zero__jvp(xp, _self, self_t, _result):
     return xp.zero_(self_t)
 
 

@@ -22,7 +22,7 @@ def _adjugate_vjp_self(xp, grad, self, _result):
     return xp.adjugate_grad(grad, self)
 
 
-def _adjugate_jvp(xp, self, self_t, result):
+def _adjugate_jvp(xp, self, self_t, _result):
     return xp.adjugate_jvp(self, self_t)
 
 
@@ -38,7 +38,7 @@ def _inv_or_inf_vjp_self(xp, grad, _self, result):
     return xp.inv_grad(grad, result)
 
 
-def _inv_or_inf_jvp(xp, self, self_t, result):
+def _inv_or_inf_jvp(xp, _self, self_t, result):
     return -xp.matmul(result, xp.matmul(self_t, result))
 
 
@@ -58,7 +58,7 @@ def linalg_cholesky_save(node, self, *, upper=False):
     node.upper = upper
 
 
-def linalg_cholesky_jvp(xp, self, upper, self_t, result):
+def linalg_cholesky_jvp(xp, _self, upper, self_t, result):
     return xp.cholesky_jvp(self_t, result, upper)
 
 
@@ -85,7 +85,7 @@ def linalg_cross_save(node, self, other, *, axis=-1):
     node.self_shape = self.shape
 
 
-def linalg_cross_jvp(xp, self, other, axis, self_t, other_t, result):
+def linalg_cross_jvp(xp, self, other, axis, self_t, other_t, _result):
     if other_t is None:
         return xp.linalg_cross(self_t, other, axis=axis)
     if self_t is None:
@@ -107,7 +107,7 @@ def linalg_det_vjp_self(xp, grad, self, _result):
     return xp.det_grad(grad, self)
 
 
-def linalg_det_jvp(xp, self, self_t, result):
+def linalg_det_jvp(xp, self, self_t, _result):
     return xp.sum(xp.matrix_transpose(xp._adjugate(self)) * self_t, [-2, -1])
 
 
@@ -123,7 +123,7 @@ def linalg_eig_vjp_self(xp, grad_eigenvalues, grad_eigenvectors, eigenvalues, ei
     return xp.eig_grad(grad_eigenvalues, grad_eigenvectors, eigenvalues, eigenvectors)
 
 
-def linalg_eig_jvp(xp, self, self_t, eigenvalues, eigenvectors):
+def linalg_eig_jvp(xp, _self, self_t, eigenvalues, eigenvectors):
     eigenvalues_tangent, eigenvectors_tangent = xp.eig_jvp(self_t, eigenvalues, eigenvectors)
     return (eigenvalues_tangent, eigenvectors_tangent)
 
@@ -142,7 +142,7 @@ def linalg_eigh_vjp_self(xp, grad_eigenvalues, grad_eigenvectors, eigenvalues, e
     return xp.eigh_grad(grad_eigenvalues, grad_eigenvectors, eigenvalues, eigenvectors)
 
 
-def linalg_eigh_jvp(xp, self, UPLO, self_t, eigenvalues, eigenvectors):
+def linalg_eigh_jvp(xp, _self, _UPLO, self_t, eigenvalues, eigenvectors):
     eigenvalues_tangent, eigenvectors_tangent = xp.eigh_jvp(self_t, eigenvalues, eigenvectors)
     return (eigenvalues_tangent, eigenvectors_tangent)
 
@@ -161,7 +161,7 @@ def linalg_eigvals_vjp_self(xp, grad, self, _result):
     return xp.eigvals_grad(grad, self)
 
 
-def linalg_eigvals_jvp(xp, self, self_t, result):
+def linalg_eigvals_jvp(xp, self, self_t, _result):
     return xp.eigvals_jvp(self, self_t)
 
 
@@ -181,7 +181,7 @@ def linalg_eigvalsh_save(node, self, UPLO="L"):
     node.UPLO = UPLO
 
 
-def linalg_eigvalsh_jvp(xp, self, UPLO, self_t, result):
+def linalg_eigvalsh_jvp(xp, self, UPLO, self_t, _result):
     return xp.eigvalsh_jvp(self, self_t, UPLO)
 
 
@@ -198,7 +198,7 @@ def linalg_expm_vjp_self(xp, grad, self, _result):
     return xp.expm_frechet(xp.mh(self), grad)
 
 
-def linalg_expm_jvp(xp, self, self_t, result):
+def linalg_expm_jvp(xp, self, self_t, _result):
     return xp.expm_frechet(self, self_t)
 
 
@@ -214,7 +214,7 @@ def linalg_inv_vjp_self(xp, grad, _self, result):
     return xp.inv_grad(grad, result)
 
 
-def linalg_inv_jvp(xp, self, self_t, result):
+def linalg_inv_jvp(xp, _self, self_t, result):
     return -xp.matmul(result, xp.matmul(self_t, result))
 
 
@@ -230,7 +230,7 @@ def linalg_lstsq_vjp_self_other(xp, grads, self, other, x, grad_input_mask):
     return xp.lstsq_grad(grads, self, other, x, grad_input_mask)
 
 
-def linalg_lstsq_jvp(xp, self, other, rcond, self_t, other_t, x, residuals, rank, s):
+def linalg_lstsq_jvp(xp, self, other, _rcond, self_t, other_t, x, residuals, _rank, _s):
     x_tangent, residuals_tangent, rank_tangent, s_tangent = xp.lstsq_jvp(
         self, self_t, other, other_t, x, residuals
     )
@@ -258,7 +258,7 @@ def linalg_pinv_vjp_self(xp, grad, self, result):
     return xp.pinv_grad(grad, self, result)
 
 
-def linalg_pinv_jvp(xp, self, rcond, hermitian, rtol, self_t, result):
+def linalg_pinv_jvp(xp, self, _rcond, _hermitian, _rtol, self_t, result):
     return xp.pinv_jvp(self, self_t, result)
 
 
@@ -274,7 +274,7 @@ def linalg_qr_vjp_self(xp, grad_Q, grad_R, Q, R):
     return xp.qr_grad(grad_Q, grad_R, Q, R)
 
 
-def linalg_qr_jvp(xp, self, mode, self_t, Q, R):
+def linalg_qr_jvp(xp, _self, _mode, self_t, Q, R):
     Q_tangent, R_tangent = xp.qr_jvp(self_t, Q, R)
     return (Q_tangent, R_tangent)
 
@@ -292,7 +292,7 @@ def linalg_slogdet_vjp_self(xp, grad_sign, grad_logabsdet, self, sign):
     return xp.slogdet_grad(grad_sign, grad_logabsdet, self, sign)
 
 
-def linalg_slogdet_jvp(xp, self, self_t, sign, logabsdet):
+def linalg_slogdet_jvp(xp, self, self_t, sign, _logabsdet):
     sign_tangent, logabsdet_tangent = xp.slogdet_jvp(self, self_t, sign)
     return (sign_tangent, logabsdet_tangent)
 
@@ -314,7 +314,7 @@ def linalg_solve_save(node, self, other):
     node.other_ndim = other.ndim
 
 
-def linalg_solve_jvp(xp, self, other, self_t, other_t, result):
+def linalg_solve_jvp(xp, self, _other, self_t, other_t, result):
     return xp.solve_jvp(self, self_t, other_t, result)
 
 
@@ -331,7 +331,7 @@ def linalg_svd_vjp_self(xp, grads, U, S, Vh):
     return xp.svd_grad(grads, U, S, Vh)
 
 
-def linalg_svd_jvp(xp, self, full_matrices, hermitian, self_t, U, S, Vh):
+def linalg_svd_jvp(xp, _self, _full_matrices, _hermitian, self_t, U, S, Vh):
     U_tangent, S_tangent, Vh_tangent = xp.svd_jvp(self_t, U, S, Vh)
     return (U_tangent, S_tangent, Vh_tangent)
 
@@ -349,7 +349,7 @@ def linalg_svdvals_vjp_self(xp, grad, self, _result):
     return xp.svdvals_grad(grad, self)
 
 
-def linalg_svdvals_jvp(xp, self, self_t, result):
+def linalg_svdvals_jvp(xp, self, self_t, _result):
     return xp.svdvals_jvp(self, self_t)
 
 

@@ -23,7 +23,7 @@ def _elu_curve_save(node, self, alpha, scale, input_scale):
     node.input_scale = input_scale
 
 
-def _elu_curve_jvp(xp, self, alpha, scale, input_scale, self_t, result):
+def _elu_curve_jvp(xp, _self, _alpha, _scale, input_scale, self_t, result):
     return self_t * input_scale * xp.conj(result)
 
 
@@ -46,7 +46,7 @@ def _elu_slope_save(node, self, alpha, scale, input_scale):
     node.input_scale = input_scale
 
 
-def _elu_slope_jvp(xp, self, alpha, scale, input_scale, self_t, result):
+def _elu_slope_jvp(xp, self, alpha, scale, input_scale, self_t, _result):
     return self_t * xp.conj(xp._elu_curve(self, alpha, scale, input_scale))
 
 
@@ -67,7 +67,7 @@ def _gelu_slope_save(node, self, *, approximate="none"):
     node.approximate = approximate
 
 
-def _gelu_slope_jvp(xp, self, approximate, self_t, result):
+def _gelu_slope_jvp(xp, self, approximate, self_t, _result):
     return self_t * xp.conj(xp.gelu_curve(self, approximate))
 
 
@@ -84,7 +84,7 @@ def _hardswish_slope_vjp_self(xp, grad, self, _result):
     return xp._pass_between(grad, self, -3.0, 3.0) / 3
 
 
-def _hardswish_slope_jvp(xp, self, self_t, result):
+def _hardswish_slope_jvp(xp, self, self_t, _result):
     return xp._pass_between(self_t, self, -3.0, 3.0) / 3
 
 
@@ -101,14 +101,14 @@ def _logsigmoid_slope_vjp_self(xp, grad, _self, result):
     return grad * result * (result - 1)
 
 
-def _logsigmoid_slope_jvp(xp, self, self_t, result):
+def _logsigmoid_slope_jvp(xp, _self, self_t, result):
     return xp.conj(xp.conj(self_t) * result * (result - 1))
 
 
 operator(
     operators._logsigmoid_slope, functions_nn_activation._logsigmoid_slope,
     nn_activation_kernels.logsigmoid_slope, "self",
-    traits="elementwise operands keeps exact alike new", node="LogsigmoidSlopeBackward0",
+    traits="elementwise operands keeps exact alike numbers new", node="LogsigmoidSlopeBackward0",
     saves="result", vjps=(_logsigmoid_slope_vjp_self,), jvp=_logsigmoid_slope_jvp
 )  # fmt: skip
 
@@ -118,7 +118,7 @@ def _mish_slope_vjp_self(xp, grad, self, _result):
     return grad * xp.mish_curve(self)
 
 
-def _mish_slope_jvp(xp, self, self_t, result):
+def _mish_slope_jvp(xp, self, self_t, _result):
     return self_t * xp.conj(xp.mish_curve(self))
 
 
@@ -142,7 +142,7 @@ def _pass_above_save(node, grad_output, self, bound):
     node.bound = bound
 
 
-def _pass_above_jvp(xp, grad_output, self, bound, grad_output_t, self_t, result):
+def _pass_above_jvp(xp, _grad_output, self, bound, grad_output_t, _self_t, _result):
     return xp._pass_above(grad_output_t, self, bound)
 
 
@@ -168,7 +168,7 @@ def _pass_between_save(node, grad_output, self, low, high):
     node.high = high
 
 
-def _pass_between_jvp(xp, grad_output, self, low, high, grad_output_t, self_t, result):
+def _pass_between_jvp(xp, _grad_output, self, low, high, grad_output_t, _self_t, _result):
     return xp._pass_between(grad_output_t, self, low, high)
 
 
@@ -193,7 +193,7 @@ def _pass_leaky_save(node, grad_output, self, slope):
     node.slope = slope
 
 
-def _pass_leaky_jvp(xp, grad_output, self, slope, grad_output_t, self_t, result):
+def _pass_leaky_jvp(xp, _grad_output, self, slope, grad_output_t, _self_t, _result):
     return xp._pass_leaky(grad_output_t, self, slope)
 
 
@@ -219,7 +219,7 @@ def _pass_outside_save(node, grad_output, self, low, high):
     node.high = high
 
 
-def _pass_outside_jvp(xp, grad_output, self, low, high, grad_output_t, self_t, result):
+def _pass_outside_jvp(xp, _grad_output, self, low, high, grad_output_t, _self_t, _result):
     return xp._pass_outside(grad_output_t, self, low, high)
 
 
@@ -240,7 +240,7 @@ def _prelu_vjp_weight(xp, grad, self, _weight, _result):
     return xp.where(self > 0, 0, grad * self)
 
 
-def _prelu_jvp(xp, self, weight, self_t, weight_t, result):
+def _prelu_jvp(xp, self, weight, self_t, weight_t, _result):
     return xp.where(self > 0, self_t, self_t * weight + self * weight_t)
 
 
@@ -256,7 +256,7 @@ def _silu_slope_vjp_self(xp, grad, self, _result):
     return grad * xp.silu_curve(self)
 
 
-def _silu_slope_jvp(xp, self, self_t, result):
+def _silu_slope_jvp(xp, self, self_t, _result):
     return self_t * xp.conj(xp.silu_curve(self))
 
 
@@ -276,7 +276,7 @@ def celu_save(node, self, alpha=1.0):
     node.alpha = alpha
 
 
-def celu_jvp(xp, self, alpha, self_t, result):
+def celu_jvp(xp, self, alpha, self_t, _result):
     return self_t * xp.conj(xp._elu_slope(self, alpha, 1.0, 1.0 / alpha))
 
 
@@ -296,7 +296,7 @@ def elu_save(node, self, alpha=1.0):
     node.alpha = alpha
 
 
-def elu_jvp(xp, self, alpha, self_t, result):
+def elu_jvp(xp, self, alpha, self_t, _result):
     return self_t * xp.conj(xp._elu_slope(self, alpha, 1.0, 1.0))
 
 
@@ -316,7 +316,7 @@ def gelu_save(node, self, *, approximate="none"):
     node.approximate = approximate
 
 
-def gelu_jvp(xp, self, approximate, self_t, result):
+def gelu_jvp(xp, self, approximate, self_t, _result):
     return self_t * xp.conj(xp._gelu_slope(self, approximate=approximate))
 
 
@@ -336,7 +336,7 @@ def hardshrink_save(node, self, lambd=0.5):
     node.lambd = lambd
 
 
-def hardshrink_jvp(xp, self, lambd, self_t, result):
+def hardshrink_jvp(xp, self, lambd, self_t, _result):
     return xp._pass_outside(self_t, self, -lambd, lambd)
 
 
@@ -352,7 +352,7 @@ def hardsigmoid_vjp_self(xp, grad, self, _result):
     return xp._pass_between(grad, self, -3.0, 3.0) / 6
 
 
-def hardsigmoid_jvp(xp, self, self_t, result):
+def hardsigmoid_jvp(xp, self, self_t, _result):
     return xp._pass_between(self_t, self, -3.0, 3.0) / 6
 
 
@@ -368,7 +368,7 @@ def hardswish_vjp_self(xp, grad, self, _result):
     return xp.where(self < -3, 0, grad) * xp._hardswish_slope(self)
 
 
-def hardswish_jvp(xp, self, self_t, result):
+def hardswish_jvp(xp, self, self_t, _result):
     return xp.where(self < -3, 0, self_t) * xp.conj(xp._hardswish_slope(self))
 
 
@@ -389,7 +389,7 @@ def hardtanh_save(node, self, min_val=-1.0, max_val=1.0):
     node.max_val = max_val
 
 
-def hardtanh_jvp(xp, self, min_val, max_val, self_t, result):
+def hardtanh_jvp(xp, self, min_val, max_val, self_t, _result):
     return xp._pass_between(self_t, self, min_val, max_val)
 
 
@@ -410,7 +410,7 @@ def leaky_relu_save(node, self, negative_slope=0.01):
     node.negative_slope = negative_slope
 
 
-def leaky_relu_jvp(xp, self, negative_slope, self_t, result):
+def leaky_relu_jvp(xp, self, negative_slope, self_t, _result):
     return xp._pass_leaky(self_t, self, negative_slope)
 
 
@@ -431,7 +431,7 @@ def log_softmax_save(node, self, axis=-1):
     node.axis = axis
 
 
-def log_softmax_jvp(xp, self, axis, self_t, result):
+def log_softmax_jvp(xp, _self, axis, self_t, result):
     return self_t - xp.sum(xp.exp(result) * self_t, axis, True)
 
 
@@ -447,7 +447,7 @@ def logsigmoid_vjp_self(xp, grad, self, _result):
     return grad * xp._logsigmoid_slope(self)
 
 
-def logsigmoid_jvp(xp, self, self_t, result):
+def logsigmoid_jvp(xp, self, self_t, _result):
     return self_t * xp.conj(xp._logsigmoid_slope(self))
 
 
@@ -463,7 +463,7 @@ def mish_vjp_self(xp, grad, self, _result):
     return grad * xp._mish_slope(self)
 
 
-def mish_jvp(xp, self, self_t, result):
+def mish_jvp(xp, self, self_t, _result):
     return self_t * xp.conj(xp._mish_slope(self))
 
 
@@ -479,7 +479,7 @@ def relu_vjp_self(xp, grad, _self, result):
     return xp._pass_above(grad, result, 0.0)
 
 
-def relu_jvp(xp, self, self_t, result):
+def relu_jvp(xp, _self, self_t, result):
     return xp._pass_above(self_t, result, 0.0)
 
 
@@ -495,7 +495,7 @@ def relu6_vjp_self(xp, grad, self, _result):
     return xp._pass_between(grad, self, 0.0, 6.0)
 
 
-def relu6_jvp(xp, self, self_t, result):
+def relu6_jvp(xp, self, self_t, _result):
     return xp._pass_between(self_t, self, 0.0, 6.0)
 
 
@@ -511,7 +511,7 @@ def selu_vjp_self(xp, grad, self, _result):
     return grad * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0)
 
 
-def selu_jvp(xp, self, self_t, result):
+def selu_jvp(xp, self, self_t, _result):
     return self_t * xp.conj(xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0))
 
 
@@ -527,7 +527,7 @@ def silu_vjp_self(xp, grad, self, _result):
     return grad * xp._silu_slope(self)
 
 
-def silu_jvp(xp, self, self_t, result):
+def silu_jvp(xp, self, self_t, _result):
     return self_t * xp.conj(xp._silu_slope(self))
 
 
@@ -547,7 +547,7 @@ def softmax_save(node, self, axis=-1):
     node.axis = axis
 
 
-def softmax_jvp(xp, self, axis, self_t, result):
+def softmax_jvp(xp, _self, axis, self_t, result):
     return xp.softmax_vjp(self_t, result, axis)
 
 
@@ -567,7 +567,7 @@ def softshrink_save(node, self, lambd=0.5):
     node.lambd = lambd
 
 
-def softshrink_jvp(xp, self, lambd, self_t, result):
+def softshrink_jvp(xp, self, lambd, self_t, _result):
     return xp._pass_outside(self_t, self, -lambd, lambd)
 
 
@@ -583,7 +583,7 @@ def softsign_vjp_self(xp, grad, self, _result):
     return grad / (1 + xp.abs(self)) / (1 + xp.abs(self))
 
 
-def softsign_jvp(xp, self, self_t, result):
+def softsign_jvp(xp, self, self_t, _result):
     return self_t / (1 + xp.abs(self)) / (1 + xp.abs(self))
 
 
@@ -619,7 +619,7 @@ def threshold_save(node, self, threshold, value):
     node.threshold = threshold
 
 
-def threshold_jvp(xp, self, threshold, value, self_t, result):
+def threshold_jvp(xp, self, threshold, _value, self_t, _result):
     return xp._pass_above(self_t, self, threshold)
 
 

@@ -27,7 +27,7 @@ def _col2im_save(node, self, output_size, kernel_size, dilation, padding, stride
     node.stride = stride
 
 
-def _col2im_jvp(xp, self, output_size, kernel_size, dilation, padding, stride, self_t, result):
+def _col2im_jvp(xp, _self, output_size, kernel_size, dilation, padding, stride, self_t, _result):
     return xp._col2im(self_t, output_size, kernel_size, dilation, padding, stride)
 
 
@@ -62,7 +62,7 @@ def _conv_save(node, self, weight, bias, stride, padding, dilation, groups):
 
 
 def _conv_jvp(
-    xp, self, weight, bias, stride, padding, dilation, groups, self_t, weight_t, bias_t, result
+    xp, self, weight, _bias, stride, padding, dilation, groups, self_t, weight_t, bias_t, _result
 ):
     return xp._conv(self_t, weight, bias_t, stride, padding, dilation, groups) + xp._conv(
         self, weight_t, None, stride, padding, dilation, groups
@@ -108,7 +108,7 @@ def _conv_input_jvp(
     groups,
     grad_output_t,
     weight_t,
-    result,
+    _result,
 ):
     if weight_t is None:
         return xp._conv_input(grad_output_t, weight, space, stride, padding, dilation, groups)
@@ -159,7 +159,7 @@ def _conv_weight_jvp(
     groups,
     self_t,
     grad_output_t,
-    result,
+    _result,
 ):
     if grad_output_t is None:
         return xp._conv_weight(self_t, grad_output, kernel_size, stride, padding, dilation, groups)
@@ -192,7 +192,7 @@ def _im2col_save(node, self, kernel_size, dilation, padding, stride):
     node.stride = stride
 
 
-def _im2col_jvp(xp, self, kernel_size, dilation, padding, stride, self_t, result):
+def _im2col_jvp(xp, _self, kernel_size, dilation, padding, stride, self_t, _result):
     return xp._im2col(self_t, kernel_size, dilation, padding, stride)
 
 

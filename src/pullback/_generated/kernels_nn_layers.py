@@ -24,7 +24,7 @@ def _dropout_save(node, self, p, generator=None):
     node.p = p
 
 
-def _dropout_jvp(xp, self, p, generator, self_t, output, mask):
+def _dropout_jvp(xp, _self, p, _generator, self_t, _output, mask):
     return (xp._masked_scale(self_t, mask, xp.dropout_scale(p)), None)
 
 
@@ -46,7 +46,7 @@ def _embedding_backward_save(node, grad_output, indices, rows, padding_idx=None)
     node.padding_idx = padding_idx
 
 
-def _embedding_backward_jvp(xp, grad_output, indices, rows, padding_idx, grad_output_t, result):
+def _embedding_backward_jvp(xp, _grad_output, indices, rows, padding_idx, grad_output_t, _result):
     return xp._embedding_backward(grad_output_t, indices, rows, padding_idx)
 
 
@@ -68,7 +68,7 @@ def _masked_scale_save(node, self, mask, scale):
     node.scale = scale
 
 
-def _masked_scale_jvp(xp, self, mask, scale, self_t, result):
+def _masked_scale_jvp(xp, _self, mask, scale, self_t, _result):
     return xp._masked_scale(self_t, mask, scale)
 
 
@@ -89,7 +89,7 @@ def _safe_softmax_save(node, self, axis=-1):
     node.axis = axis
 
 
-def _safe_softmax_jvp(xp, self, axis, self_t, result):
+def _safe_softmax_jvp(xp, _self, axis, self_t, result):
     return xp.softmax_vjp(self_t, result, axis)
 
 
@@ -117,7 +117,7 @@ def embedding_save(node, self, weight, padding_idx=None):
     node.padding_idx = padding_idx
 
 
-def embedding_jvp(xp, self, weight, padding_idx, weight_t, result):
+def embedding_jvp(xp, self, _weight, _padding_idx, weight_t, _result):
     return xp.embedding(self, weight_t)
 
 
@@ -142,7 +142,7 @@ def linear_vjp_weight(xp, grad, self):
     return xp.linear_weight(grad, self)
 
 
-def linear_jvp(xp, self, weight, bias, self_t, weight_t, bias_t, result):
+def linear_jvp(xp, self, weight, _bias, self_t, weight_t, bias_t, _result):
     return xp.linear(self_t, weight, bias_t) + xp.linear(self, weight_t)
 
 

@@ -24,7 +24,7 @@ def _bce_vjp_target(xp, grad, self, _target, _result):
     return grad * (xp.clamped_log(1 - self) - xp.clamped_log(self))
 
 
-def _bce_jvp(xp, self, target, self_t, target_t, result):
+def _bce_jvp(xp, self, target, self_t, target_t, _result):
     if target_t is None:
         return self_t * xp.bce_slope(self, target)
     if self_t is None:
@@ -48,7 +48,7 @@ def _bce_with_logits_vjp_self_target_pos_weight(
     return xp.bce_logits_vjp(grad, self, target, pos_weight, grad_input_mask)
 
 
-def _bce_with_logits_jvp(xp, self, target, pos_weight, self_t, target_t, pos_weight_t, result):
+def _bce_with_logits_jvp(xp, self, target, pos_weight, self_t, target_t, pos_weight_t, _result):
     return xp.bce_logits_jvp(self, self_t, target, target_t, pos_weight, pos_weight_t)
 
 
@@ -71,7 +71,7 @@ def _pick_save(node, self, target, ignore_index):
     node.ignore_index = ignore_index
 
 
-def _pick_jvp(xp, self, target, ignore_index, self_t, result):
+def _pick_jvp(xp, _self, target, ignore_index, self_t, _result):
     return xp._pick(self_t, target, ignore_index)
 
 
@@ -96,7 +96,7 @@ def _pick_sum_save(node, self, target, ignore_index, scale):
     node.scale = scale
 
 
-def _pick_sum_jvp(xp, self, target, ignore_index, scale, self_t, result):
+def _pick_sum_jvp(xp, _self, target, ignore_index, scale, self_t, _result):
     return xp._pick_sum(self_t, target, ignore_index, scale)
 
 
@@ -117,7 +117,7 @@ def _place_save(node, grad_output, target, classes, ignore_index):
     node.ignore_index = ignore_index
 
 
-def _place_jvp(xp, grad_output, target, classes, ignore_index, grad_output_t, result):
+def _place_jvp(xp, _grad_output, target, classes, ignore_index, grad_output_t, _result):
     return xp._place(grad_output_t, target, classes, ignore_index)
 
 
@@ -139,7 +139,7 @@ def huber_loss_save(node, self, target, *, reduction="mean", delta=1.0):
     node.delta = delta
 
 
-def huber_loss_jvp(xp, self, target, reduction, delta, self_t, target_t, result):
+def huber_loss_jvp(xp, self, target, reduction, delta, self_t, target_t, _result):
     return xp.difference_jvp("huber", self, target, self_t, target_t, reduction, delta)
 
 
@@ -161,7 +161,7 @@ def l1_loss_save(node, self, target, *, reduction="mean"):
     node.reduction = reduction
 
 
-def l1_loss_jvp(xp, self, target, reduction, self_t, target_t, result):
+def l1_loss_jvp(xp, self, target, reduction, self_t, target_t, _result):
     return xp.difference_jvp("l1", self, target, self_t, target_t, reduction, 0.0)
 
 
@@ -182,7 +182,7 @@ def mse_loss_save(node, self, target, *, reduction="mean"):
     node.reduction = reduction
 
 
-def mse_loss_jvp(xp, self, target, reduction, self_t, target_t, result):
+def mse_loss_jvp(xp, self, target, reduction, self_t, target_t, _result):
     return xp.difference_jvp("mse", self, target, self_t, target_t, reduction, 0.0)
 
 
@@ -204,7 +204,7 @@ def smooth_l1_loss_save(node, self, target, *, reduction="mean", beta=1.0):
     node.beta = beta
 
 
-def smooth_l1_loss_jvp(xp, self, target, reduction, beta, self_t, target_t, result):
+def smooth_l1_loss_jvp(xp, self, target, reduction, beta, self_t, target_t, _result):
     return xp.difference_jvp("smooth_l1", self, target, self_t, target_t, reduction, beta)
 
 

@@ -25,7 +25,7 @@ def _norm_save(node, self, weight, bias, axis, eps):
     node.eps = eps
 
 
-def _norm_jvp(xp, self, weight, bias, axis, eps, self_t, weight_t, bias_t, output, mean, var):
+def _norm_jvp(xp, self, weight, _bias, axis, eps, self_t, weight_t, bias_t, _output, mean, var):
     return (
         xp.norm_jvp(self, self_t, weight, weight_t, bias_t, mean, var, axis, eps),
         xp.mean_of(self_t, axis),
@@ -53,7 +53,7 @@ def _rms_norm_save(node, self, weight, axis, eps):
     node.eps = eps
 
 
-def _rms_norm_jvp(xp, self, weight, axis, eps, self_t, weight_t, output, square):
+def _rms_norm_jvp(xp, self, weight, axis, eps, self_t, weight_t, _output, square):
     return (
         xp.rms_norm_jvp(self, self_t, weight, weight_t, square, axis, eps),
         2 * xp.mean_of(self * self_t, axis),

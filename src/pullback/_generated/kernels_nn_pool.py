@@ -26,7 +26,7 @@ def _adaptive_avg_save(node, self, axis, size):
     node.axis = axis
 
 
-def _adaptive_avg_jvp(xp, self, axis, size, self_t, result):
+def _adaptive_avg_jvp(xp, _self, axis, size, self_t, _result):
     return xp._adaptive_avg(self_t, axis, size)
 
 
@@ -48,7 +48,7 @@ def _adaptive_avg_backward_save(node, grad_output, axis, length):
     node.axis = axis
 
 
-def _adaptive_avg_backward_jvp(xp, grad_output, axis, length, grad_output_t, result):
+def _adaptive_avg_backward_jvp(xp, _grad_output, axis, length, grad_output_t, _result):
     return xp._adaptive_avg_backward(grad_output_t, axis, length)
 
 
@@ -70,7 +70,7 @@ def _adaptive_max_pool_save(node, self, size):
     node.self_shape = self._array.shape
 
 
-def _adaptive_max_pool_jvp(xp, self, size, self_t, values, indices):
+def _adaptive_max_pool_jvp(xp, _self, _size, self_t, _values, indices):
     return (xp._plane_gather(self_t, indices), None)
 
 
@@ -121,7 +121,7 @@ def _avg_pool_save(
 
 def _avg_pool_jvp(
     xp,
-    self,
+    _self,
     kernel_size,
     stride,
     padding,
@@ -129,7 +129,7 @@ def _avg_pool_jvp(
     count_include_pad,
     divisor_override,
     self_t,
-    result,
+    _result,
 ):
     return xp._avg_pool(
         self_t, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -176,7 +176,7 @@ def _avg_pool_backward_save(
 
 def _avg_pool_backward_jvp(
     xp,
-    grad_output,
+    _grad_output,
     space,
     kernel_size,
     stride,
@@ -185,7 +185,7 @@ def _avg_pool_backward_jvp(
     count_include_pad,
     divisor_override,
     grad_output_t,
-    result,
+    _result,
 ):
     return xp._avg_pool_backward(
         grad_output_t,
@@ -220,7 +220,7 @@ def _max_pool_save(node, self, kernel_size, stride, padding, dilation, ceil_mode
 
 
 def _max_pool_jvp(
-    xp, self, kernel_size, stride, padding, dilation, ceil_mode, self_t, values, indices
+    xp, _self, _kernel_size, _stride, _padding, _dilation, _ceil_mode, self_t, _values, indices
 ):
     return (xp._plane_gather(self_t, indices), None)
 
@@ -243,7 +243,7 @@ def _plane_gather_save(node, self, indices):
     node.self_shape = self.shape
 
 
-def _plane_gather_jvp(xp, self, indices, self_t, result):
+def _plane_gather_jvp(xp, _self, indices, self_t, _result):
     return xp._plane_gather(self_t, indices)
 
 
@@ -260,7 +260,7 @@ def _plane_scatter_vjp_grad_output(xp, grad, indices):
     return xp._plane_gather(grad, indices)
 
 
-def _plane_scatter_jvp(xp, grad_output, indices, shape, grad_output_t, result):
+def _plane_scatter_jvp(xp, _grad_output, indices, shape, grad_output_t, _result):
     return xp._plane_scatter(grad_output_t, indices, shape)
 
 
@@ -285,7 +285,7 @@ def _resize_save(node, self, axis, size, mode, align_corners, scale):
     node.scale = scale
 
 
-def _resize_jvp(xp, self, axis, size, mode, align_corners, scale, self_t, result):
+def _resize_jvp(xp, _self, axis, size, mode, align_corners, scale, self_t, _result):
     return xp._resize(self_t, axis, size, mode, align_corners, scale)
 
 
@@ -311,7 +311,7 @@ def _resize_backward_save(node, grad_output, axis, length, mode, align_corners, 
 
 
 def _resize_backward_jvp(
-    xp, grad_output, axis, length, mode, align_corners, scale, grad_output_t, result
+    xp, _grad_output, axis, length, mode, align_corners, scale, grad_output_t, _result
 ):
     return xp._resize_backward(grad_output_t, axis, length, mode, align_corners, scale)
 

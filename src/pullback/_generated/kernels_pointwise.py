@@ -37,7 +37,7 @@ def abs_vjp_self(xp, grad, self, _result):
     return xp.real_part(grad) * xp._sgn(self)
 
 
-def abs_jvp(xp, self, self_t, result):
+def abs_jvp(xp, self, self_t, _result):
     return xp.real_part(xp.conj(self_t) * xp._sgn(self))
 
 
@@ -53,7 +53,7 @@ def acos_vjp_self(xp, grad, self, _result):
     return -grad / xp.conj(xp.sqrt((1 - self) * (1 + self)))
 
 
-def acos_jvp(xp, self, self_t, result):
+def acos_jvp(xp, self, self_t, _result):
     return -self_t / xp.sqrt((1 - self) * (1 + self))
 
 
@@ -69,7 +69,7 @@ def acosh_vjp_self(xp, grad, self, _result):
     return grad / xp.conj(xp.sqrt(self - 1) * xp.sqrt(self + 1))
 
 
-def acosh_jvp(xp, self, self_t, result):
+def acosh_jvp(xp, self, self_t, _result):
     return self_t / (xp.sqrt(self - 1) * xp.sqrt(self + 1))
 
 
@@ -89,7 +89,7 @@ def add_vjp_self(xp, grad, _self, _other, _result):
     return grad
 
 
-def add_jvp(xp, self, other, self_t, other_t, result):
+def add_jvp(xp, _self, _other, self_t, other_t, _result):
     if other_t is None:
         return self_t
     if self_t is None:
@@ -114,7 +114,7 @@ def angle_save(node, self, deg=False):
     node.deg = deg
 
 
-def angle_jvp(xp, self, deg, self_t, result):
+def angle_jvp(xp, self, deg, self_t, _result):
     return xp.angle_jvp(self_t, self, deg)
 
 
@@ -130,7 +130,7 @@ def asin_vjp_self(xp, grad, self, _result):
     return grad / xp.conj(xp.sqrt((1 - self) * (1 + self)))
 
 
-def asin_jvp(xp, self, self_t, result):
+def asin_jvp(xp, self, self_t, _result):
     return self_t / xp.sqrt((1 - self) * (1 + self))
 
 
@@ -146,7 +146,7 @@ def asinh_vjp_self(xp, grad, self, _result):
     return grad / xp.conj(xp.sqrt(self * self + 1))
 
 
-def asinh_jvp(xp, self, self_t, result):
+def asinh_jvp(xp, self, self_t, _result):
     return self_t / xp.sqrt(self * self + 1)
 
 
@@ -162,7 +162,7 @@ def astype_vjp_self(xp, grad):
     return grad
 
 
-def astype_jvp(xp, self, dtype, self_t, result):
+def astype_jvp(xp, _self, dtype, self_t, _result):
     return xp.astype(self_t, dtype)
 
 
@@ -177,13 +177,13 @@ def atan_vjp_self(xp, grad, self, _result):
     return grad / xp.conj(1 + self * self)
 
 
-def atan_jvp(xp, self, self_t, result):
+def atan_jvp(xp, self, self_t, _result):
     return self_t / (1 + self * self)
 
 
 operator(
     operators.atan, functions_pointwise.atan, np.arctan, "self",
-    traits="elementwise operands numpy heavy keeps exact alike new", node="AtanBackward0",
+    traits="elementwise operands numpy heavy keeps exact alike numbers new", node="AtanBackward0",
     saves="self", vjps=(atan_vjp_self,), jvp=atan_jvp,
     inplace=(operators.atan_, functions_pointwise.atan_)
 )  # fmt: skip
@@ -198,7 +198,7 @@ def atan2_vjp_self(xp, grad, self, other, _result):
     return grad * (other / xp.squared_radius(self, other))
 
 
-def atan2_jvp(xp, self, other, self_t, other_t, result):
+def atan2_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return self_t * other / xp.squared_radius(self, other)
     if self_t is None:
@@ -219,13 +219,13 @@ def atanh_vjp_self(xp, grad, self, _result):
     return grad / xp.conj((1 - self) * (1 + self))
 
 
-def atanh_jvp(xp, self, self_t, result):
+def atanh_jvp(xp, self, self_t, _result):
     return self_t / ((1 - self) * (1 + self))
 
 
 operator(
     operators.atanh, functions_pointwise.atanh, np.arctanh, "self",
-    traits="elementwise operands numpy heavy keeps exact alike new", node="AtanhBackward0",
+    traits="elementwise operands numpy heavy keeps exact alike numbers new", node="AtanhBackward0",
     saves="self", vjps=(atanh_vjp_self,), jvp=atanh_jvp,
     inplace=(operators.atanh_, functions_pointwise.atanh_)
 )  # fmt: skip
@@ -284,14 +284,15 @@ def cbrt_vjp_self(xp, grad, _self, result):
     return grad / (3 * result * result)
 
 
-def cbrt_jvp(xp, self, self_t, result):
+def cbrt_jvp(xp, _self, self_t, result):
     return self_t / xp.conj(3 * result * result)
 
 
 operator(
     operators.cbrt, functions_pointwise.cbrt, np.cbrt, "self",
-    traits="elementwise operands numpy keeps exact alike new", node="CbrtBackward0", saves="result",
-    vjps=(cbrt_vjp_self,), jvp=cbrt_jvp, inplace=(operators.cbrt_, functions_pointwise.cbrt_)
+    traits="elementwise operands numpy keeps exact alike numbers new", node="CbrtBackward0",
+    saves="result", vjps=(cbrt_vjp_self,), jvp=cbrt_jvp,
+    inplace=(operators.cbrt_, functions_pointwise.cbrt_)
 )  # fmt: skip
 
 
@@ -300,7 +301,7 @@ def ceil_vjp_self(xp, grad, _self, _result):
     return xp.zero_gradient(grad)
 
 
-def ceil_jvp(xp, self, self_t, result):
+def ceil_jvp(xp, _self, self_t, _result):
     return xp.zero_gradient(self_t)
 
 
@@ -324,7 +325,7 @@ def clamp_vjp_self(xp, grad, self, min, max):
     return xp.clamped(self, min, max, grad, None, None)
 
 
-def clamp_jvp(xp, self, min, max, self_t, min_t, max_t, result):
+def clamp_jvp(xp, self, min, max, self_t, min_t, max_t, _result):
     return xp.clamped(self, min, max, self_t, min_t, max_t)
 
 
@@ -341,7 +342,7 @@ def clone_vjp_self(xp, grad, _self, _result):
     return grad
 
 
-def clone_jvp(xp, self, self_t, result):
+def clone_jvp(xp, _self, self_t, _result):
     return xp.clone(self_t)
 
 
@@ -361,7 +362,7 @@ def complex_vjp_self(xp, grad, _self, _other, _result):
     return xp.real(grad)
 
 
-def complex_jvp(xp, self, other, self_t, other_t, result):
+def complex_jvp(xp, _self, _other, self_t, other_t, _result):
     return xp.complex(self_t, other_t)
 
 
@@ -377,7 +378,7 @@ def conjugate_vjp_self(xp, grad, _self, _result):
     return xp.conj(grad)
 
 
-def conjugate_jvp(xp, self, self_t, result):
+def conjugate_jvp(xp, _self, self_t, _result):
     return xp.conj(self_t)
 
 
@@ -397,7 +398,7 @@ def copysign_vjp_self(xp, grad, self, other, _result):
     return grad * (xp._sgn(self) * xp.copysign(1, other))
 
 
-def copysign_jvp(xp, self, other, self_t, other_t, result):
+def copysign_jvp(xp, self, other, self_t, _other_t, _result):
     return self_t * (xp._sgn(self) * xp.copysign(1, other))
 
 
@@ -414,7 +415,7 @@ def cos_vjp_self(xp, grad, self, _result):
     return -grad * xp.conj(xp.sin(self))
 
 
-def cos_jvp(xp, self, self_t, result):
+def cos_jvp(xp, self, self_t, _result):
     return -self_t * xp.sin(self)
 
 
@@ -431,7 +432,7 @@ def cosh_vjp_self(xp, grad, self, _result):
     return grad * xp.conj(xp.sinh(self))
 
 
-def cosh_jvp(xp, self, self_t, result):
+def cosh_jvp(xp, self, self_t, _result):
     return self_t * xp.sinh(self)
 
 
@@ -448,7 +449,7 @@ def deg2rad_vjp_self(xp, grad, _self, _result):
     return xp.deg2rad(grad)
 
 
-def deg2rad_jvp(xp, self, self_t, result):
+def deg2rad_jvp(xp, _self, self_t, _result):
     return xp.deg2rad(self_t)
 
 
@@ -468,7 +469,7 @@ def div_vjp_self(xp, grad, _self, other, _result):
     return grad / xp.conj(other)
 
 
-def div_jvp(xp, self, other, self_t, other_t, result):
+def div_jvp(xp, _self, other, self_t, other_t, result):
     if other_t is None:
         return self_t / other
     if self_t is None:
@@ -496,7 +497,7 @@ def exp_vjp_self(xp, grad, _self, result):
     return grad * xp.conj(result)
 
 
-def exp_jvp(xp, self, self_t, result):
+def exp_jvp(xp, _self, self_t, result):
     return self_t * result
 
 
@@ -513,13 +514,13 @@ def exp2_vjp_self(xp, grad, _self, result):
     return grad * xp.conj(result) * 0.6931471805599453
 
 
-def exp2_jvp(xp, self, self_t, result):
+def exp2_jvp(xp, _self, self_t, result):
     return self_t * result * 0.6931471805599453
 
 
 operator(
     operators.exp2, functions_pointwise.exp2, np.exp2, "self",
-    traits="elementwise operands numpy heavy keeps exact alike new", node="Exp2Backward0",
+    traits="elementwise operands numpy heavy keeps exact alike numbers new", node="Exp2Backward0",
     saves="result", vjps=(exp2_vjp_self,), jvp=exp2_jvp,
     inplace=(operators.exp2_, functions_pointwise.exp2_)
 )  # fmt: skip
@@ -530,13 +531,13 @@ def expm1_vjp_self(xp, grad, _self, result):
     return grad * xp.conj(result + 1)
 
 
-def expm1_jvp(xp, self, self_t, result):
+def expm1_jvp(xp, _self, self_t, result):
     return self_t * (result + 1)
 
 
 operator(
     operators.expm1, functions_pointwise.expm1, np.expm1, "self",
-    traits="elementwise operands numpy heavy keeps exact alike new", node="Expm1Backward0",
+    traits="elementwise operands numpy heavy keeps exact alike numbers new", node="Expm1Backward0",
     saves="result", vjps=(expm1_vjp_self,), jvp=expm1_jvp,
     inplace=(operators.expm1_, functions_pointwise.expm1_)
 )  # fmt: skip
@@ -547,7 +548,7 @@ def floor_vjp_self(xp, grad, _self, _result):
     return xp.zero_gradient(grad)
 
 
-def floor_jvp(xp, self, self_t, result):
+def floor_jvp(xp, _self, self_t, _result):
     return xp.zero_gradient(self_t)
 
 
@@ -576,7 +577,7 @@ def fmax_vjp_self(xp, grad, self, other, _result):
     return xp.where((self >= other) | (other != other), grad, 0)
 
 
-def fmax_jvp(xp, self, other, self_t, other_t, result):
+def fmax_jvp(xp, self, other, self_t, other_t, _result):
     return xp.where((self >= other) | (other != other), self_t, other_t)
 
 
@@ -596,7 +597,7 @@ def fmin_vjp_self(xp, grad, self, other, _result):
     return xp.where((self <= other) | (other != other), grad, 0)
 
 
-def fmin_jvp(xp, self, other, self_t, other_t, result):
+def fmin_jvp(xp, self, other, self_t, other_t, _result):
     return xp.where((self <= other) | (other != other), self_t, other_t)
 
 
@@ -637,7 +638,7 @@ def frexp_vjp_self(xp, grad_mantissa, exponent):
     return xp.ldexp(grad_mantissa, -exponent)
 
 
-def frexp_jvp(xp, self, self_t, mantissa, exponent):
+def frexp_jvp(xp, _self, self_t, _mantissa, exponent):
     return (xp.ldexp(self_t, -exponent), None)
 
 
@@ -707,7 +708,7 @@ def imag_vjp_self(xp, grad):
     return grad * 1j
 
 
-def imag_jvp(xp, self, self_t, result):
+def imag_jvp(xp, _self, self_t, _result):
     return xp.imag(self_t)
 
 
@@ -751,7 +752,7 @@ def ldexp_vjp_self(xp, grad, other):
     return xp.ldexp(grad, other)
 
 
-def ldexp_jvp(xp, self, other, self_t, result):
+def ldexp_jvp(xp, _self, other, self_t, _result):
     return xp.ldexp(self_t, other)
 
 
@@ -782,7 +783,7 @@ def lerp_vjp_weight(xp, grad, self, end, _weight, _result):
     return grad * xp.conj(end - self)
 
 
-def lerp_jvp(xp, self, end, weight, self_t, end_t, weight_t, result):
+def lerp_jvp(xp, self, end, weight, self_t, end_t, weight_t, _result):
     if end_t is weight_t is None:
         return self_t * (1 - weight)
     if self_t is weight_t is None:
@@ -798,7 +799,7 @@ def lerp_jvp(xp, self, end, weight, self_t, end_t, weight_t, result):
 
 operator(
     operators.lerp, functions_pointwise.lerp, pointwise_kernels.lerp, "self end weight",
-    traits="elementwise operands sums_terms alike new", node="LerpBackward0",
+    traits="elementwise operands sums_terms alike numbers new", node="LerpBackward0",
     saves="weight self end", vjps=(lerp_vjp_self, lerp_vjp_end, lerp_vjp_weight), jvp=lerp_jvp,
     inplace=(operators.lerp_, functions_pointwise.lerp_)
 )  # fmt: skip
@@ -809,7 +810,7 @@ def log_vjp_self(xp, grad, self, _result):
     return grad / xp.conj(self)
 
 
-def log_jvp(xp, self, self_t, result):
+def log_jvp(xp, self, self_t, _result):
     return self_t / self
 
 
@@ -826,13 +827,13 @@ def log10_vjp_self(xp, grad, self, _result):
     return grad / (xp.conj(self) * 2.302585092994046)
 
 
-def log10_jvp(xp, self, self_t, result):
+def log10_jvp(xp, self, self_t, _result):
     return self_t / (self * 2.302585092994046)
 
 
 operator(
     operators.log10, functions_pointwise.log10, np.log10, "self",
-    traits="elementwise operands numpy heavy keeps exact alike new", node="Log10Backward0",
+    traits="elementwise operands numpy heavy keeps exact alike numbers new", node="Log10Backward0",
     saves="self", vjps=(log10_vjp_self,), jvp=log10_jvp,
     inplace=(operators.log10_, functions_pointwise.log10_)
 )  # fmt: skip
@@ -843,13 +844,13 @@ def log1p_vjp_self(xp, grad, self, _result):
     return grad / xp.conj(self + 1)
 
 
-def log1p_jvp(xp, self, self_t, result):
+def log1p_jvp(xp, self, self_t, _result):
     return self_t / (self + 1)
 
 
 operator(
     operators.log1p, functions_pointwise.log1p, np.log1p, "self",
-    traits="elementwise operands numpy heavy keeps exact alike new", node="Log1PBackward0",
+    traits="elementwise operands numpy heavy keeps exact alike numbers new", node="Log1PBackward0",
     saves="self", vjps=(log1p_vjp_self,), jvp=log1p_jvp,
     inplace=(operators.log1p_, functions_pointwise.log1p_)
 )  # fmt: skip
@@ -860,13 +861,13 @@ def log2_vjp_self(xp, grad, self, _result):
     return grad / (xp.conj(self) * 0.6931471805599453)
 
 
-def log2_jvp(xp, self, self_t, result):
+def log2_jvp(xp, self, self_t, _result):
     return self_t / (self * 0.6931471805599453)
 
 
 operator(
     operators.log2, functions_pointwise.log2, np.log2, "self",
-    traits="elementwise operands numpy heavy keeps exact alike new", node="Log2Backward0",
+    traits="elementwise operands numpy heavy keeps exact alike numbers new", node="Log2Backward0",
     saves="self", vjps=(log2_vjp_self,), jvp=log2_jvp,
     inplace=(operators.log2_, functions_pointwise.log2_)
 )  # fmt: skip
@@ -877,7 +878,7 @@ def logaddexp_vjp_self_other(xp, grad, self, other, grad_input_mask):
     return xp.logaddexp_vjp(grad, self, other, grad_input_mask)
 
 
-def logaddexp_jvp(xp, self, other, self_t, other_t, result):
+def logaddexp_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return self_t * xp.sigmoid(self - other)
     if self_t is None:
@@ -901,7 +902,7 @@ def logaddexp2_vjp_self(xp, grad, self, other, _result):
     return grad * xp.sigmoid((self - other) * 0.6931471805599453)
 
 
-def logaddexp2_jvp(xp, self, other, self_t, other_t, result):
+def logaddexp2_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return self_t * xp.sigmoid((self - other) * 0.6931471805599453)
     if self_t is None:
@@ -962,7 +963,7 @@ def maximum_vjp_self(xp, grad, self, other, _result):
     return xp.share(grad, self, other, self > other)
 
 
-def maximum_jvp(xp, self, other, self_t, other_t, result):
+def maximum_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return xp.share(self_t, self, other, self > other)
     if self_t is None:
@@ -989,7 +990,7 @@ def minimum_vjp_self(xp, grad, self, other, _result):
     return xp.share(grad, self, other, self < other)
 
 
-def minimum_jvp(xp, self, other, self_t, other_t, result):
+def minimum_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return xp.share(self_t, self, other, self < other)
     if self_t is None:
@@ -1012,7 +1013,7 @@ def modf_vjp_self(xp, grad_fractional):
     return grad_fractional
 
 
-def modf_jvp(xp, self, self_t, fractional, integral):
+def modf_jvp(xp, _self, self_t, _fractional, _integral):
     return (self_t, xp.zero_gradient(self_t))
 
 
@@ -1032,7 +1033,7 @@ def mul_vjp_self(xp, grad, _self, other, _result):
     return grad * xp.conj(other)
 
 
-def mul_jvp(xp, self, other, self_t, other_t, result):
+def mul_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return self_t * other
     if self_t is None:
@@ -1053,7 +1054,7 @@ def nan_to_num_vjp_self(xp, grad, self):
     return xp.where_finite(self, grad)
 
 
-def nan_to_num_jvp(xp, self, nan, posinf, neginf, self_t, result):
+def nan_to_num_jvp(xp, self, _nan, _posinf, _neginf, self_t, _result):
     return xp.where_finite(self, self_t)
 
 
@@ -1077,7 +1078,7 @@ def neg_vjp_self(xp, grad, _self, _result):
     return -grad
 
 
-def neg_jvp(xp, self, self_t, result):
+def neg_jvp(xp, _self, self_t, _result):
     return xp.neg(self_t)
 
 
@@ -1105,7 +1106,7 @@ def polar_vjp_self(xp, grad, _self, other, _result):
     return xp.real(grad * xp.conj(xp.polar(1, other)))
 
 
-def polar_jvp(xp, self, other, self_t, other_t, result):
+def polar_jvp(xp, _self, other, self_t, other_t, result):
     if other_t is None:
         return self_t * xp.polar(1, other)
     if self_t is None:
@@ -1125,7 +1126,7 @@ def positive_vjp_self(xp, grad, _self, _result):
     return grad
 
 
-def positive_jvp(xp, self, self_t, result):
+def positive_jvp(xp, _self, self_t, _result):
     return xp.positive(self_t)
 
 
@@ -1168,7 +1169,7 @@ def rad2deg_vjp_self(xp, grad, _self, _result):
     return xp.rad2deg(grad)
 
 
-def rad2deg_jvp(xp, self, self_t, result):
+def rad2deg_jvp(xp, _self, self_t, _result):
     return xp.rad2deg(self_t)
 
 
@@ -1184,7 +1185,7 @@ def real_vjp_self(xp, grad):
     return grad
 
 
-def real_jvp(xp, self, self_t, result):
+def real_jvp(xp, _self, self_t, _result):
     return xp.real(self_t)
 
 
@@ -1199,7 +1200,7 @@ def reciprocal_vjp_self(xp, grad, _self, result):
     return -grad * xp.conj(result * result)
 
 
-def reciprocal_jvp(xp, self, self_t, result):
+def reciprocal_jvp(xp, _self, self_t, result):
     return -self_t * (result * result)
 
 
@@ -1241,7 +1242,7 @@ def rint_vjp_self(xp, grad, _self, _result):
     return xp.zero_gradient(grad)
 
 
-def rint_jvp(xp, self, self_t, result):
+def rint_jvp(xp, _self, self_t, _result):
     return xp.zero_gradient(self_t)
 
 
@@ -1257,7 +1258,7 @@ def round_vjp_self(xp, grad):
     return xp.zero_gradient(grad)
 
 
-def round_jvp(xp, self, decimals, self_t, result):
+def round_jvp(xp, _self, _decimals, self_t, _result):
     return xp.zero_gradient(self_t)
 
 
@@ -1296,7 +1297,7 @@ def sin_vjp_self(xp, grad, self, _result):
     return grad * xp.conj(xp.cos(self))
 
 
-def sin_jvp(xp, self, self_t, result):
+def sin_jvp(xp, self, self_t, _result):
     return self_t * xp.cos(self)
 
 
@@ -1313,7 +1314,7 @@ def sinc_vjp_self(xp, grad, self, _result):
     return xp.stop_infinite(grad, self) * xp.conj(xp.slope_of_sinc(self))
 
 
-def sinc_jvp(xp, self, self_t, result):
+def sinc_jvp(xp, self, self_t, _result):
     return xp.conj(xp.stop_infinite(xp.conj(self_t), self)) * xp.slope_of_sinc(self)
 
 
@@ -1329,7 +1330,7 @@ def sinh_vjp_self(xp, grad, self, _result):
     return grad * xp.conj(xp.cosh(self))
 
 
-def sinh_jvp(xp, self, self_t, result):
+def sinh_jvp(xp, self, self_t, _result):
     return self_t * xp.cosh(self)
 
 
@@ -1346,14 +1347,15 @@ def sqrt_vjp_self(xp, grad, _self, result):
     return grad / (2 * xp.conj(result))
 
 
-def sqrt_jvp(xp, self, self_t, result):
+def sqrt_jvp(xp, _self, self_t, result):
     return self_t / (2 * result)
 
 
 operator(
     operators.sqrt, functions_pointwise.sqrt, np.sqrt, "self",
-    traits="elementwise operands numpy keeps exact alike new", node="SqrtBackward0", saves="result",
-    vjps=(sqrt_vjp_self,), jvp=sqrt_jvp, inplace=(operators.sqrt_, functions_pointwise.sqrt_)
+    traits="elementwise operands numpy keeps exact alike numbers new", node="SqrtBackward0",
+    saves="result", vjps=(sqrt_vjp_self,), jvp=sqrt_jvp,
+    inplace=(operators.sqrt_, functions_pointwise.sqrt_)
 )  # fmt: skip
 
 
@@ -1362,14 +1364,14 @@ def square_vjp_self(xp, grad, self, _result):
     return 2 * grad * xp.conj(self)
 
 
-def square_jvp(xp, self, self_t, result):
+def square_jvp(xp, self, self_t, _result):
     return 2 * self_t * self
 
 
 operator(
     operators.square, functions_pointwise.square, np.square, "self",
-    traits="elementwise operands numpy keeps exact alike new", node="SquareBackward0", saves="self",
-    vjps=(square_vjp_self,), jvp=square_jvp,
+    traits="elementwise operands numpy keeps exact alike numbers new", node="SquareBackward0",
+    saves="self", vjps=(square_vjp_self,), jvp=square_jvp,
     inplace=(operators.square_, functions_pointwise.square_)
 )  # fmt: skip
 
@@ -1383,7 +1385,7 @@ def sub_vjp_self(xp, grad, _self, _other, _result):
     return grad
 
 
-def sub_jvp(xp, self, other, self_t, other_t, result):
+def sub_jvp(xp, _self, _other, self_t, other_t, _result):
     if other_t is None:
         return self_t
     if self_t is None:
@@ -1404,13 +1406,13 @@ def tan_vjp_self(xp, grad, _self, result):
     return grad * xp.conj(1 + result * result)
 
 
-def tan_jvp(xp, self, self_t, result):
+def tan_jvp(xp, _self, self_t, result):
     return self_t * (1 + result * result)
 
 
 operator(
     operators.tan, functions_pointwise.tan, np.tan, "self",
-    traits="elementwise operands numpy heavy keeps exact alike new", node="TanBackward0",
+    traits="elementwise operands numpy heavy keeps exact alike numbers new", node="TanBackward0",
     saves="result", vjps=(tan_vjp_self,), jvp=tan_jvp,
     inplace=(operators.tan_, functions_pointwise.tan_)
 )  # fmt: skip
@@ -1421,13 +1423,13 @@ def tanh_vjp_self(xp, grad, _self, result):
     return grad * xp.conj(1 - result * result)
 
 
-def tanh_jvp(xp, self, self_t, result):
+def tanh_jvp(xp, _self, self_t, result):
     return self_t * (1 - result * result)
 
 
 operator(
     operators.tanh, functions_pointwise.tanh, np.tanh, "self",
-    traits="elementwise operands numpy heavy keeps exact alike new", node="TanhBackward0",
+    traits="elementwise operands numpy heavy keeps exact alike numbers new", node="TanhBackward0",
     saves="result", vjps=(tanh_vjp_self,), jvp=tanh_jvp,
     inplace=(operators.tanh_, functions_pointwise.tanh_)
 )  # fmt: skip
@@ -1438,7 +1440,7 @@ def trunc_vjp_self(xp, grad, _self, _result):
     return xp.zero_gradient(grad)
 
 
-def trunc_jvp(xp, self, self_t, result):
+def trunc_jvp(xp, _self, self_t, _result):
     return xp.zero_gradient(self_t)
 
 
@@ -1454,7 +1456,7 @@ def view_as_complex_vjp_self(xp, grad):
     return xp.view_as_real(grad)
 
 
-def view_as_complex_jvp(xp, self, self_t, result):
+def view_as_complex_jvp(xp, _self, self_t, _result):
     return xp.view_as_complex(self_t)
 
 
@@ -1471,7 +1473,7 @@ def view_as_real_vjp_self(xp, grad):
     return xp.view_as_complex(grad)
 
 
-def view_as_real_jvp(xp, self, self_t, result):
+def view_as_real_jvp(xp, _self, self_t, _result):
     return xp.view_as_real(self_t)
 
 
@@ -1491,7 +1493,7 @@ def where_vjp_self(xp, grad, condition):
     return xp.where(condition, grad, 0)
 
 
-def where_jvp(xp, condition, self, other, self_t, other_t, result):
+def where_jvp(xp, condition, _self, _other, self_t, other_t, _result):
     return xp.where(condition, self_t, other_t)
 
 

@@ -25,7 +25,7 @@ def _einsum_save(node, subscripts, operands, *, optimize=False):
     node.optimize = optimize
 
 
-def _einsum_jvp(xp, subscripts, operands, optimize, operands_t, result):
+def _einsum_jvp(xp, subscripts, operands, optimize, operands_t, _result):
     return xp.einsum_jvp(subscripts, operands, operands_t, optimize)
 
 
@@ -53,7 +53,7 @@ def _tensordot_save(node, self, other, axes_self, axes_other):
     node.self_shape = self.shape
 
 
-def _tensordot_jvp(xp, self, other, axes_self, axes_other, self_t, other_t, result):
+def _tensordot_jvp(xp, self, other, axes_self, axes_other, self_t, other_t, _result):
     if other_t is None:
         return xp._tensordot(self_t, other, axes_self, axes_other)
     if self_t is None:
@@ -87,7 +87,7 @@ def convolve_save(node, self, other, mode="full"):
     node.mode = mode
 
 
-def convolve_jvp(xp, self, other, mode, self_t, other_t, result):
+def convolve_jvp(xp, self, other, mode, self_t, other_t, _result):
     if other_t is None:
         return xp.convolve(self_t, other, mode)
     if self_t is None:
@@ -118,7 +118,7 @@ def correlate_save(node, self, other, mode="valid"):
     node.mode = mode
 
 
-def correlate_jvp(xp, self, other, mode, self_t, other_t, result):
+def correlate_jvp(xp, self, other, mode, self_t, other_t, _result):
     if other_t is None:
         return xp.correlate(self_t, other, mode)
     if self_t is None:
@@ -149,7 +149,7 @@ def dot_save(node, self, other):
     node.self_shape = self.shape
 
 
-def dot_jvp(xp, self, other, self_t, other_t, result):
+def dot_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return xp.dot(self_t, other)
     if self_t is None:
@@ -178,7 +178,7 @@ def matmul_save(node, self, other):
     node.self_shape = self.shape
 
 
-def matmul_jvp(xp, self, other, self_t, other_t, result):
+def matmul_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return xp.matmul(self_t, other)
     if self_t is None:
@@ -208,7 +208,7 @@ def outer_save(node, self, other):
     node.self_shape = self.shape
 
 
-def outer_jvp(xp, self, other, self_t, other_t, result):
+def outer_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return xp.outer(self_t, other)
     if self_t is None:
@@ -236,7 +236,7 @@ def trace_save(node, self, offset=0, axis1=0, axis2=1, dtype=None):
     node.axis2 = axis2
 
 
-def trace_jvp(xp, self, offset, axis1, axis2, dtype, self_t, result):
+def trace_jvp(xp, _self, offset, axis1, axis2, dtype, self_t, _result):
     return xp.trace(self_t, offset, axis1, axis2, dtype)
 
 
@@ -263,7 +263,7 @@ def vecdot_save(node, self, other, *, axis=-1):
     node.self_ndim = self.ndim
 
 
-def vecdot_jvp(xp, self, other, axis, self_t, other_t, result):
+def vecdot_jvp(xp, self, other, axis, self_t, other_t, _result):
     if other_t is None:
         return xp.vecdot(self_t, other, axis=axis)
     if self_t is None:

@@ -47,7 +47,7 @@ def _recurrence_save(node, self, factor, axis, reverse):
     node.reverse = reverse
 
 
-def _recurrence_jvp(xp, self, factor, axis, reverse, self_t, factor_t, result):
+def _recurrence_jvp(xp, _self, factor, axis, reverse, self_t, factor_t, result):
     return xp._recurrence(
         self_t + factor_t * xp._shift(result, axis, -1 if reverse else 1, 0), factor, axis, reverse
     )
@@ -71,7 +71,7 @@ def _shift_save(node, self, axis, by, fill):
     node.by = by
 
 
-def _shift_jvp(xp, self, axis, by, fill, self_t, result):
+def _shift_jvp(xp, _self, axis, by, _fill, self_t, _result):
     return xp._shift(self_t, axis, by, 0)
 
 
@@ -135,7 +135,7 @@ def cummax_save(node, self, axis):
     node.axis = axis
 
 
-def cummax_jvp(xp, self, axis, self_t, values, indices):
+def cummax_jvp(xp, _self, axis, self_t, _values, indices):
     return (xp.take_along_axis(self_t, indices, axis), None)
 
 
@@ -157,7 +157,7 @@ def cummin_save(node, self, axis):
     node.axis = axis
 
 
-def cummin_jvp(xp, self, axis, self_t, values, indices):
+def cummin_jvp(xp, _self, axis, self_t, _values, indices):
     return (xp.take_along_axis(self_t, indices, axis), None)
 
 
@@ -178,7 +178,7 @@ def cumprod_save(node, self, axis=None, *, dtype=None):
     node.axis = axis
 
 
-def cumprod_jvp(xp, self, axis, dtype, self_t, result):
+def cumprod_jvp(xp, self, axis, _dtype, self_t, result):
     return xp.cumprod_jvp(self_t, self, result, axis)
 
 
@@ -200,7 +200,7 @@ def cumsum_save(node, self, axis=None, *, dtype=None):
     node.axis = axis
 
 
-def cumsum_jvp(xp, self, axis, dtype, self_t, result):
+def cumsum_jvp(xp, _self, axis, dtype, self_t, _result):
     return xp.cumsum(self_t, axis, dtype=dtype)
 
 
@@ -286,7 +286,7 @@ def mean_save(node, self, axis=None, keepdims=False, *, dtype=None):
     node.keepdims = keepdims
 
 
-def mean_jvp(xp, self, axis, keepdims, dtype, self_t, result):
+def mean_jvp(xp, _self, axis, keepdims, dtype, self_t, _result):
     return xp.mean(self_t, axis, keepdims, dtype=dtype)
 
 
@@ -390,7 +390,7 @@ def prod_save(node, self, axis=None, keepdims=False, *, dtype=None):
     node.keepdims = keepdims
 
 
-def prod_jvp(xp, self, axis, keepdims, dtype, self_t, result):
+def prod_jvp(xp, self, axis, keepdims, _dtype, self_t, _result):
     return xp.sum(self_t * xp.other_factors(self, axis), axis, keepdims)
 
 
@@ -437,7 +437,7 @@ def sum_save(node, self, axis=None, keepdims=False, *, dtype=None):
     node.keepdims = keepdims
 
 
-def sum_jvp(xp, self, axis, keepdims, dtype, self_t, result):
+def sum_jvp(xp, _self, axis, keepdims, dtype, self_t, _result):
     return xp.sum(self_t, axis, keepdims, dtype=dtype)
 
 
@@ -461,7 +461,7 @@ def var_save(node, self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node.correction = correction
 
 
-def var_jvp(xp, self, axis, keepdims, ddof, correction, self_t, result):
+def var_jvp(xp, self, axis, keepdims, ddof, correction, self_t, _result):
     return xp.var_jvp(self_t, self, axis, keepdims, ddof, correction)
 
 

@@ -27,7 +27,7 @@ def as_strided_save(node, self, shape, strides, storage_offset=0):
     node.storage_offset = storage_offset
 
 
-def as_strided_jvp(xp, self, shape, strides, storage_offset, self_t, result):
+def as_strided_jvp(xp, _self, shape, strides, storage_offset, self_t, _result):
     return self_t.as_strided(shape, strides, storage_offset)
 
 
@@ -44,7 +44,7 @@ def broadcast_to_vjp_self(xp, grad):
     return grad
 
 
-def broadcast_to_jvp(xp, self, shape, self_t, result):
+def broadcast_to_jvp(xp, _self, shape, self_t, _result):
     return xp.broadcast_to(self_t, shape)
 
 
@@ -65,7 +65,7 @@ def concatenate_save(node, tensors, axis=0):
     node.axis = axis
 
 
-def concatenate_jvp(xp, tensors, axis, tensors_t, result):
+def concatenate_jvp(xp, _tensors, axis, tensors_t, _result):
     return xp.concatenate(tensors_t, axis)
 
 
@@ -87,7 +87,7 @@ def constant_pad_save(node, self, widths, values):
     node.widths = widths
 
 
-def constant_pad_jvp(xp, self, widths, values, self_t, result):
+def constant_pad_jvp(xp, _self, widths, _values, self_t, _result):
     return xp.pad_with_zeros(self_t, widths)
 
 
@@ -111,7 +111,7 @@ def diagonal_save(node, self, offset=0, axis1=0, axis2=1):
     node.axis2 = axis2
 
 
-def diagonal_jvp(xp, self, offset, axis1, axis2, self_t, result):
+def diagonal_jvp(xp, _self, offset, axis1, axis2, self_t, _result):
     return xp.diagonal(self_t, offset, axis1, axis2)
 
 
@@ -134,7 +134,7 @@ def diagonal_backward_save(node, grad_output, shape, offset=0, axis1=0, axis2=1)
     node.axis2 = axis2
 
 
-def diagonal_backward_jvp(xp, grad_output, shape, offset, axis1, axis2, grad_output_t, result):
+def diagonal_backward_jvp(xp, _grad_output, shape, offset, axis1, axis2, grad_output_t, _result):
     return xp.diagonal_backward(grad_output_t, shape, offset, axis1, axis2)
 
 
@@ -156,7 +156,7 @@ def expand_dims_save(node, self, axis=0):
     node.self_shape = self._array.shape
 
 
-def expand_dims_jvp(xp, self, axis, self_t, result):
+def expand_dims_jvp(xp, _self, axis, self_t, _result):
     return xp.expand_dims(self_t, axis)
 
 
@@ -176,7 +176,7 @@ def flip_save(node, self, axis=None):
     node.axis = axis
 
 
-def flip_jvp(xp, self, axis, self_t, result):
+def flip_jvp(xp, _self, axis, self_t, _result):
     return xp.flip(self_t, axis)
 
 
@@ -191,7 +191,7 @@ def matrix_transpose_vjp_self(xp, grad):
     return xp.matrix_transpose(grad)
 
 
-def matrix_transpose_jvp(xp, self, self_t, result):
+def matrix_transpose_jvp(xp, _self, self_t, _result):
     return xp.matrix_transpose(self_t)
 
 
@@ -212,7 +212,7 @@ def moveaxis_save(node, self, source, destination):
     node.destination = destination
 
 
-def moveaxis_jvp(xp, self, source, destination, self_t, result):
+def moveaxis_jvp(xp, _self, source, destination, self_t, _result):
     return xp.moveaxis(self_t, source, destination)
 
 
@@ -233,7 +233,7 @@ def permute_dims_save(node, self, axes=None):
     node.axes = axes
 
 
-def permute_dims_jvp(xp, self, axes, self_t, result):
+def permute_dims_jvp(xp, _self, axes, self_t, _result):
     return xp.permute_dims(self_t, axes)
 
 
@@ -255,7 +255,7 @@ def repeat_save(node, self, repeats, axis=None):
     node.axis = axis
 
 
-def repeat_jvp(xp, self, repeats, axis, self_t, result):
+def repeat_jvp(xp, _self, repeats, axis, self_t, _result):
     return xp.repeat(self_t, repeats, axis)
 
 
@@ -276,7 +276,7 @@ def reshape_save(node, self, shape, order="C", *, copy=None):
     node.order = order
 
 
-def reshape_jvp(xp, self, shape, order, copy, self_t, result):
+def reshape_jvp(xp, _self, shape, order, copy, self_t, _result):
     return xp.reshape(self_t, shape, order, copy=copy)
 
 
@@ -298,7 +298,7 @@ def roll_save(node, self, shift, axis=None):
     node.axis = axis
 
 
-def roll_jvp(xp, self, shift, axis, self_t, result):
+def roll_jvp(xp, _self, shift, axis, self_t, _result):
     return xp.roll(self_t, shift, axis)
 
 
@@ -320,7 +320,7 @@ def sliding_window_view_save(node, self, window_shape, axis=None):
     node.axis = axis
 
 
-def sliding_window_view_jvp(xp, self, window_shape, axis, self_t, result):
+def sliding_window_view_jvp(xp, _self, window_shape, axis, self_t, _result):
     return xp.sliding_window_view(self_t, window_shape, axis)
 
 
@@ -348,7 +348,7 @@ def split_again(xp, base, indices_or_sections, axis, number):
     return xp.split_part(base, indices_or_sections, axis, number)
 
 
-def split_jvp(xp, self, indices_or_sections, axis, self_t, result):
+def split_jvp(xp, _self, indices_or_sections, axis, self_t, _result):
     return xp.split(self_t, indices_or_sections, axis)
 
 
@@ -369,7 +369,7 @@ def squeeze_save(node, self, axis=None):
     node.self_shape = self._array.shape
 
 
-def squeeze_jvp(xp, self, axis, self_t, result):
+def squeeze_jvp(xp, _self, axis, self_t, _result):
     return xp.squeeze(self_t, axis)
 
 
@@ -390,7 +390,7 @@ def stack_save(node, tensors, axis=0):
     node.axis = axis
 
 
-def stack_jvp(xp, tensors, axis, tensors_t, result):
+def stack_jvp(xp, _tensors, axis, tensors_t, _result):
     return xp.stack(tensors_t, axis)
 
 
@@ -411,7 +411,7 @@ def swapaxes_save(node, self, axis1, axis2):
     node.axis2 = axis2
 
 
-def swapaxes_jvp(xp, self, axis1, axis2, self_t, result):
+def swapaxes_jvp(xp, _self, axis1, axis2, self_t, _result):
     return xp.swapaxes(self_t, axis1, axis2)
 
 
@@ -432,7 +432,7 @@ def tile_save(node, self, reps):
     node.reps = reps
 
 
-def tile_jvp(xp, self, reps, self_t, result):
+def tile_jvp(xp, _self, reps, self_t, _result):
     return xp.tile(self_t, reps)
 
 
@@ -452,7 +452,7 @@ def tril_save(node, self, k=0):
     node.k = k
 
 
-def tril_jvp(xp, self, k, self_t, result):
+def tril_jvp(xp, _self, k, self_t, _result):
     return xp.tril(self_t, k)
 
 
@@ -472,7 +472,7 @@ def triu_save(node, self, k=0):
     node.k = k
 
 
-def triu_jvp(xp, self, k, self_t, result):
+def triu_jvp(xp, _self, k, self_t, _result):
     return xp.triu(self_t, k)
 
 
@@ -496,7 +496,7 @@ def unbind_again(xp, base, axis, number):
     return xp.unbind_part(base, axis, number)
 
 
-def unbind_jvp(xp, self, axis, self_t, result):
+def unbind_jvp(xp, _self, axis, self_t, _result):
     return xp.unbind(self_t, axis)
 
 
@@ -517,7 +517,7 @@ def window_backward_save(node, grad_output, shape, window_shape, axis=None):
     node.axis = axis
 
 
-def window_backward_jvp(xp, grad_output, shape, window_shape, axis, grad_output_t, result):
+def window_backward_jvp(xp, _grad_output, shape, window_shape, axis, grad_output_t, _result):
     return xp.window_backward(grad_output_t, shape, window_shape, axis)
 
 

@@ -24,7 +24,7 @@ def _quantile_places_save(node, q, count, method):
     node.method = method
 
 
-def _quantile_places_jvp(xp, q, count, method, q_t, below, above, share):
+def _quantile_places_jvp(xp, _q, count, method, q_t, _below, _above, _share):
     return (None, None, q_t * xp.quantile_slope(count, method))
 
 
@@ -70,7 +70,7 @@ def bincount_vjp_weights(xp, grad, self):
     return xp.index(grad, [self])
 
 
-def bincount_jvp(xp, self, weights, minlength, weights_t, result):
+def bincount_jvp(xp, self, _weights, minlength, weights_t, _result):
     return xp.bincount(self, weights_t, minlength)
 
 
@@ -113,7 +113,7 @@ def kthvalue_save(node, self, k, axis=-1, keepdims=False):
     node.keepdims = keepdims
 
 
-def kthvalue_jvp(xp, self, k, axis, keepdims, self_t, values, indices):
+def kthvalue_jvp(xp, _self, _k, axis, keepdims, self_t, _values, indices):
     return (xp.picked(self_t, indices, axis, keepdims), None)
 
 
@@ -137,7 +137,7 @@ def mode_save(node, self, axis=-1, keepdims=False):
     node.keepdims = keepdims
 
 
-def mode_jvp(xp, self, axis, keepdims, self_t, values, indices):
+def mode_jvp(xp, _self, axis, keepdims, self_t, _values, indices):
     return (xp.picked(self_t, indices, axis, keepdims), None)
 
 
@@ -167,7 +167,7 @@ def sort_save(node, self, axis=-1, *, descending=False, stable=True):
     node.stable = stable
 
 
-def sort_jvp(xp, self, axis, descending, stable, self_t, result):
+def sort_jvp(xp, self, axis, descending, stable, self_t, _result):
     return xp.sort_jvp(self_t, self, axis, descending, stable)
 
 
@@ -189,7 +189,7 @@ def topk_save(node, self, k, axis=-1, largest=True, sorted=True):
     node.axis = axis
 
 
-def topk_jvp(xp, self, k, axis, largest, sorted, self_t, values, indices):
+def topk_jvp(xp, _self, _k, axis, _largest, _sorted, self_t, _values, indices):
     return (xp.take_along_axis(self_t, indices, axis), None)
 
 

@@ -19,7 +19,7 @@ def digamma_vjp_self(xp, grad, self, _result):
     return grad * xp.polygamma(1, self)
 
 
-def digamma_jvp(xp, self, self_t, result):
+def digamma_jvp(xp, self, self_t, _result):
     return self_t * xp.conj(xp.polygamma(1, self))
 
 
@@ -36,7 +36,7 @@ def entr_vjp_self(xp, grad, self, _result):
     return -grad * (xp.log(self) + 1)
 
 
-def entr_jvp(xp, self, self_t, result):
+def entr_jvp(xp, self, self_t, _result):
     return -self_t * xp.conj(xp.log(self) + 1)
 
 
@@ -52,7 +52,7 @@ def erf_vjp_self(xp, grad, self, _result):
     return grad * xp.slope_of_erf(self)
 
 
-def erf_jvp(xp, self, self_t, result):
+def erf_jvp(xp, self, self_t, _result):
     return self_t * xp.conj(xp.slope_of_erf(self))
 
 
@@ -68,7 +68,7 @@ def erfc_vjp_self(xp, grad, self, _result):
     return -grad * xp.slope_of_erf(self)
 
 
-def erfc_jvp(xp, self, self_t, result):
+def erfc_jvp(xp, self, self_t, _result):
     return -self_t * xp.conj(xp.slope_of_erf(self))
 
 
@@ -84,7 +84,7 @@ def erfinv_vjp_self(xp, grad, _self, result):
     return grad / xp.slope_of_erf(result)
 
 
-def erfinv_jvp(xp, self, self_t, result):
+def erfinv_jvp(xp, _self, self_t, result):
     return self_t / xp.conj(xp.slope_of_erf(result))
 
 
@@ -116,7 +116,7 @@ def i0_vjp_self(xp, grad, self, _result):
     return grad * xp.i1(self)
 
 
-def i0_jvp(xp, self, self_t, result):
+def i0_jvp(xp, self, self_t, _result):
     return self_t * xp.conj(xp.i1(self))
 
 
@@ -148,7 +148,7 @@ def lgamma_vjp_self(xp, grad, self, _result):
     return grad * xp.digamma(self)
 
 
-def lgamma_jvp(xp, self, self_t, result):
+def lgamma_jvp(xp, self, self_t, _result):
     return self_t * xp.conj(xp.digamma(self))
 
 
@@ -168,7 +168,7 @@ def logit_save(node, self, eps=None):
     node.eps = eps
 
 
-def logit_jvp(xp, self, eps, self_t, result):
+def logit_jvp(xp, self, eps, self_t, _result):
     return xp.conj(xp.logit_vjp(xp.conj(self_t), self, eps))
 
 
@@ -188,7 +188,7 @@ def polygamma_save(node, n, self):
     node.n = n
 
 
-def polygamma_jvp(xp, n, self, self_t, result):
+def polygamma_jvp(xp, n, self, self_t, _result):
     return self_t * xp.conj(xp.polygamma(n + 1, self))
 
 
@@ -204,7 +204,7 @@ def sigmoid_vjp_self(xp, grad, _self, result):
     return grad * xp.conj(result - result * result)
 
 
-def sigmoid_jvp(xp, self, self_t, result):
+def sigmoid_jvp(xp, _self, self_t, result):
     return self_t * (result - result * result)
 
 
@@ -226,7 +226,7 @@ def softplus_save(node, self, beta=1.0, threshold=20.0):
     node.threshold = threshold
 
 
-def softplus_jvp(xp, self, beta, threshold, self_t, result):
+def softplus_jvp(xp, self, beta, threshold, self_t, _result):
     return xp.where(self * beta > threshold, self_t, self_t * xp.conj(xp.sigmoid(self * beta)))
 
 
@@ -246,7 +246,7 @@ def xlog1py_vjp_self(xp, grad, self, other, _result):
     return grad * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other))
 
 
-def xlog1py_jvp(xp, self, other, self_t, other_t, result):
+def xlog1py_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return self_t * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other))
     if self_t is None:
@@ -272,7 +272,7 @@ def xlogy_vjp_self(xp, grad, self, other, _result):
     return grad * xp.log(xp.where((self == 0) & (other <= 0), 1, other))
 
 
-def xlogy_jvp(xp, self, other, self_t, other_t, result):
+def xlogy_jvp(xp, self, other, self_t, other_t, _result):
     if other_t is None:
         return self_t * xp.log(xp.where((self == 0) & (other <= 0), 1, other))
     if self_t is None:

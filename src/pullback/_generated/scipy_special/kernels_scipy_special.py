@@ -95,7 +95,7 @@ def special_bdtr_vjp_p(xp, grad, k, n, p, _result):
     return grad * -xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), p)
 
 
-def special_bdtr_jvp(xp, k, n, p, k_t, n_t, p_t, result):
+def special_bdtr_jvp(xp, k, n, p, _k_t, _n_t, p_t, _result):
     return p_t * -xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), p)
 
 
@@ -112,7 +112,7 @@ def special_bdtrc_vjp_p(xp, grad, k, n, p, _result):
     return grad * xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), p)
 
 
-def special_bdtrc_jvp(xp, k, n, p, k_t, n_t, p_t, result):
+def special_bdtrc_jvp(xp, k, n, p, _k_t, _n_t, p_t, _result):
     return p_t * xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), p)
 
 
@@ -129,7 +129,7 @@ def special_bdtri_vjp_y(xp, grad, k, n, _y, result):
     return grad * (-1 / xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), result))
 
 
-def special_bdtri_jvp(xp, k, n, y, k_t, n_t, y_t, result):
+def special_bdtri_jvp(xp, k, n, _y, _k_t, _n_t, y_t, result):
     return y_t * (-1 / xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), result))
 
 
@@ -146,7 +146,7 @@ def special_bei_vjp_x(xp, grad, x, _result):
     return grad * xp.special_beip(x)
 
 
-def special_bei_jvp(xp, x, x_t, result):
+def special_bei_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.special_beip(x))
 
 
@@ -162,7 +162,7 @@ def special_beip_vjp_x(xp, grad, x, _result):
     return grad * (xp.special_ber(x) - xp.kelvin_quotient(x, True))
 
 
-def special_beip_jvp(xp, x, x_t, result):
+def special_beip_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.special_ber(x) - xp.kelvin_quotient(x, True))
 
 
@@ -178,7 +178,7 @@ def special_ber_vjp_x(xp, grad, x, _result):
     return grad * xp.special_berp(x)
 
 
-def special_ber_jvp(xp, x, x_t, result):
+def special_ber_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.special_berp(x))
 
 
@@ -194,7 +194,7 @@ def special_berp_vjp_x(xp, grad, x, _result):
     return grad * (-xp.special_bei(x) - xp.kelvin_quotient(x, False))
 
 
-def special_berp_jvp(xp, x, x_t, result):
+def special_berp_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(-xp.special_bei(x) - xp.kelvin_quotient(x, False))
 
 
@@ -212,7 +212,7 @@ def special_besselpoly_vjp_a(xp, grad, a, lmb, nu, _result):
     )
 
 
-def special_besselpoly_jvp(xp, a, lmb, nu, a_t, lmb_t, nu_t, result):
+def special_besselpoly_jvp(xp, a, lmb, nu, a_t, _lmb_t, _nu_t, _result):
     return a_t * (
         xp.special_besselpoly(a, lmb + 1, nu - 1) - xp.special_besselpoly(a, lmb + 1, nu + 1)
     )
@@ -258,7 +258,7 @@ def special_betainc_vjp_x(xp, grad, a, b, x, _result):
     return grad * xp.density_of_beta(a, b, x)
 
 
-def special_betainc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
+def special_betainc_jvp(xp, a, b, x, _a_t, _b_t, x_t, _result):
     return x_t * xp.density_of_beta(a, b, x)
 
 
@@ -276,7 +276,7 @@ def special_betaincc_vjp_x(xp, grad, a, b, x, _result):
     return grad * -xp.density_of_beta(a, b, x)
 
 
-def special_betaincc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
+def special_betaincc_jvp(xp, a, b, x, _a_t, _b_t, x_t, _result):
     return x_t * -xp.density_of_beta(a, b, x)
 
 
@@ -294,7 +294,7 @@ def special_betainccinv_vjp_y(xp, grad, a, b, _y, result):
     return grad * (-1 / xp.density_of_beta(a, b, result))
 
 
-def special_betainccinv_jvp(xp, a, b, y, a_t, b_t, y_t, result):
+def special_betainccinv_jvp(xp, a, b, _y, _a_t, _b_t, y_t, result):
     return y_t * (-1 / xp.density_of_beta(a, b, result))
 
 
@@ -312,7 +312,7 @@ def special_betaincinv_vjp_y(xp, grad, a, b, _y, result):
     return grad * (1 / xp.density_of_beta(a, b, result))
 
 
-def special_betaincinv_jvp(xp, a, b, y, a_t, b_t, y_t, result):
+def special_betaincinv_jvp(xp, a, b, _y, _a_t, _b_t, y_t, result):
     return y_t * (1 / xp.density_of_beta(a, b, result))
 
 
@@ -334,7 +334,7 @@ def special_betaln_vjp_b(xp, grad, a, b, _result):
     return grad * (xp.special_psi(b) - xp.special_psi(a + b))
 
 
-def special_betaln_jvp(xp, a, b, a_t, b_t, result):
+def special_betaln_jvp(xp, a, b, a_t, b_t, _result):
     if b_t is None:
         return a_t * (xp.special_psi(a) - xp.special_psi(a + b))
     if a_t is None:
@@ -386,7 +386,7 @@ def special_boxcox_vjp_x(xp, grad, x, lmbda, _result):
     return grad * x ** (lmbda - 1)
 
 
-def special_boxcox_jvp(xp, x, lmbda, x_t, lmbda_t, result):
+def special_boxcox_jvp(xp, x, lmbda, x_t, lmbda_t, _result):
     if lmbda_t is None:
         return x_t * x ** (lmbda - 1)
     if x_t is None:
@@ -410,7 +410,7 @@ def special_boxcox1p_vjp_x(xp, grad, x, lmbda, _result):
     return grad * (1 + x) ** (lmbda - 1)
 
 
-def special_boxcox1p_jvp(xp, x, lmbda, x_t, lmbda_t, result):
+def special_boxcox1p_jvp(xp, x, lmbda, x_t, lmbda_t, _result):
     if lmbda_t is None:
         return x_t * (1 + x) ** (lmbda - 1)
     if x_t is None:
@@ -431,7 +431,7 @@ def special_chdtr_vjp_x(xp, grad, v, x, _result):
     return grad * (xp.density_of_gamma(v / 2, x / 2) / 2)
 
 
-def special_chdtr_jvp(xp, v, x, v_t, x_t, result):
+def special_chdtr_jvp(xp, v, x, _v_t, x_t, _result):
     return x_t * (xp.density_of_gamma(v / 2, x / 2) / 2)
 
 
@@ -447,7 +447,7 @@ def special_chdtrc_vjp_x(xp, grad, v, x, _result):
     return grad * (-xp.density_of_gamma(v / 2, x / 2) / 2)
 
 
-def special_chdtrc_jvp(xp, v, x, v_t, x_t, result):
+def special_chdtrc_jvp(xp, v, x, _v_t, x_t, _result):
     return x_t * (-xp.density_of_gamma(v / 2, x / 2) / 2)
 
 
@@ -463,7 +463,7 @@ def special_chdtri_vjp_p(xp, grad, v, _p, result):
     return grad * (-2 / xp.density_of_gamma(v / 2, result / 2))
 
 
-def special_chdtri_jvp(xp, v, p, v_t, p_t, result):
+def special_chdtri_jvp(xp, v, _p, _v_t, p_t, result):
     return p_t * (-2 / xp.density_of_gamma(v / 2, result / 2))
 
 
@@ -483,7 +483,7 @@ def special_chndtr_vjp_x(xp, grad, x, df, nc, _result):
     return grad * xp.density_of_chi2(x, df, nc)
 
 
-def special_chndtr_jvp(xp, x, df, nc, x_t, df_t, nc_t, result):
+def special_chndtr_jvp(xp, x, df, nc, x_t, _df_t, nc_t, result):
     return x_t * xp.density_of_chi2(x, df, nc) + nc_t * (
         (xp.special_chndtr(x, df + 2, nc) - result) / 2
     )
@@ -508,7 +508,7 @@ def special_chndtrinc_vjp_x(xp, grad, x, df, p, result):
     )
 
 
-def special_chndtrinc_jvp(xp, x, df, p, x_t, df_t, p_t, result):
+def special_chndtrinc_jvp(xp, x, df, p, x_t, _df_t, p_t, result):
     return x_t * xp.unless_clipped(
         result, 2 * xp.density_of_chi2(x, df, result) / (p - xp.special_chndtr(x, df + 2, result))
     ) + p_t * xp.unless_clipped(result, 2 / (xp.special_chndtr(x, df + 2, result) - p))
@@ -534,7 +534,7 @@ def special_chndtrix_vjp_p(xp, grad, _p, df, nc, result):
     return grad * (1 / xp.density_of_chi2(result, df, nc))
 
 
-def special_chndtrix_jvp(xp, p, df, nc, p_t, df_t, nc_t, result):
+def special_chndtrix_jvp(xp, p, df, nc, p_t, _df_t, nc_t, result):
     return p_t * (1 / xp.density_of_chi2(result, df, nc)) + nc_t * (
         (p - xp.special_chndtr(result, df + 2, nc)) / (2 * xp.density_of_chi2(result, df, nc))
     )
@@ -554,7 +554,7 @@ def special_cosdg_vjp_x(xp, grad, x, _result):
     return grad * (-0.017453292519943295 * xp.special_sindg(x))
 
 
-def special_cosdg_jvp(xp, x, x_t, result):
+def special_cosdg_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(-0.017453292519943295 * xp.special_sindg(x))
 
 
@@ -570,7 +570,7 @@ def special_cosm1_vjp_x(xp, grad, x, _result):
     return grad * -xp.sin(x)
 
 
-def special_cosm1_jvp(xp, x, x_t, result):
+def special_cosm1_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(-xp.sin(x))
 
 
@@ -586,13 +586,13 @@ def special_cotdg_vjp_x(xp, grad, _x, result):
     return grad * (-0.017453292519943295 * (1 + result * result))
 
 
-def special_cotdg_jvp(xp, x, x_t, result):
+def special_cotdg_jvp(xp, _x, x_t, result):
     return x_t * xp.conj(-0.017453292519943295 * (1 + result * result))
 
 
 operator(
     operators.special_cotdg, functions_scipy_special.special_cotdg, scipy.special._ufuncs.cotdg,
-    "x", traits="elementwise operands exact alike new", node="SpecialCotdgBackward0",
+    "x", traits="elementwise operands exact alike numbers new", node="SpecialCotdgBackward0",
     saves="result", vjps=(special_cotdg_vjp_x,), jvp=special_cotdg_jvp
 )  # fmt: skip
 
@@ -608,7 +608,7 @@ def special_dawsn_jvp(xp, x, x_t, result):
 
 operator(
     operators.special_dawsn, functions_scipy_special.special_dawsn, scipy.special._ufuncs.dawsn,
-    "x", traits="elementwise operands exact alike new", node="SpecialDawsnBackward0",
+    "x", traits="elementwise operands exact alike numbers new", node="SpecialDawsnBackward0",
     saves="x result", vjps=(special_dawsn_vjp_x,), jvp=special_dawsn_jvp
 )  # fmt: skip
 
@@ -618,7 +618,7 @@ def special_ellipe_vjp_m(xp, grad, m, _result):
     return grad * (-xp.special_elliprd(0.0, 1 - m, 1.0) / 6)
 
 
-def special_ellipe_jvp(xp, m, m_t, result):
+def special_ellipe_jvp(xp, m, m_t, _result):
     return m_t * xp.conj(-xp.special_elliprd(0.0, 1 - m, 1.0) / 6)
 
 
@@ -638,7 +638,7 @@ def special_ellipeinc_vjp_phi(xp, grad, phi, m, _result):
     return grad * xp.sqrt(1 - m * xp.sin(phi) ** 2)
 
 
-def special_ellipeinc_jvp(xp, phi, m, phi_t, m_t, result):
+def special_ellipeinc_jvp(xp, phi, m, phi_t, m_t, _result):
     if m_t is None:
         return phi_t * xp.sqrt(1 - m * xp.sin(phi) ** 2)
     if phi_t is None:
@@ -668,7 +668,7 @@ def special_ellipj_vjp_u(xp, grad_sn, grad_cn, grad_dn, grad_ph, m, sn, cn, dn):
     return grad_sn * (cn * dn) + grad_cn * (-sn * dn) + grad_dn * (-m * sn * cn) + grad_ph * dn
 
 
-def special_ellipj_jvp(xp, u, m, u_t, m_t, sn, cn, dn, ph):
+def special_ellipj_jvp(xp, _u, m, u_t, m_t, sn, cn, dn, ph):
     return (
         u_t * (cn * dn) + m_t * (-cn * dn * xp.slope_of_ellipkinc(ph, m)),
         u_t * (-sn * dn) + m_t * (sn * dn * xp.slope_of_ellipkinc(ph, m)),
@@ -692,7 +692,7 @@ def special_ellipk_vjp_m(xp, grad, m, _result):
     return grad * (xp.special_elliprd(0.0, 1.0, 1 - m) / 6)
 
 
-def special_ellipk_jvp(xp, m, m_t, result):
+def special_ellipk_jvp(xp, m, m_t, _result):
     return m_t * xp.conj(xp.special_elliprd(0.0, 1.0, 1 - m) / 6)
 
 
@@ -712,7 +712,7 @@ def special_ellipkinc_vjp_phi(xp, grad, phi, m, _result):
     return grad * (1 / xp.sqrt(1 - m * xp.sin(phi) ** 2))
 
 
-def special_ellipkinc_jvp(xp, phi, m, phi_t, m_t, result):
+def special_ellipkinc_jvp(xp, phi, m, phi_t, m_t, _result):
     if m_t is None:
         return phi_t * (1 / xp.sqrt(1 - m * xp.sin(phi) ** 2))
     if phi_t is None:
@@ -733,7 +733,7 @@ def special_ellipkm1_vjp_p(xp, grad, p, _result):
     return grad * (-xp.special_elliprd(0.0, 1.0, p) / 6)
 
 
-def special_ellipkm1_jvp(xp, p, p_t, result):
+def special_ellipkm1_jvp(xp, p, p_t, _result):
     return p_t * xp.conj(-xp.special_elliprd(0.0, 1.0, p) / 6)
 
 
@@ -754,7 +754,7 @@ def special_elliprc_vjp_y(xp, grad, x, y, _result):
     return grad * xp.conj(-xp.special_elliprd(x, y, y) / 3)
 
 
-def special_elliprc_jvp(xp, x, y, x_t, y_t, result):
+def special_elliprc_jvp(xp, x, y, x_t, y_t, _result):
     if y_t is None:
         return x_t * (-xp.special_elliprd(y, y, x) / 6)
     if x_t is None:
@@ -819,7 +819,7 @@ def special_elliprf_vjp_z(xp, grad, x, y, z, _result):
     return grad * xp.conj(-xp.special_elliprd(x, y, z) / 6)
 
 
-def special_elliprf_jvp(xp, x, y, z, x_t, y_t, z_t, result):
+def special_elliprf_jvp(xp, x, y, z, x_t, y_t, z_t, _result):
     if y_t is z_t is None:
         return x_t * (-xp.special_elliprd(y, z, x) / 6)
     if x_t is z_t is None:
@@ -855,7 +855,7 @@ def special_elliprg_vjp_z(xp, grad, x, y, z, _result):
     return grad * xp.conj((3 * xp.special_elliprf(x, y, z) - z * xp.special_elliprd(x, y, z)) / 12)
 
 
-def special_elliprg_jvp(xp, x, y, z, x_t, y_t, z_t, result):
+def special_elliprg_jvp(xp, x, y, z, x_t, y_t, z_t, _result):
     if y_t is z_t is None:
         return x_t * ((3 * xp.special_elliprf(x, y, z) - x * xp.special_elliprd(y, z, x)) / 12)
     if x_t is z_t is None:
@@ -932,7 +932,7 @@ def special_entr_vjp_x(xp, grad, x, _result):
     return grad * (-xp.log(x) - 1)
 
 
-def special_entr_jvp(xp, x, x_t, result):
+def special_entr_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(-xp.log(x) - 1)
 
 
@@ -948,13 +948,13 @@ def special_erf_vjp_z(xp, grad, z, _result):
     return grad * xp.conj(2 / 1.7724538509055159 * xp.exp(-z * z))
 
 
-def special_erf_jvp(xp, z, z_t, result):
+def special_erf_jvp(xp, z, z_t, _result):
     return z_t * (2 / 1.7724538509055159 * xp.exp(-z * z))
 
 
 operator(
     operators.special_erf, functions_scipy_special.special_erf, scipy.special._ufuncs.erf, "z",
-    traits="elementwise operands exact alike new", node="SpecialErfBackward0", saves="z",
+    traits="elementwise operands exact alike numbers new", node="SpecialErfBackward0", saves="z",
     vjps=(special_erf_vjp_z,), jvp=special_erf_jvp
 )  # fmt: skip
 
@@ -964,13 +964,13 @@ def special_erfc_vjp_x(xp, grad, x, _result):
     return grad * xp.conj(-2 / 1.7724538509055159 * xp.exp(-x * x))
 
 
-def special_erfc_jvp(xp, x, x_t, result):
+def special_erfc_jvp(xp, x, x_t, _result):
     return x_t * (-2 / 1.7724538509055159 * xp.exp(-x * x))
 
 
 operator(
     operators.special_erfc, functions_scipy_special.special_erfc, scipy.special._ufuncs.erfc, "x",
-    traits="elementwise operands exact alike new", node="SpecialErfcBackward0", saves="x",
+    traits="elementwise operands exact alike numbers new", node="SpecialErfcBackward0", saves="x",
     vjps=(special_erfc_vjp_x,), jvp=special_erfc_jvp
 )  # fmt: skip
 
@@ -980,13 +980,13 @@ def special_erfcinv_vjp_y(xp, grad, _y, result):
     return grad * (-1.7724538509055159 / 2 * xp.exp(result * result))
 
 
-def special_erfcinv_jvp(xp, y, y_t, result):
+def special_erfcinv_jvp(xp, _y, y_t, result):
     return y_t * xp.conj(-1.7724538509055159 / 2 * xp.exp(result * result))
 
 
 operator(
     operators.special_erfcinv, functions_scipy_special.special_erfcinv,
-    scipy.special._ufuncs.erfcinv, "y", traits="elementwise operands exact alike new",
+    scipy.special._ufuncs.erfcinv, "y", traits="elementwise operands exact alike numbers new",
     node="SpecialErfcinvBackward0", saves="result", vjps=(special_erfcinv_vjp_y,),
     jvp=special_erfcinv_jvp
 )  # fmt: skip
@@ -1003,7 +1003,7 @@ def special_erfcx_jvp(xp, x, x_t, result):
 
 operator(
     operators.special_erfcx, functions_scipy_special.special_erfcx, scipy.special._ufuncs.erfcx,
-    "x", traits="elementwise operands exact alike new", node="SpecialErfcxBackward0",
+    "x", traits="elementwise operands exact alike numbers new", node="SpecialErfcxBackward0",
     saves="x result", vjps=(special_erfcx_vjp_x,), jvp=special_erfcx_jvp
 )  # fmt: skip
 
@@ -1013,13 +1013,13 @@ def special_erfi_vjp_z(xp, grad, z, _result):
     return grad * xp.conj(2 / 1.7724538509055159 * xp.exp(z * z))
 
 
-def special_erfi_jvp(xp, z, z_t, result):
+def special_erfi_jvp(xp, z, z_t, _result):
     return z_t * (2 / 1.7724538509055159 * xp.exp(z * z))
 
 
 operator(
     operators.special_erfi, functions_scipy_special.special_erfi, scipy.special._ufuncs.erfi, "z",
-    traits="elementwise operands exact alike new", node="SpecialErfiBackward0", saves="z",
+    traits="elementwise operands exact alike numbers new", node="SpecialErfiBackward0", saves="z",
     vjps=(special_erfi_vjp_z,), jvp=special_erfi_jvp
 )  # fmt: skip
 
@@ -1029,13 +1029,13 @@ def special_erfinv_vjp_y(xp, grad, _y, result):
     return grad * (1.7724538509055159 / 2 * xp.exp(result * result))
 
 
-def special_erfinv_jvp(xp, y, y_t, result):
+def special_erfinv_jvp(xp, _y, y_t, result):
     return y_t * xp.conj(1.7724538509055159 / 2 * xp.exp(result * result))
 
 
 operator(
     operators.special_erfinv, functions_scipy_special.special_erfinv, scipy.special._ufuncs.erfinv,
-    "y", traits="elementwise operands exact alike new", node="SpecialErfinvBackward0",
+    "y", traits="elementwise operands exact alike numbers new", node="SpecialErfinvBackward0",
     saves="result", vjps=(special_erfinv_vjp_y,), jvp=special_erfinv_jvp
 )  # fmt: skip
 
@@ -1045,7 +1045,7 @@ def special_eval_chebyc_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x / 2)))
 
 
-def special_eval_chebyc_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_chebyc_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x / 2)))
 
 
@@ -1062,7 +1062,7 @@ def special_eval_chebys_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x / 2))
 
 
-def special_eval_chebys_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_chebys_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x / 2))
 
 
@@ -1079,7 +1079,7 @@ def special_eval_chebyt_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x)))
 
 
-def special_eval_chebyt_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_chebyt_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x)))
 
 
@@ -1098,7 +1098,7 @@ def special_eval_chebyu_vjp_x(xp, grad, n, x, _result):
     )
 
 
-def special_eval_chebyu_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_chebyu_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x)))
 
 
@@ -1117,7 +1117,7 @@ def special_eval_gegenbauer_vjp_x(xp, grad, n, alpha, x, _result):
     )
 
 
-def special_eval_gegenbauer_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, result):
+def special_eval_gegenbauer_jvp(xp, n, alpha, x, _n_t, _alpha_t, x_t, _result):
     return x_t * (
         xp.is_above(n) * (2 * alpha * xp.special_eval_gegenbauer(xp.one_below(n), alpha + 1, x))
     )
@@ -1137,7 +1137,7 @@ def special_eval_genlaguerre_vjp_x(xp, grad, n, alpha, x, _result):
     return grad * xp.conj(-xp.special_eval_genlaguerre(n - 1, alpha + 1, x))
 
 
-def special_eval_genlaguerre_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, result):
+def special_eval_genlaguerre_jvp(xp, n, alpha, x, _n_t, _alpha_t, x_t, _result):
     return x_t * -xp.special_eval_genlaguerre(n - 1, alpha + 1, x)
 
 
@@ -1155,7 +1155,7 @@ def special_eval_hermite_vjp_x(xp, grad, n, x, _result):
     return grad * (2 * n * xp.special_eval_hermite(xp.maximum(n - 1, 0), x))
 
 
-def special_eval_hermite_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_hermite_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (2 * n * xp.special_eval_hermite(xp.maximum(n - 1, 0), x))
 
 
@@ -1173,7 +1173,7 @@ def special_eval_hermitenorm_vjp_x(xp, grad, n, x, _result):
     return grad * (n * xp.special_eval_hermitenorm(xp.maximum(n - 1, 0), x))
 
 
-def special_eval_hermitenorm_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_hermitenorm_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (n * xp.special_eval_hermitenorm(xp.maximum(n - 1, 0), x))
 
 
@@ -1198,7 +1198,7 @@ def special_eval_jacobi_vjp_x(xp, grad, n, alpha, beta, x, _result):
     )
 
 
-def special_eval_jacobi_jvp(xp, n, alpha, beta, x, n_t, alpha_t, beta_t, x_t, result):
+def special_eval_jacobi_jvp(xp, n, alpha, beta, x, _n_t, _alpha_t, _beta_t, x_t, _result):
     return x_t * (
         xp.is_above(n)
         * (
@@ -1223,7 +1223,7 @@ def special_eval_laguerre_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(-xp.special_eval_genlaguerre(n - 1, 1.0, x))
 
 
-def special_eval_laguerre_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_laguerre_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * -xp.special_eval_genlaguerre(n - 1, 1.0, x)
 
 
@@ -1241,7 +1241,7 @@ def special_eval_legendre_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, x))
 
 
-def special_eval_legendre_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_legendre_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, x))
 
 
@@ -1261,7 +1261,7 @@ def special_eval_sh_chebyt_vjp_x(xp, grad, n, x, _result):
     )
 
 
-def special_eval_sh_chebyt_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_sh_chebyt_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (xp.is_above(n) * (2 * n * xp.special_eval_chebyu(xp.one_below(n), 2 * x - 1)))
 
 
@@ -1281,7 +1281,7 @@ def special_eval_sh_chebyu_vjp_x(xp, grad, n, x, _result):
     )
 
 
-def special_eval_sh_chebyu_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_sh_chebyu_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (
         xp.is_above(n) * (4 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, 2 * x - 1))
     )
@@ -1308,7 +1308,7 @@ def special_eval_sh_jacobi_vjp_x(xp, grad, n, p, q, x, _result):
     )
 
 
-def special_eval_sh_jacobi_jvp(xp, n, p, q, x, n_t, p_t, q_t, x_t, result):
+def special_eval_sh_jacobi_jvp(xp, n, p, q, x, _n_t, _p_t, _q_t, x_t, _result):
     return x_t * (
         xp.is_above(n)
         * (
@@ -1335,7 +1335,7 @@ def special_eval_sh_legendre_vjp_x(xp, grad, n, x, _result):
     )
 
 
-def special_eval_sh_legendre_jvp(xp, n, x, n_t, x_t, result):
+def special_eval_sh_legendre_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (
         xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, 2 * x - 1))
     )
@@ -1355,7 +1355,7 @@ def special_exp1_vjp_z(xp, grad, z, _result):
     return grad * xp.conj(-xp.exp(-z) / z)
 
 
-def special_exp1_jvp(xp, z, z_t, result):
+def special_exp1_jvp(xp, z, z_t, _result):
     return z_t * (-xp.exp(-z) / z)
 
 
@@ -1371,13 +1371,13 @@ def special_exp10_vjp_x(xp, grad, _x, result):
     return grad * (result * 2.302585092994046)
 
 
-def special_exp10_jvp(xp, x, x_t, result):
+def special_exp10_jvp(xp, _x, x_t, result):
     return x_t * xp.conj(result * 2.302585092994046)
 
 
 operator(
     operators.special_exp10, functions_scipy_special.special_exp10, scipy.special._ufuncs.exp10,
-    "x", traits="elementwise operands exact alike new", node="SpecialExp10Backward0",
+    "x", traits="elementwise operands exact alike numbers new", node="SpecialExp10Backward0",
     saves="result", vjps=(special_exp10_vjp_x,), jvp=special_exp10_jvp
 )  # fmt: skip
 
@@ -1387,7 +1387,7 @@ def special_expi_vjp_x(xp, grad, x, _result):
     return grad * xp.conj(xp.exp(x) / x)
 
 
-def special_expi_jvp(xp, x, x_t, result):
+def special_expi_jvp(xp, x, x_t, _result):
     return x_t * (xp.exp(x) / x)
 
 
@@ -1423,7 +1423,7 @@ def special_expn_vjp_x(xp, grad, n, x, result):
     )
 
 
-def special_expn_jvp(xp, n, x, n_t, x_t, result):
+def special_expn_jvp(xp, n, x, _n_t, x_t, result):
     return x_t * xp.where(
         xp.trunc(n) == 0,
         -result * (1 + 1 / x),
@@ -1443,7 +1443,7 @@ def special_exprel_vjp_x(xp, grad, x, _result):
     return grad * xp.slope_of_exprel(x)
 
 
-def special_exprel_jvp(xp, x, x_t, result):
+def special_exprel_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.slope_of_exprel(x))
 
 
@@ -1459,7 +1459,7 @@ def special_fdtr_vjp_x(xp, grad, dfn, dfd, x, _result):
     return grad * xp.density_of_f(dfn, dfd, 0.0, x)
 
 
-def special_fdtr_jvp(xp, dfn, dfd, x, dfn_t, dfd_t, x_t, result):
+def special_fdtr_jvp(xp, dfn, dfd, x, _dfn_t, _dfd_t, x_t, _result):
     return x_t * xp.density_of_f(dfn, dfd, 0.0, x)
 
 
@@ -1476,7 +1476,7 @@ def special_fdtrc_vjp_x(xp, grad, dfn, dfd, x, _result):
     return grad * -xp.density_of_f(dfn, dfd, 0.0, x)
 
 
-def special_fdtrc_jvp(xp, dfn, dfd, x, dfn_t, dfd_t, x_t, result):
+def special_fdtrc_jvp(xp, dfn, dfd, x, _dfn_t, _dfd_t, x_t, _result):
     return x_t * -xp.density_of_f(dfn, dfd, 0.0, x)
 
 
@@ -1493,7 +1493,7 @@ def special_fdtri_vjp_p(xp, grad, dfn, dfd, _p, result):
     return grad * (1 / xp.density_of_f(dfn, dfd, 0.0, result))
 
 
-def special_fdtri_jvp(xp, dfn, dfd, p, dfn_t, dfd_t, p_t, result):
+def special_fdtri_jvp(xp, dfn, dfd, _p, _dfn_t, _dfd_t, p_t, result):
     return p_t * (1 / xp.density_of_f(dfn, dfd, 0.0, result))
 
 
@@ -1513,7 +1513,7 @@ def special_fresnel_vjp_z(xp, grad_s, grad_c, z):
     )
 
 
-def special_fresnel_jvp(xp, z, z_t, s, c):
+def special_fresnel_jvp(xp, z, z_t, _s, _c):
     return (z_t * xp.sin(1.5707963267948966 * z * z), z_t * xp.cos(1.5707963267948966 * z * z))
 
 
@@ -1546,7 +1546,7 @@ def special_gammainc_vjp_x(xp, grad, a, x, _result):
     return grad * xp.density_of_gamma(a, x)
 
 
-def special_gammainc_jvp(xp, a, x, a_t, x_t, result):
+def special_gammainc_jvp(xp, a, x, _a_t, x_t, _result):
     return x_t * xp.density_of_gamma(a, x)
 
 
@@ -1563,7 +1563,7 @@ def special_gammaincc_vjp_x(xp, grad, a, x, _result):
     return grad * -xp.density_of_gamma(a, x)
 
 
-def special_gammaincc_jvp(xp, a, x, a_t, x_t, result):
+def special_gammaincc_jvp(xp, a, x, _a_t, x_t, _result):
     return x_t * -xp.density_of_gamma(a, x)
 
 
@@ -1580,7 +1580,7 @@ def special_gammainccinv_vjp_y(xp, grad, a, _y, result):
     return grad * (-1 / xp.density_of_gamma(a, result))
 
 
-def special_gammainccinv_jvp(xp, a, y, a_t, y_t, result):
+def special_gammainccinv_jvp(xp, a, _y, _a_t, y_t, result):
     return y_t * (-1 / xp.density_of_gamma(a, result))
 
 
@@ -1598,7 +1598,7 @@ def special_gammaincinv_vjp_y(xp, grad, a, _y, result):
     return grad * (1 / xp.density_of_gamma(a, result))
 
 
-def special_gammaincinv_jvp(xp, a, y, a_t, y_t, result):
+def special_gammaincinv_jvp(xp, a, _y, _a_t, y_t, result):
     return y_t * (1 / xp.density_of_gamma(a, result))
 
 
@@ -1615,7 +1615,7 @@ def special_gammaln_vjp_x(xp, grad, x, _result):
     return grad * xp.special_psi(x)
 
 
-def special_gammaln_jvp(xp, x, x_t, result):
+def special_gammaln_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.special_psi(x))
 
 
@@ -1632,7 +1632,7 @@ def special_gammasgn_vjp_x(xp, grad, _x, _result):
     return xp.zero_gradient(grad)
 
 
-def special_gammasgn_jvp(xp, x, x_t, result):
+def special_gammasgn_jvp(xp, _x, x_t, _result):
     return xp.zero_gradient(x_t)
 
 
@@ -1652,7 +1652,7 @@ def special_gdtr_vjp_x(xp, grad, a, b, x, _result):
     return grad * (a * xp.density_of_gamma(b, a * x))
 
 
-def special_gdtr_jvp(xp, a, b, x, a_t, b_t, x_t, result):
+def special_gdtr_jvp(xp, a, b, x, a_t, _b_t, x_t, _result):
     return a_t * (x * xp.density_of_gamma(b, a * x)) + x_t * (a * xp.density_of_gamma(b, a * x))
 
 
@@ -1672,7 +1672,7 @@ def special_gdtrc_vjp_x(xp, grad, a, b, x, _result):
     return grad * (-a * xp.density_of_gamma(b, a * x))
 
 
-def special_gdtrc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
+def special_gdtrc_jvp(xp, a, b, x, a_t, _b_t, x_t, _result):
     return a_t * (-x * xp.density_of_gamma(b, a * x)) + x_t * (-a * xp.density_of_gamma(b, a * x))
 
 
@@ -1693,7 +1693,7 @@ def special_gdtria_vjp_x(xp, grad, _p, _b, x, result):
     return grad * (-result / x)
 
 
-def special_gdtria_jvp(xp, p, b, x, p_t, b_t, x_t, result):
+def special_gdtria_jvp(xp, _p, b, x, p_t, _b_t, x_t, result):
     return p_t * (1 / (x * xp.density_of_gamma(b, result * x))) + x_t * (-result / x)
 
 
@@ -1714,7 +1714,7 @@ def special_gdtrix_vjp_p(xp, grad, a, b, _p, result):
     return grad * (1 / (a * xp.density_of_gamma(b, a * result)))
 
 
-def special_gdtrix_jvp(xp, a, b, p, a_t, b_t, p_t, result):
+def special_gdtrix_jvp(xp, a, b, _p, a_t, _b_t, p_t, result):
     return a_t * (-result / a) + p_t * (1 / (a * xp.density_of_gamma(b, a * result)))
 
 
@@ -1731,7 +1731,7 @@ def special_hankel1_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj((xp.special_hankel1(v - 1, z) - xp.special_hankel1(v + 1, z)) / 2)
 
 
-def special_hankel1_jvp(xp, v, z, v_t, z_t, result):
+def special_hankel1_jvp(xp, v, z, _v_t, z_t, _result):
     return z_t * ((xp.special_hankel1(v - 1, z) - xp.special_hankel1(v + 1, z)) / 2)
 
 
@@ -1750,7 +1750,7 @@ def special_hankel1e_vjp_z(xp, grad, v, z, result):
     )
 
 
-def special_hankel1e_jvp(xp, v, z, v_t, z_t, result):
+def special_hankel1e_jvp(xp, v, z, _v_t, z_t, result):
     return z_t * ((xp.special_hankel1e(v - 1, z) - xp.special_hankel1e(v + 1, z)) / 2 - 1j * result)
 
 
@@ -1767,7 +1767,7 @@ def special_hankel2_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj((xp.special_hankel2(v - 1, z) - xp.special_hankel2(v + 1, z)) / 2)
 
 
-def special_hankel2_jvp(xp, v, z, v_t, z_t, result):
+def special_hankel2_jvp(xp, v, z, _v_t, z_t, _result):
     return z_t * ((xp.special_hankel2(v - 1, z) - xp.special_hankel2(v + 1, z)) / 2)
 
 
@@ -1786,7 +1786,7 @@ def special_hankel2e_vjp_z(xp, grad, v, z, result):
     )
 
 
-def special_hankel2e_jvp(xp, v, z, v_t, z_t, result):
+def special_hankel2e_jvp(xp, v, z, _v_t, z_t, result):
     return z_t * ((xp.special_hankel2e(v - 1, z) - xp.special_hankel2e(v + 1, z)) / 2 + 1j * result)
 
 
@@ -1807,7 +1807,7 @@ def special_huber_vjp_r(xp, grad, delta, r, _result):
     return grad * xp.where(xp.abs(r) <= delta, r, delta * xp.sign(r))
 
 
-def special_huber_jvp(xp, delta, r, delta_t, r_t, result):
+def special_huber_jvp(xp, delta, r, delta_t, r_t, _result):
     if r_t is None:
         return delta_t * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta)
     if delta_t is None:
@@ -1829,7 +1829,7 @@ def special_hyp0f1_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj(xp.special_hyp0f1(v + 1, z) / v)
 
 
-def special_hyp0f1_jvp(xp, v, z, v_t, z_t, result):
+def special_hyp0f1_jvp(xp, v, z, _v_t, z_t, _result):
     return z_t * (xp.special_hyp0f1(v + 1, z) / v)
 
 
@@ -1845,7 +1845,7 @@ def special_hyp1f1_vjp_x(xp, grad, a, b, x, _result):
     return grad * xp.conj(a / b * xp.special_hyp1f1(a + 1, b + 1, x))
 
 
-def special_hyp1f1_jvp(xp, a, b, x, a_t, b_t, x_t, result):
+def special_hyp1f1_jvp(xp, a, b, x, _a_t, _b_t, x_t, _result):
     return x_t * (a / b * xp.special_hyp1f1(a + 1, b + 1, x))
 
 
@@ -1862,7 +1862,7 @@ def special_hyp2f1_vjp_z(xp, grad, a, b, c, z, _result):
     return grad * xp.conj(a * b / c * xp.special_hyp2f1(a + 1, b + 1, c + 1, z))
 
 
-def special_hyp2f1_jvp(xp, a, b, c, z, a_t, b_t, c_t, z_t, result):
+def special_hyp2f1_jvp(xp, a, b, c, z, _a_t, _b_t, _c_t, z_t, _result):
     return z_t * (a * b / c * xp.special_hyp2f1(a + 1, b + 1, c + 1, z))
 
 
@@ -1879,7 +1879,7 @@ def special_hyperu_vjp_x(xp, grad, a, b, x, _result):
     return grad * (-a * xp.special_hyperu(a + 1, b + 1, x))
 
 
-def special_hyperu_jvp(xp, a, b, x, a_t, b_t, x_t, result):
+def special_hyperu_jvp(xp, a, b, x, _a_t, _b_t, x_t, _result):
     return x_t * (-a * xp.special_hyperu(a + 1, b + 1, x))
 
 
@@ -1896,7 +1896,7 @@ def special_i0_vjp_x(xp, grad, x, _result):
     return grad * xp.special_i1(x)
 
 
-def special_i0_jvp(xp, x, x_t, result):
+def special_i0_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.special_i1(x))
 
 
@@ -1928,7 +1928,7 @@ def special_i1_vjp_x(xp, grad, x, _result):
     return grad * ((xp.special_i0(x) + xp.special_iv(2, x)) / 2)
 
 
-def special_i1_jvp(xp, x, x_t, result):
+def special_i1_jvp(xp, x, x_t, _result):
     return x_t * xp.conj((xp.special_i0(x) + xp.special_iv(2, x)) / 2)
 
 
@@ -1964,7 +1964,7 @@ def special_inv_boxcox_vjp_y(xp, grad, _y, lmbda, result):
     return grad * result ** (1 - lmbda)
 
 
-def special_inv_boxcox_jvp(xp, y, lmbda, y_t, lmbda_t, result):
+def special_inv_boxcox_jvp(xp, _y, lmbda, y_t, lmbda_t, result):
     if lmbda_t is None:
         return y_t * result ** (1 - lmbda)
     if y_t is None:
@@ -1991,7 +1991,7 @@ def special_inv_boxcox1p_vjp_y(xp, grad, _y, lmbda, result):
     return grad * (1 + result) ** (1 - lmbda)
 
 
-def special_inv_boxcox1p_jvp(xp, y, lmbda, y_t, lmbda_t, result):
+def special_inv_boxcox1p_jvp(xp, _y, lmbda, y_t, lmbda_t, result):
     if lmbda_t is None:
         return y_t * (1 + result) ** (1 - lmbda)
     if y_t is None:
@@ -2016,7 +2016,7 @@ def special_it2i0k0_vjp_x(xp, grad_ii0, grad_ik0, x):
     return xp.by_outputs(grad_ii0, xp.minus_one_quotient(x, 1), grad_ik0, -xp.special_k0(x) / x)
 
 
-def special_it2i0k0_jvp(xp, x, x_t, ii0, ik0):
+def special_it2i0k0_jvp(xp, x, x_t, _ii0, _ik0):
     return (x_t * xp.minus_one_quotient(x, 1), x_t * (-xp.special_k0(x) / x))
 
 
@@ -2033,7 +2033,7 @@ def special_it2j0y0_vjp_x(xp, grad_ij0, grad_iy0, x):
     return xp.by_outputs(grad_ij0, xp.minus_one_quotient(x, -1), grad_iy0, -xp.special_y0(x) / x)
 
 
-def special_it2j0y0_jvp(xp, x, x_t, ij0, iy0):
+def special_it2j0y0_jvp(xp, x, x_t, _ij0, _iy0):
     return (x_t * xp.minus_one_quotient(x, -1), x_t * (-xp.special_y0(x) / x))
 
 
@@ -2050,7 +2050,7 @@ def special_it2struve0_vjp_x(xp, grad, x, _result):
     return grad * (-xp.special_struve(0, x) / x)
 
 
-def special_it2struve0_jvp(xp, x, x_t, result):
+def special_it2struve0_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(-xp.special_struve(0, x) / x)
 
 
@@ -2072,7 +2072,7 @@ def special_itairy_vjp_x(xp, grad_apt, grad_bpt, grad_ant, grad_bnt, x):
     )
 
 
-def special_itairy_jvp(xp, x, x_t, apt, bpt, ant, bnt):
+def special_itairy_jvp(xp, x, x_t, _apt, _bpt, _ant, _bnt):
     return (
         x_t * xp.special_airy(x)[0],
         x_t * xp.special_airy(x)[2],
@@ -2094,7 +2094,7 @@ def special_iti0k0_vjp_x(xp, grad_ii0, grad_ik0, x):
     return xp.by_outputs(grad_ii0, xp.special_i0(x), grad_ik0, xp.special_k0(x))
 
 
-def special_iti0k0_jvp(xp, x, x_t, ii0, ik0):
+def special_iti0k0_jvp(xp, x, x_t, _ii0, _ik0):
     return (x_t * xp.special_i0(x), x_t * xp.special_k0(x))
 
 
@@ -2111,7 +2111,7 @@ def special_itj0y0_vjp_x(xp, grad_ij0, grad_iy0, x):
     return xp.by_outputs(grad_ij0, xp.special_j0(x), grad_iy0, xp.special_y0(x))
 
 
-def special_itj0y0_jvp(xp, x, x_t, ij0, iy0):
+def special_itj0y0_jvp(xp, x, x_t, _ij0, _iy0):
     return (x_t * xp.special_j0(x), x_t * xp.special_y0(x))
 
 
@@ -2128,7 +2128,7 @@ def special_itmodstruve0_vjp_x(xp, grad, x, _result):
     return grad * xp.special_modstruve(0, x)
 
 
-def special_itmodstruve0_jvp(xp, x, x_t, result):
+def special_itmodstruve0_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.special_modstruve(0, x))
 
 
@@ -2145,7 +2145,7 @@ def special_itstruve0_vjp_x(xp, grad, x, _result):
     return grad * xp.special_struve(0, x)
 
 
-def special_itstruve0_jvp(xp, x, x_t, result):
+def special_itstruve0_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.special_struve(0, x))
 
 
@@ -2162,7 +2162,7 @@ def special_iv_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj((xp.special_iv(v - 1, z) + xp.special_iv(v + 1, z)) / 2)
 
 
-def special_iv_jvp(xp, v, z, v_t, z_t, result):
+def special_iv_jvp(xp, v, z, _v_t, z_t, _result):
     return z_t * ((xp.special_iv(v - 1, z) + xp.special_iv(v + 1, z)) / 2)
 
 
@@ -2181,7 +2181,7 @@ def special_ive_vjp_z(xp, grad, v, z, result):
     )
 
 
-def special_ive_jvp(xp, v, z, v_t, z_t, result):
+def special_ive_jvp(xp, v, z, _v_t, z_t, result):
     return z_t * (
         (xp.special_ive(v - 1, xp.of_real(z, "scipy.special.ive")) + xp.special_ive(v + 1, z)) / 2
         - xp.sign(z) * result
@@ -2200,7 +2200,7 @@ def special_j0_vjp_x(xp, grad, x, _result):
     return grad * -xp.special_j1(x)
 
 
-def special_j0_jvp(xp, x, x_t, result):
+def special_j0_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(-xp.special_j1(x))
 
 
@@ -2216,7 +2216,7 @@ def special_j1_vjp_x(xp, grad, x, _result):
     return grad * ((xp.special_j0(x) - xp.special_jv(2, x)) / 2)
 
 
-def special_j1_jvp(xp, x, x_t, result):
+def special_j1_jvp(xp, x, x_t, _result):
     return x_t * xp.conj((xp.special_j0(x) - xp.special_jv(2, x)) / 2)
 
 
@@ -2232,7 +2232,7 @@ def special_jv_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj((xp.special_jv(v - 1, z) - xp.special_jv(v + 1, z)) / 2)
 
 
-def special_jv_jvp(xp, v, z, v_t, z_t, result):
+def special_jv_jvp(xp, v, z, _v_t, z_t, _result):
     return z_t * ((xp.special_jv(v - 1, z) - xp.special_jv(v + 1, z)) / 2)
 
 
@@ -2250,7 +2250,7 @@ def special_jve_vjp_z(xp, grad, v, z, _result):
     )
 
 
-def special_jve_jvp(xp, v, z, v_t, z_t, result):
+def special_jve_jvp(xp, v, z, _v_t, z_t, _result):
     return z_t * (
         (xp.special_jve(v - 1, xp.of_real(z, "scipy.special.jve")) - xp.special_jve(v + 1, z)) / 2
     )
@@ -2268,7 +2268,7 @@ def special_k0_vjp_x(xp, grad, x, _result):
     return grad * -xp.special_k1(x)
 
 
-def special_k0_jvp(xp, x, x_t, result):
+def special_k0_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(-xp.special_k1(x))
 
 
@@ -2332,7 +2332,7 @@ def special_kei_vjp_x(xp, grad, x, _result):
     return grad * xp.special_keip(x)
 
 
-def special_kei_jvp(xp, x, x_t, result):
+def special_kei_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.special_keip(x))
 
 
@@ -2395,7 +2395,7 @@ def special_ker_vjp_x(xp, grad, x, _result):
     return grad * xp.special_kerp(x)
 
 
-def special_ker_jvp(xp, x, x_t, result):
+def special_ker_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.special_kerp(x))
 
 
@@ -2431,7 +2431,7 @@ def special_kl_div_vjp_y(xp, grad, x, y, _result):
     return grad * (1 - x / y)
 
 
-def special_kl_div_jvp(xp, x, y, x_t, y_t, result):
+def special_kl_div_jvp(xp, x, y, x_t, y_t, _result):
     if y_t is None:
         return x_t * xp.log(x / y)
     if x_t is None:
@@ -2453,7 +2453,7 @@ def special_kn_vjp_x(xp, grad, n, x, _result):
     )
 
 
-def special_kn_jvp(xp, n, x, n_t, x_t, result):
+def special_kn_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * (
         -(xp.special_kn(xp.abs(xp.trunc(n) - 1), x) + xp.special_kn(xp.trunc(n) + 1, x)) / 2
     )
@@ -2471,7 +2471,7 @@ def special_kolmogi_vjp_p(xp, grad, _p, result):
     return grad * (1 / xp.slope_of_kolmogorov(result))
 
 
-def special_kolmogi_jvp(xp, p, p_t, result):
+def special_kolmogi_jvp(xp, _p, p_t, result):
     return p_t * xp.conj(1 / xp.slope_of_kolmogorov(result))
 
 
@@ -2488,7 +2488,7 @@ def special_kolmogorov_vjp_y(xp, grad, y, _result):
     return grad * xp.slope_of_kolmogorov(y)
 
 
-def special_kolmogorov_jvp(xp, y, y_t, result):
+def special_kolmogorov_jvp(xp, y, y_t, _result):
     return y_t * xp.conj(xp.slope_of_kolmogorov(y))
 
 
@@ -2505,7 +2505,7 @@ def special_kv_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj(-(xp.special_kv(v - 1, z) + xp.special_kv(v + 1, z)) / 2)
 
 
-def special_kv_jvp(xp, v, z, v_t, z_t, result):
+def special_kv_jvp(xp, v, z, _v_t, z_t, _result):
     return z_t * (-(xp.special_kv(v - 1, z) + xp.special_kv(v + 1, z)) / 2)
 
 
@@ -2521,7 +2521,7 @@ def special_kve_vjp_z(xp, grad, v, z, result):
     return grad * xp.conj(result - (xp.special_kve(v - 1, z) + xp.special_kve(v + 1, z)) / 2)
 
 
-def special_kve_jvp(xp, v, z, v_t, z_t, result):
+def special_kve_jvp(xp, v, z, _v_t, z_t, result):
     return z_t * (result - (xp.special_kve(v - 1, z) + xp.special_kve(v + 1, z)) / 2)
 
 
@@ -2537,7 +2537,7 @@ def special_lambertw_vjp_z(xp, grad, _z, _k, _tol, result):
     return grad * xp.conj(xp.exp(-result) / (1 + result))
 
 
-def special_lambertw_jvp(xp, z, k, tol, z_t, k_t, tol_t, result):
+def special_lambertw_jvp(xp, _z, _k, _tol, z_t, _k_t, _tol_t, result):
     return z_t * (xp.exp(-result) / (1 + result))
 
 
@@ -2555,7 +2555,7 @@ def special_log_expit_vjp_x(xp, grad, x, _result):
     return grad * xp.special_expit(-x)
 
 
-def special_log_expit_jvp(xp, x, x_t, result):
+def special_log_expit_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(xp.special_expit(-x))
 
 
@@ -2578,7 +2578,7 @@ def special_log_ndtr_jvp(xp, x, x_t, result):
 
 operator(
     operators.special_log_ndtr, functions_scipy_special.special_log_ndtr,
-    scipy.special._ufuncs.log_ndtr, "x", traits="elementwise operands exact alike new",
+    scipy.special._ufuncs.log_ndtr, "x", traits="elementwise operands exact alike numbers new",
     node="SpecialLogNdtrBackward0", saves="x result", vjps=(special_log_ndtr_vjp_x,),
     jvp=special_log_ndtr_jvp
 )  # fmt: skip
@@ -2589,7 +2589,7 @@ def special_log_wright_bessel_vjp_x(xp, grad, a, b, x, result):
     return grad * xp.exp(xp.special_log_wright_bessel(a, a + b, x) - result)
 
 
-def special_log_wright_bessel_jvp(xp, a, b, x, a_t, b_t, x_t, result):
+def special_log_wright_bessel_jvp(xp, a, b, x, _a_t, _b_t, x_t, result):
     return x_t * xp.exp(xp.special_log_wright_bessel(a, a + b, x) - result)
 
 
@@ -2607,7 +2607,7 @@ def special_loggamma_vjp_z(xp, grad, z, _result):
     return grad * xp.conj(xp.special_psi(z))
 
 
-def special_loggamma_jvp(xp, z, z_t, result):
+def special_loggamma_jvp(xp, z, z_t, _result):
     return z_t * xp.special_psi(z)
 
 
@@ -2624,14 +2624,14 @@ def special_logit_vjp_x(xp, grad, x, _result):
     return grad * (1 / (x * (1 - x)))
 
 
-def special_logit_jvp(xp, x, x_t, result):
+def special_logit_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(1 / (x * (1 - x)))
 
 
 operator(
     operators.special_logit, functions_scipy_special.special_logit, scipy.special._ufuncs.logit,
-    "x", traits="elementwise operands exact alike new", node="SpecialLogitBackward0", saves="x",
-    vjps=(special_logit_vjp_x,), jvp=special_logit_jvp
+    "x", traits="elementwise operands exact alike numbers new", node="SpecialLogitBackward0",
+    saves="x", vjps=(special_logit_vjp_x,), jvp=special_logit_jvp
 )  # fmt: skip
 
 
@@ -2642,7 +2642,7 @@ def special_lpmv_vjp_x(xp, grad, m, v, x, result):
     )
 
 
-def special_lpmv_jvp(xp, m, v, x, m_t, v_t, x_t, result):
+def special_lpmv_jvp(xp, m, v, x, _m_t, _v_t, x_t, result):
     return x_t * (((v + 1) * x * result - (v - m + 1) * xp.special_lpmv(m, v + 1, x)) / (1 - x * x))
 
 
@@ -2679,7 +2679,7 @@ def special_mathieu_cem_vjp_x(xp, grad_y, grad_yp, m, q, x, y, yp):
     )
 
 
-def special_mathieu_cem_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
+def special_mathieu_cem_jvp(xp, m, q, x, _m_t, _q_t, x_t, y, yp):
     return (
         x_t * (0.017453292519943295 * yp),
         x_t
@@ -2706,7 +2706,7 @@ def special_mathieu_modcem1_vjp_x(xp, grad_y, grad_yp, m, q, x, y, yp):
     return grad_y * yp + grad_yp * ((xp.special_mathieu_a(m, q) - 2 * q * xp.cosh(2 * x)) * y)
 
 
-def special_mathieu_modcem1_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
+def special_mathieu_modcem1_jvp(xp, m, q, x, _m_t, _q_t, x_t, y, yp):
     return (x_t * yp, x_t * ((xp.special_mathieu_a(m, q) - 2 * q * xp.cosh(2 * x)) * y))
 
 
@@ -2725,7 +2725,7 @@ def special_mathieu_modcem2_vjp_x(xp, grad_y, grad_yp, m, q, x, y, yp):
     return grad_y * yp + grad_yp * ((xp.special_mathieu_a(m, q) - 2 * q * xp.cosh(2 * x)) * y)
 
 
-def special_mathieu_modcem2_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
+def special_mathieu_modcem2_jvp(xp, m, q, x, _m_t, _q_t, x_t, y, yp):
     return (x_t * yp, x_t * ((xp.special_mathieu_a(m, q) - 2 * q * xp.cosh(2 * x)) * y))
 
 
@@ -2744,7 +2744,7 @@ def special_mathieu_modsem1_vjp_x(xp, grad_y, grad_yp, m, q, x, y, yp):
     return grad_y * yp + grad_yp * ((xp.special_mathieu_b(m, q) - 2 * q * xp.cosh(2 * x)) * y)
 
 
-def special_mathieu_modsem1_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
+def special_mathieu_modsem1_jvp(xp, m, q, x, _m_t, _q_t, x_t, y, yp):
     return (x_t * yp, x_t * ((xp.special_mathieu_b(m, q) - 2 * q * xp.cosh(2 * x)) * y))
 
 
@@ -2763,7 +2763,7 @@ def special_mathieu_modsem2_vjp_x(xp, grad_y, grad_yp, m, q, x, y, yp):
     return grad_y * yp + grad_yp * ((xp.special_mathieu_b(m, q) - 2 * q * xp.cosh(2 * x)) * y)
 
 
-def special_mathieu_modsem2_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
+def special_mathieu_modsem2_jvp(xp, m, q, x, _m_t, _q_t, x_t, y, yp):
     return (x_t * yp, x_t * ((xp.special_mathieu_b(m, q) - 2 * q * xp.cosh(2 * x)) * y))
 
 
@@ -2784,7 +2784,7 @@ def special_mathieu_sem_vjp_x(xp, grad_y, grad_yp, m, q, x, y, yp):
     )
 
 
-def special_mathieu_sem_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
+def special_mathieu_sem_jvp(xp, m, q, x, _m_t, _q_t, x_t, y, yp):
     return (
         x_t * (0.017453292519943295 * yp),
         x_t
@@ -2813,7 +2813,7 @@ def special_modfresnelm_vjp_x(xp, grad_f, grad_k, x, k):
     )
 
 
-def special_modfresnelm_jvp(xp, x, x_t, f, k):
+def special_modfresnelm_jvp(xp, x, x_t, _f, k):
     return (
         x_t * -xp.exp(-1j * x * x),
         x_t * (2j * x * k - (1 + 1j) / 1.4142135623730951 / 1.7724538509055159),
@@ -2835,7 +2835,7 @@ def special_modfresnelp_vjp_x(xp, grad_f, grad_k, x, k):
     )
 
 
-def special_modfresnelp_jvp(xp, x, x_t, f, k):
+def special_modfresnelp_jvp(xp, x, x_t, _f, k):
     return (
         x_t * -xp.exp(1j * x * x),
         x_t * (-2j * x * k - (1 - 1j) / 1.4142135623730951 / 1.7724538509055159),
@@ -2862,7 +2862,7 @@ def special_modstruve_vjp_x(xp, grad, v, x, _result):
     )
 
 
-def special_modstruve_jvp(xp, v, x, v_t, x_t, result):
+def special_modstruve_jvp(xp, v, x, _v_t, x_t, _result):
     return x_t * (
         (
             xp.special_modstruve(v - 1, x)
@@ -2886,7 +2886,7 @@ def special_nbdtr_vjp_p(xp, grad, k, n, p, _result):
     return grad * xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, p)
 
 
-def special_nbdtr_jvp(xp, k, n, p, k_t, n_t, p_t, result):
+def special_nbdtr_jvp(xp, k, n, p, _k_t, _n_t, p_t, _result):
     return p_t * xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, p)
 
 
@@ -2903,7 +2903,7 @@ def special_nbdtrc_vjp_p(xp, grad, k, n, p, _result):
     return grad * -xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, p)
 
 
-def special_nbdtrc_jvp(xp, k, n, p, k_t, n_t, p_t, result):
+def special_nbdtrc_jvp(xp, k, n, p, _k_t, _n_t, p_t, _result):
     return p_t * -xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, p)
 
 
@@ -2920,7 +2920,7 @@ def special_nbdtri_vjp_y(xp, grad, k, n, _y, result):
     return grad * (1 / xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, result))
 
 
-def special_nbdtri_jvp(xp, k, n, y, k_t, n_t, y_t, result):
+def special_nbdtri_jvp(xp, k, n, _y, _k_t, _n_t, y_t, result):
     return y_t * (1 / xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, result))
 
 
@@ -2941,7 +2941,7 @@ def special_ncfdtr_vjp_nc(xp, grad, dfn, dfd, nc, f, _result):
     return grad * xp.slope_of_ncfdtr(dfn, dfd, nc, f)
 
 
-def special_ncfdtr_jvp(xp, dfn, dfd, nc, f, dfn_t, dfd_t, nc_t, f_t, result):
+def special_ncfdtr_jvp(xp, dfn, dfd, nc, f, _dfn_t, _dfd_t, nc_t, f_t, _result):
     return nc_t * xp.slope_of_ncfdtr(dfn, dfd, nc, f) + f_t * xp.density_of_f(dfn, dfd, nc, f)
 
 
@@ -2965,7 +2965,7 @@ def special_ncfdtri_vjp_p(xp, grad, dfn, dfd, nc, _p, result):
     return grad * (1 / xp.density_of_f(dfn, dfd, nc, result))
 
 
-def special_ncfdtri_jvp(xp, dfn, dfd, nc, p, dfn_t, dfd_t, nc_t, p_t, result):
+def special_ncfdtri_jvp(xp, dfn, dfd, nc, _p, _dfn_t, _dfd_t, nc_t, p_t, result):
     return nc_t * (
         -xp.slope_of_ncfdtr(dfn, dfd, nc, result) / xp.density_of_f(dfn, dfd, nc, result)
     ) + p_t * (1 / xp.density_of_f(dfn, dfd, nc, result))
@@ -2991,7 +2991,7 @@ def special_ncfdtrinc_vjp_p(xp, grad, dfn, dfd, _p, f, result):
     return grad * xp.unless_clipped(result, 1 / xp.slope_of_ncfdtr(dfn, dfd, result, f))
 
 
-def special_ncfdtrinc_jvp(xp, dfn, dfd, p, f, dfn_t, dfd_t, p_t, f_t, result):
+def special_ncfdtrinc_jvp(xp, dfn, dfd, _p, f, _dfn_t, _dfd_t, p_t, f_t, result):
     return p_t * xp.unless_clipped(
         result, 1 / xp.slope_of_ncfdtr(dfn, dfd, result, f)
     ) + f_t * xp.unless_clipped(
@@ -3013,7 +3013,7 @@ def special_nctdtr_vjp_x(xp, grad, df, nc, x, _result):
     return grad * xp.density_of_t(df, nc, x)
 
 
-def special_nctdtr_jvp(xp, df, nc, x, df_t, nc_t, x_t, result):
+def special_nctdtr_jvp(xp, df, nc, x, _df_t, _nc_t, x_t, _result):
     return x_t * xp.density_of_t(df, nc, x)
 
 
@@ -3030,7 +3030,7 @@ def special_nctdtrit_vjp_p(xp, grad, df, nc, _p, result):
     return grad * (1 / xp.density_of_t(df, nc, result))
 
 
-def special_nctdtrit_jvp(xp, df, nc, p, df_t, nc_t, p_t, result):
+def special_nctdtrit_jvp(xp, df, nc, _p, _df_t, _nc_t, p_t, result):
     return p_t * (1 / xp.density_of_t(df, nc, result))
 
 
@@ -3048,13 +3048,13 @@ def special_ndtr_vjp_x(xp, grad, x, _result):
     return grad * xp.conj(xp.exp(-x * x / 2) / 2.5066282746310002)
 
 
-def special_ndtr_jvp(xp, x, x_t, result):
+def special_ndtr_jvp(xp, x, x_t, _result):
     return x_t * (xp.exp(-x * x / 2) / 2.5066282746310002)
 
 
 operator(
     operators.special_ndtr, functions_scipy_special.special_ndtr, scipy.special._ufuncs.ndtr, "x",
-    traits="elementwise operands exact alike new", node="SpecialNdtrBackward0", saves="x",
+    traits="elementwise operands exact alike numbers new", node="SpecialNdtrBackward0", saves="x",
     vjps=(special_ndtr_vjp_x,), jvp=special_ndtr_jvp
 )  # fmt: skip
 
@@ -3064,13 +3064,13 @@ def special_ndtri_vjp_y(xp, grad, _y, result):
     return grad * (2.5066282746310002 * xp.exp(result * result / 2))
 
 
-def special_ndtri_jvp(xp, y, y_t, result):
+def special_ndtri_jvp(xp, _y, y_t, result):
     return y_t * xp.conj(2.5066282746310002 * xp.exp(result * result / 2))
 
 
 operator(
     operators.special_ndtri, functions_scipy_special.special_ndtri, scipy.special._ufuncs.ndtri,
-    "y", traits="elementwise operands exact alike new", node="SpecialNdtriBackward0",
+    "y", traits="elementwise operands exact alike numbers new", node="SpecialNdtriBackward0",
     saves="result", vjps=(special_ndtri_vjp_y,), jvp=special_ndtri_jvp
 )  # fmt: skip
 
@@ -3086,7 +3086,7 @@ def special_ndtri_exp_jvp(xp, y, y_t, result):
 
 operator(
     operators.special_ndtri_exp, functions_scipy_special.special_ndtri_exp,
-    scipy.special._ufuncs.ndtri_exp, "y", traits="elementwise operands exact alike new",
+    scipy.special._ufuncs.ndtri_exp, "y", traits="elementwise operands exact alike numbers new",
     node="SpecialNdtriExpBackward0", saves="y result", vjps=(special_ndtri_exp_vjp_y,),
     jvp=special_ndtri_exp_jvp
 )  # fmt: skip
@@ -3105,7 +3105,7 @@ def special_nrdtrimn_vjp_x(xp, grad, _p, _std, _x, _result):
     return grad * 1
 
 
-def special_nrdtrimn_jvp(xp, p, std, x, p_t, std_t, x_t, result):
+def special_nrdtrimn_jvp(xp, _p, std, x, p_t, std_t, x_t, result):
     if std_t is x_t is None:
         return p_t * (-2.5066282746310002 * std * xp.exp(((x - result) / std) ** 2 / 2))
     if p_t is x_t is None:
@@ -3188,7 +3188,7 @@ def special_obl_ang1_vjp_x(xp, grad_s, grad_sp, m, n, c, x, s, sp):
     )
 
 
-def special_obl_ang1_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
+def special_obl_ang1_jvp(xp, m, n, c, x, _m_t, _n_t, _c_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_spheroidal(m, -c * c, xp.special_obl_cv(m, n, c), x, s, sp))
 
 
@@ -3207,7 +3207,7 @@ def special_obl_ang1_cv_vjp_x(xp, grad_s, grad_sp, m, c, cv, x, s, sp):
     return grad_s * sp + grad_sp * xp.bend_of_spheroidal(m, -c * c, cv, x, s, sp)
 
 
-def special_obl_ang1_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp):
+def special_obl_ang1_cv_jvp(xp, m, _n, c, cv, x, _m_t, _n_t, _c_t, _cv_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_spheroidal(m, -c * c, cv, x, s, sp))
 
 
@@ -3234,7 +3234,7 @@ def special_obl_rad1_vjp_x(xp, grad_s, grad_sp, m, n, c, x, s, sp):
     return grad_s * sp + grad_sp * xp.bend_of_oblate(m, c, xp.special_obl_cv(m, n, c), x, s, sp)
 
 
-def special_obl_rad1_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
+def special_obl_rad1_jvp(xp, m, n, c, x, _m_t, _n_t, _c_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_oblate(m, c, xp.special_obl_cv(m, n, c), x, s, sp))
 
 
@@ -3253,7 +3253,7 @@ def special_obl_rad1_cv_vjp_x(xp, grad_s, grad_sp, m, c, cv, x, s, sp):
     return grad_s * sp + grad_sp * xp.bend_of_oblate(m, c, cv, x, s, sp)
 
 
-def special_obl_rad1_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp):
+def special_obl_rad1_cv_jvp(xp, m, _n, c, cv, x, _m_t, _n_t, _c_t, _cv_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_oblate(m, c, cv, x, s, sp))
 
 
@@ -3272,7 +3272,7 @@ def special_obl_rad2_vjp_x(xp, grad_s, grad_sp, m, n, c, x, s, sp):
     return grad_s * sp + grad_sp * xp.bend_of_oblate(m, c, xp.special_obl_cv(m, n, c), x, s, sp)
 
 
-def special_obl_rad2_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
+def special_obl_rad2_jvp(xp, m, n, c, x, _m_t, _n_t, _c_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_oblate(m, c, xp.special_obl_cv(m, n, c), x, s, sp))
 
 
@@ -3291,7 +3291,7 @@ def special_obl_rad2_cv_vjp_x(xp, grad_s, grad_sp, m, c, cv, x, s, sp):
     return grad_s * sp + grad_sp * xp.bend_of_oblate(m, c, cv, x, s, sp)
 
 
-def special_obl_rad2_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp):
+def special_obl_rad2_cv_jvp(xp, m, _n, c, cv, x, _m_t, _n_t, _c_t, _cv_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_oblate(m, c, cv, x, s, sp))
 
 
@@ -3316,7 +3316,7 @@ def special_owens_t_vjp_h(xp, grad, h, a, _result):
     )
 
 
-def special_owens_t_jvp(xp, h, a, h_t, a_t, result):
+def special_owens_t_jvp(xp, h, a, h_t, a_t, _result):
     if a_t is None:
         return h_t * (
             -xp.exp(-h * h / 2)
@@ -3343,7 +3343,7 @@ def special_pbdv_vjp_x(xp, grad_d, grad_dp, v, x, d, dp):
     return grad_d * dp + grad_dp * ((x * x / 4 - v - 0.5) * d)
 
 
-def special_pbdv_jvp(xp, v, x, v_t, x_t, d, dp):
+def special_pbdv_jvp(xp, v, x, _v_t, x_t, d, dp):
     return (x_t * dp, x_t * ((x * x / 4 - v - 0.5) * d))
 
 
@@ -3360,7 +3360,7 @@ def special_pbvv_vjp_x(xp, grad_d, grad_dp, v, x, d, dp):
     return grad_d * dp + grad_dp * ((x * x / 4 - v - 0.5) * d)
 
 
-def special_pbvv_jvp(xp, v, x, v_t, x_t, d, dp):
+def special_pbvv_jvp(xp, v, x, _v_t, x_t, d, dp):
     return (x_t * dp, x_t * ((x * x / 4 - v - 0.5) * d))
 
 
@@ -3377,7 +3377,7 @@ def special_pbwa_vjp_x(xp, grad_w, grad_wp, a, x, w, wp):
     return grad_w * wp + grad_wp * ((a - x * x / 4) * w)
 
 
-def special_pbwa_jvp(xp, a, x, a_t, x_t, w, wp):
+def special_pbwa_jvp(xp, a, x, _a_t, x_t, w, wp):
     return (x_t * wp, x_t * ((a - x * x / 4) * w))
 
 
@@ -3394,7 +3394,7 @@ def special_pdtr_vjp_m(xp, grad, k, m, _result):
     return grad * -xp.density_of_gamma(xp.floor(k) + 1, m)
 
 
-def special_pdtr_jvp(xp, k, m, k_t, m_t, result):
+def special_pdtr_jvp(xp, k, m, _k_t, m_t, _result):
     return m_t * -xp.density_of_gamma(xp.floor(k) + 1, m)
 
 
@@ -3410,7 +3410,7 @@ def special_pdtrc_vjp_m(xp, grad, k, m, _result):
     return grad * xp.density_of_gamma(xp.floor(k) + 1, m)
 
 
-def special_pdtrc_jvp(xp, k, m, k_t, m_t, result):
+def special_pdtrc_jvp(xp, k, m, _k_t, m_t, _result):
     return m_t * xp.density_of_gamma(xp.floor(k) + 1, m)
 
 
@@ -3426,7 +3426,7 @@ def special_pdtri_vjp_y(xp, grad, k, _y, result):
     return grad * (-1 / xp.density_of_gamma(xp.trunc(k) + 1, result))
 
 
-def special_pdtri_jvp(xp, k, y, k_t, y_t, result):
+def special_pdtri_jvp(xp, k, _y, _k_t, y_t, result):
     return y_t * (-1 / xp.density_of_gamma(xp.trunc(k) + 1, result))
 
 
@@ -3494,7 +3494,7 @@ def special_pro_ang1_vjp_x(xp, grad_s, grad_sp, m, n, c, x, s, sp):
     )
 
 
-def special_pro_ang1_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
+def special_pro_ang1_jvp(xp, m, n, c, x, _m_t, _n_t, _c_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_spheroidal(m, c * c, xp.special_pro_cv(m, n, c), x, s, sp))
 
 
@@ -3513,7 +3513,7 @@ def special_pro_ang1_cv_vjp_x(xp, grad_s, grad_sp, m, c, cv, x, s, sp):
     return grad_s * sp + grad_sp * xp.bend_of_spheroidal(m, c * c, cv, x, s, sp)
 
 
-def special_pro_ang1_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp):
+def special_pro_ang1_cv_jvp(xp, m, _n, c, cv, x, _m_t, _n_t, _c_t, _cv_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_spheroidal(m, c * c, cv, x, s, sp))
 
 
@@ -3542,7 +3542,7 @@ def special_pro_rad1_vjp_x(xp, grad_s, grad_sp, m, n, c, x, s, sp):
     )
 
 
-def special_pro_rad1_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
+def special_pro_rad1_jvp(xp, m, n, c, x, _m_t, _n_t, _c_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_spheroidal(m, c * c, xp.special_pro_cv(m, n, c), x, s, sp))
 
 
@@ -3561,7 +3561,7 @@ def special_pro_rad1_cv_vjp_x(xp, grad_s, grad_sp, m, c, cv, x, s, sp):
     return grad_s * sp + grad_sp * xp.bend_of_spheroidal(m, c * c, cv, x, s, sp)
 
 
-def special_pro_rad1_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp):
+def special_pro_rad1_cv_jvp(xp, m, _n, c, cv, x, _m_t, _n_t, _c_t, _cv_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_spheroidal(m, c * c, cv, x, s, sp))
 
 
@@ -3582,7 +3582,7 @@ def special_pro_rad2_vjp_x(xp, grad_s, grad_sp, m, n, c, x, s, sp):
     )
 
 
-def special_pro_rad2_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
+def special_pro_rad2_jvp(xp, m, n, c, x, _m_t, _n_t, _c_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_spheroidal(m, c * c, xp.special_pro_cv(m, n, c), x, s, sp))
 
 
@@ -3601,7 +3601,7 @@ def special_pro_rad2_cv_vjp_x(xp, grad_s, grad_sp, m, c, cv, x, s, sp):
     return grad_s * sp + grad_sp * xp.bend_of_spheroidal(m, c * c, cv, x, s, sp)
 
 
-def special_pro_rad2_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp):
+def special_pro_rad2_cv_jvp(xp, m, _n, c, cv, x, _m_t, _n_t, _c_t, _cv_t, x_t, s, sp):
     return (x_t * sp, x_t * xp.bend_of_spheroidal(m, c * c, cv, x, s, sp))
 
 
@@ -3647,7 +3647,7 @@ def special_psi_vjp_z(xp, grad, z, _result):
     return grad * xp.conj(xp.polygamma(1, xp.of_real(z, "scipy.special.psi")))
 
 
-def special_psi_jvp(xp, z, z_t, result):
+def special_psi_jvp(xp, z, z_t, _result):
     return z_t * xp.polygamma(1, xp.of_real(z, "scipy.special.psi"))
 
 
@@ -3671,7 +3671,7 @@ def special_radian_vjp_s(xp, grad, _d, _m, _s, _result):
     return grad * 4.84813681109536e-06
 
 
-def special_radian_jvp(xp, d, m, s, d_t, m_t, s_t, result):
+def special_radian_jvp(xp, _d, _m, _s, d_t, m_t, s_t, _result):
     if m_t is s_t is None:
         return d_t * 0.017453292519943295
     if d_t is s_t is None:
@@ -3687,7 +3687,8 @@ def special_radian_jvp(xp, d, m, s, d_t, m_t, s_t, result):
 
 operator(
     operators.special_radian, functions_scipy_special.special_radian, scipy.special._ufuncs.radian,
-    "d m s", traits="elementwise operands sums_terms alike new", node="SpecialRadianBackward0",
+    "d m s", traits="elementwise operands sums_terms alike numbers new",
+    node="SpecialRadianBackward0",
     vjps=(special_radian_vjp_d, special_radian_vjp_m, special_radian_vjp_s), jvp=special_radian_jvp
 )  # fmt: skip
 
@@ -3701,7 +3702,7 @@ def special_rel_entr_vjp_y(xp, grad, x, y, _result):
     return grad * (-x / y)
 
 
-def special_rel_entr_jvp(xp, x, y, x_t, y_t, result):
+def special_rel_entr_jvp(xp, x, y, x_t, y_t, _result):
     if y_t is None:
         return x_t * (xp.log(x / y) + 1)
     if x_t is None:
@@ -3738,7 +3739,7 @@ def special_shichi_vjp_x(xp, grad_shi, grad_chi, x):
     return xp.by_outputs(grad_shi, xp.sine_quotient(x, 1), grad_chi, xp.cosh(x) / x)
 
 
-def special_shichi_jvp(xp, x, x_t, shi, chi):
+def special_shichi_jvp(xp, x, x_t, _shi, _chi):
     return (x_t * xp.sine_quotient(x, 1), x_t * (xp.cosh(x) / x))
 
 
@@ -3755,7 +3756,7 @@ def special_sici_vjp_x(xp, grad_si, grad_ci, x):
     return xp.by_outputs(grad_si, xp.sine_quotient(x, -1), grad_ci, xp.cos(x) / x)
 
 
-def special_sici_jvp(xp, x, x_t, si, ci):
+def special_sici_jvp(xp, x, x_t, _si, _ci):
     return (x_t * xp.sine_quotient(x, -1), x_t * (xp.cos(x) / x))
 
 
@@ -3772,7 +3773,7 @@ def special_sindg_vjp_x(xp, grad, x, _result):
     return grad * (0.017453292519943295 * xp.special_cosdg(x))
 
 
-def special_sindg_jvp(xp, x, x_t, result):
+def special_sindg_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(0.017453292519943295 * xp.special_cosdg(x))
 
 
@@ -3788,7 +3789,7 @@ def special_smirnov_vjp_d(xp, grad, n, d, _result):
     return grad * xp.special_smirnovp(n, d)
 
 
-def special_smirnov_jvp(xp, n, d, n_t, d_t, result):
+def special_smirnov_jvp(xp, n, d, _n_t, d_t, _result):
     return d_t * xp.special_smirnovp(n, d)
 
 
@@ -3805,7 +3806,7 @@ def special_smirnovi_vjp_p(xp, grad, n, _p, result):
     return grad * (1 / xp.special_smirnovp(n, result))
 
 
-def special_smirnovi_jvp(xp, n, p, n_t, p_t, result):
+def special_smirnovi_jvp(xp, n, _p, _n_t, p_t, result):
     return p_t * (1 / xp.special_smirnovp(n, result))
 
 
@@ -3831,7 +3832,7 @@ def special_spence_vjp_z(xp, grad, z, _result):
     return grad * xp.conj(xp.log_quotient(z))
 
 
-def special_spence_jvp(xp, z, z_t, result):
+def special_spence_jvp(xp, z, z_t, _result):
     return z_t * xp.log_quotient(z)
 
 
@@ -3853,7 +3854,7 @@ def special_spherical_in_vjp_z(xp, grad, n, z, _result):
     )
 
 
-def special_spherical_in_jvp(xp, n, z, n_t, z_t, result):
+def special_spherical_in_jvp(xp, n, z, _n_t, z_t, _result):
     return z_t * (
         (
             n * xp.special_spherical_in(xp.abs(n - 1), z)
@@ -3879,7 +3880,7 @@ def special_spherical_in_d_vjp_z(xp, grad, n, z, result):
     )
 
 
-def special_spherical_in_d_jvp(xp, n, z, n_t, z_t, result):
+def special_spherical_in_d_jvp(xp, n, z, _n_t, z_t, result):
     return z_t * ((n * (n + 1) / (z * z) + 1) * xp.special_spherical_in(n, z) - 2 / z * result)
 
 
@@ -3903,7 +3904,7 @@ def special_spherical_jn_vjp_z(xp, grad, n, z, _result):
     )
 
 
-def special_spherical_jn_jvp(xp, n, z, n_t, z_t, result):
+def special_spherical_jn_jvp(xp, n, z, _n_t, z_t, _result):
     return z_t * (
         (
             n * xp.special_spherical_jn(xp.abs(n - 1), z)
@@ -3929,7 +3930,7 @@ def special_spherical_jn_d_vjp_z(xp, grad, n, z, result):
     )
 
 
-def special_spherical_jn_d_jvp(xp, n, z, n_t, z_t, result):
+def special_spherical_jn_d_jvp(xp, n, z, _n_t, z_t, result):
     return z_t * ((n * (n + 1) / (z * z) - 1) * xp.special_spherical_jn(n, z) - 2 / z * result)
 
 
@@ -3953,7 +3954,7 @@ def special_spherical_kn_vjp_z(xp, grad, n, z, _result):
     )
 
 
-def special_spherical_kn_jvp(xp, n, z, n_t, z_t, result):
+def special_spherical_kn_jvp(xp, n, z, _n_t, z_t, _result):
     return z_t * (
         -(
             n * xp.special_spherical_kn(xp.abs(n - 1), z)
@@ -3979,7 +3980,7 @@ def special_spherical_kn_d_vjp_z(xp, grad, n, z, result):
     )
 
 
-def special_spherical_kn_d_jvp(xp, n, z, n_t, z_t, result):
+def special_spherical_kn_d_jvp(xp, n, z, _n_t, z_t, result):
     return z_t * ((n * (n + 1) / (z * z) + 1) * xp.special_spherical_kn(n, z) - 2 / z * result)
 
 
@@ -4003,7 +4004,7 @@ def special_spherical_yn_vjp_z(xp, grad, n, z, _result):
     )
 
 
-def special_spherical_yn_jvp(xp, n, z, n_t, z_t, result):
+def special_spherical_yn_jvp(xp, n, z, _n_t, z_t, _result):
     return z_t * (
         (
             n * xp.special_spherical_yn(xp.abs(n - 1), z)
@@ -4029,7 +4030,7 @@ def special_spherical_yn_d_vjp_z(xp, grad, n, z, result):
     )
 
 
-def special_spherical_yn_d_jvp(xp, n, z, n_t, z_t, result):
+def special_spherical_yn_d_jvp(xp, n, z, _n_t, z_t, result):
     return z_t * ((n * (n + 1) / (z * z) - 1) * xp.special_spherical_yn(n, z) - 2 / z * result)
 
 
@@ -4047,7 +4048,7 @@ def special_stdtr_vjp_x(xp, grad, df, x, _result):
     return grad * xp.density_of_t(df, 0.0, x)
 
 
-def special_stdtr_jvp(xp, df, x, df_t, x_t, result):
+def special_stdtr_jvp(xp, df, x, _df_t, x_t, _result):
     return x_t * xp.density_of_t(df, 0.0, x)
 
 
@@ -4063,7 +4064,7 @@ def special_stdtrit_vjp_p(xp, grad, df, _p, result):
     return grad * (1 / xp.density_of_t(df, 0.0, result))
 
 
-def special_stdtrit_jvp(xp, df, p, df_t, p_t, result):
+def special_stdtrit_jvp(xp, df, _p, _df_t, p_t, result):
     return p_t * (1 / xp.density_of_t(df, 0.0, result))
 
 
@@ -4087,7 +4088,7 @@ def special_struve_vjp_x(xp, grad, v, x, _result):
     )
 
 
-def special_struve_jvp(xp, v, x, v_t, x_t, result):
+def special_struve_jvp(xp, v, x, _v_t, x_t, _result):
     return x_t * (
         (
             xp.special_struve(v - 1, x)
@@ -4110,13 +4111,13 @@ def special_tandg_vjp_x(xp, grad, _x, result):
     return grad * (0.017453292519943295 * (1 + result * result))
 
 
-def special_tandg_jvp(xp, x, x_t, result):
+def special_tandg_jvp(xp, _x, x_t, result):
     return x_t * xp.conj(0.017453292519943295 * (1 + result * result))
 
 
 operator(
     operators.special_tandg, functions_scipy_special.special_tandg, scipy.special._ufuncs.tandg,
-    "x", traits="elementwise operands exact alike new", node="SpecialTandgBackward0",
+    "x", traits="elementwise operands exact alike numbers new", node="SpecialTandgBackward0",
     saves="result", vjps=(special_tandg_vjp_x,), jvp=special_tandg_jvp
 )  # fmt: skip
 
@@ -4130,7 +4131,7 @@ def special_tklmbda_vjp_x(xp, grad, _x, lmbda, result):
     return grad * xp.slope_of_tklmbda(lmbda, result, False)
 
 
-def special_tklmbda_jvp(xp, x, lmbda, x_t, lmbda_t, result):
+def special_tklmbda_jvp(xp, _x, lmbda, x_t, lmbda_t, result):
     if lmbda_t is None:
         return x_t * xp.slope_of_tklmbda(lmbda, result, False)
     if x_t is None:
@@ -4167,7 +4168,7 @@ def special_voigt_profile_vjp_x(xp, grad, x, sigma, gamma, _result):
     )
 
 
-def special_voigt_profile_jvp(xp, x, sigma, gamma, x_t, sigma_t, gamma_t, result):
+def special_voigt_profile_jvp(xp, x, sigma, gamma, x_t, sigma_t, gamma_t, _result):
     if sigma_t is gamma_t is None:
         return x_t * (
             xp.real(xp.slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma)
@@ -4227,7 +4228,7 @@ def special_wright_bessel_vjp_x(xp, grad, a, b, x, _result):
     return grad * xp.special_wright_bessel(a, a + b, x)
 
 
-def special_wright_bessel_jvp(xp, a, b, x, a_t, b_t, x_t, result):
+def special_wright_bessel_jvp(xp, a, b, x, _a_t, _b_t, x_t, _result):
     return x_t * xp.special_wright_bessel(a, a + b, x)
 
 
@@ -4245,13 +4246,13 @@ def special_wrightomega_vjp_z(xp, grad, _z, result):
     return grad * xp.conj(result / (1 + result))
 
 
-def special_wrightomega_jvp(xp, z, z_t, result):
+def special_wrightomega_jvp(xp, _z, z_t, result):
     return z_t * (result / (1 + result))
 
 
 operator(
     operators.special_wrightomega, functions_scipy_special.special_wrightomega,
-    scipy.special._ufuncs.wrightomega, "z", traits="elementwise operands exact alike new",
+    scipy.special._ufuncs.wrightomega, "z", traits="elementwise operands exact alike numbers new",
     node="SpecialWrightomegaBackward0", saves="result", vjps=(special_wrightomega_vjp_z,),
     jvp=special_wrightomega_jvp
 )  # fmt: skip
@@ -4266,7 +4267,7 @@ def special_xlog1py_vjp_y(xp, grad, x, y, _result):
     return grad * xp.conj(x / (y + 1))
 
 
-def special_xlog1py_jvp(xp, x, y, x_t, y_t, result):
+def special_xlog1py_jvp(xp, x, y, x_t, y_t, _result):
     if y_t is None:
         return x_t * xp.log1p(xp.where((x == 0) & (y == -1), 0, y))
     if x_t is None:
@@ -4291,7 +4292,7 @@ def special_xlogy_vjp_y(xp, grad, x, y, _result):
     return grad * xp.conj(x / y)
 
 
-def special_xlogy_jvp(xp, x, y, x_t, y_t, result):
+def special_xlogy_jvp(xp, x, y, x_t, y_t, _result):
     if y_t is None:
         return x_t * xp.log(xp.where((x == 0) & (y == 0), 1, y))
     if x_t is None:
@@ -4311,7 +4312,7 @@ def special_y0_vjp_x(xp, grad, x, _result):
     return grad * -xp.special_y1(x)
 
 
-def special_y0_jvp(xp, x, x_t, result):
+def special_y0_jvp(xp, x, x_t, _result):
     return x_t * xp.conj(-xp.special_y1(x))
 
 
@@ -4327,7 +4328,7 @@ def special_y1_vjp_x(xp, grad, x, _result):
     return grad * ((xp.special_y0(x) - xp.special_yv(2, x)) / 2)
 
 
-def special_y1_jvp(xp, x, x_t, result):
+def special_y1_jvp(xp, x, x_t, _result):
     return x_t * xp.conj((xp.special_y0(x) - xp.special_yv(2, x)) / 2)
 
 
@@ -4343,7 +4344,7 @@ def special_yn_vjp_x(xp, grad, n, x, _result):
     return grad * ((xp.special_yn(xp.trunc(n) - 1, x) - xp.special_yn(xp.trunc(n) + 1, x)) / 2)
 
 
-def special_yn_jvp(xp, n, x, n_t, x_t, result):
+def special_yn_jvp(xp, n, x, _n_t, x_t, _result):
     return x_t * ((xp.special_yn(xp.trunc(n) - 1, x) - xp.special_yn(xp.trunc(n) + 1, x)) / 2)
 
 
@@ -4359,7 +4360,7 @@ def special_yv_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj((xp.special_yv(v - 1, z) - xp.special_yv(v + 1, z)) / 2)
 
 
-def special_yv_jvp(xp, v, z, v_t, z_t, result):
+def special_yv_jvp(xp, v, z, _v_t, z_t, _result):
     return z_t * ((xp.special_yv(v - 1, z) - xp.special_yv(v + 1, z)) / 2)
 
 
@@ -4377,7 +4378,7 @@ def special_yve_vjp_z(xp, grad, v, z, _result):
     )
 
 
-def special_yve_jvp(xp, v, z, v_t, z_t, result):
+def special_yve_jvp(xp, v, z, _v_t, z_t, _result):
     return z_t * (
         (xp.special_yve(v - 1, xp.of_real(z, "scipy.special.yve")) - xp.special_yve(v + 1, z)) / 2
     )
@@ -4395,7 +4396,7 @@ def special_zeta_vjp_q(xp, grad, x, q, _result):
     return grad * (-x * xp.special_zeta(x + 1, q))
 
 
-def special_zeta_jvp(xp, x, q, x_t, q_t, result):
+def special_zeta_jvp(xp, x, q, _x_t, q_t, _result):
     return q_t * (-x * xp.special_zeta(x + 1, q))
 
 

@@ -63,13 +63,11 @@ def _run_add(node: OperatorNode, _xp: Any, grad: _Array, _keep: bool) -> _Gradie
     )
 
 
-def _run_sub(node: OperatorNode, xp: Namespace, grad: _Array, _keep: bool) -> _Gradients:
-    to_other = node._edge1
-    if to_other is None:
-        return (grad, None)
-    if grad.shape != to_other._output_metadata.shape:
-        return (grad if node._edge0 is not None else None, -xp.grad_to(grad, to_other))
-    return (grad if node._edge0 is not None else None, -grad)
+def _run_sub(node: OperatorNode, _xp: Any, grad: _Array, _keep: bool) -> _Gradients:
+    return (
+        grad if node._edge0 is not None else None,
+        -grad if node._edge1 is not None else None,
+    )
 
 
 # --- mul: chain_small -6 %, gmm_d10_k25 -25 %, gmm_d64_k5 -35 % -----------------------------------
@@ -226,32 +224,6 @@ def _run_tanh(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _G
 # --- matmul: mlp_train_b64 -8 %, lstm_128 -6 % ----------------------------------------------------
 
 
-def _make_record_matmul(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
-    kernel = spec.kernel
-
-    def record(self: Tensor, other: Tensor) -> Tensor:
-        node: Any = cls()
-        node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
-        node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-        node.other_shape = other.shape if to_other is None else other._array.shape
-        node.self_shape = self.shape if to_self is None else self._array.shape
-        if to_other is not None:
-            if self._edge is None or self._counter is not None or self._meta is not None:
-                node._saved0 = self
-                node._version0 = 0 if self._counter is None else self._counter[0]
-            else:
-                node._saved0 = self._array
-        if to_self is not None:
-            if other._edge is None or other._counter is not None or other._meta is not None:
-                node._saved1 = other
-                node._version1 = 0 if other._counter is None else other._counter[0]
-            else:
-                node._saved1 = other._array
-        return recorded(node, kernel(self._array, other._array))
-
-    return record
-
-
 def _run_matmul(node: Any, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:
     to_self, to_other = node._edge0, node._edge1
     is_small = node._output_metadata.is_small_float64 or grad.size < MIN_FUSED_SIZE
@@ -321,7 +293,7 @@ def _run_sum(node: Any, xp: Namespace, grad: _Array, _keep: bool) -> _Gradients:
 FUSED: dict[str, Fused] = {
     "pullback::add": Fused(run=_run_add),
     "pullback::exp": Fused(run=_run_exp),
-    "pullback::matmul": Fused(run=_run_matmul, record=_make_record_matmul),
+    "pullback::matmul": Fused(run=_run_matmul),
     "pullback::mul": Fused(run=_run_mul, backward=_make_backward_mul),
     "pullback::neg": Fused(run=_run_neg),
     "pullback::square": Fused(run=_run_square_of),

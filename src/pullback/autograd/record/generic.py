@@ -7,7 +7,7 @@ saves besides tensors, the generated function ``<operator>_save`` puts into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback.autograd.graph.inplace import check_inplace, write, write_by
@@ -69,6 +69,12 @@ def _array_call(spec: OperatorSpec) -> Function:
 
         return call_all
 
+    if len(tensors) == 1 and tensors[0].place == 0 and tensors[0].kind == "list":
+
+        def call_list(tensors: list[Tensor], *options: Any, **named: Any) -> Any:
+            return kernel([tensor._array for tensor in tensors], *options, **named)
+
+        return call_list
     places = [argument.place for argument in tensors]
 
     def call(*args: Any, **named: Any) -> Any:
@@ -115,6 +121,8 @@ def _wrapper(spec: OperatorSpec) -> Function:
 
 def plain_kernel(spec: OperatorSpec) -> Function:
     """The kernel that computes and records nothing."""
+    if spec.takes_two_tensors and spec.returns == "tensor":
+        return operands.plain_two(_array_kernel(spec))
     if spec.has_tensor_first and spec.returns == "tensor":
         kernel = _array_kernel(spec)
 
@@ -145,15 +153,26 @@ def node_maker(
     `keeps_arrays` says that a saved result of another node may be kept as a bare array,
     `is_written` that the first argument is about to be written to.
     """
-    read_edges = _edge_reader(spec, is_written)
     plan = [_keeping(spec, name, keeps_arrays) for name in spec.saved_tensors]
     count = max((argument.place for argument in spec.tensors), default=0) + 1
     names, arity, save = spec.operand_names, spec.arity, spec.save
+    places = [argument.place for argument in spec.differentiable]
+    lists = frozenset(argument.place for argument in spec.differentiable if argument.is_list)
 
     def make(*args: Any, **named: Any) -> OperatorNode:
         given = args if len(args) >= count else _complete(args, named, names)
         node: Any = cls()
-        edges = read_edges(given)
+        edges: list[Edge] = []
+        for place in places:
+            value = given[place]
+            if place in lists:
+                edges += [t._edge or edge_of(t) for t in value]
+            elif is_written and place == 0:
+                edges.append(edge_of(value))
+            elif value is None:
+                edges.append(None)
+            else:  # most tensors without an edge are constants
+                edges.append(value._edge or (edge_of(value) if value._flags & EDGED else None))
         if arity == 1:
             node._edge0 = edges[0]
         elif arity == 2:
@@ -185,36 +204,6 @@ def node_maker(
         return node  # type: ignore[no-any-return]
 
     return make
-
-
-def _edge_reader(spec: OperatorSpec, is_written: bool) -> Callable[[_Arguments], list[Edge]]:
-    """The function that finds the edges of a node from the arguments of a call."""
-    differentiable, is_alone = spec.differentiable, len(spec.tensors) == 1
-    if spec.has_lists and len(differentiable) == 1:
-        place = differentiable[0].place
-        return lambda given: [t._edge or edge_of(t) for t in given[place]]
-    if not is_written and not spec.has_options and differentiable == spec.tensors:
-        return lambda given: [t._edge or (edge_of(t) if t._flags & EDGED else None) for t in given]
-
-    def edge(tensor: Tensor | None, is_first: bool) -> Edge:
-        if tensor is None:
-            return None
-        if is_written and is_first:
-            return edge_of(tensor)
-        # Most tensors without an edge are constants.
-        return tensor._edge or (edge_of(tensor) if is_alone or tensor._flags & EDGED else None)
-
-    def read(given: _Arguments) -> list[Edge]:
-        found: list[Edge] = []
-        for argument in differentiable:
-            value = given[argument.place]
-            if argument.is_list:
-                found += [t._edge or edge_of(t) for t in value]
-            else:
-                found.append(edge(value, argument.place == 0))
-        return found
-
-    return read
 
 
 def _complete(args: _Arguments, named: _Named, names: Sequence[str]) -> _Arguments:
@@ -258,13 +247,17 @@ def save_outputs_function(spec: OperatorSpec) -> Function | None:
 
 def record_kernel(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
     """The kernel for arguments of which at least one requires grad."""
-    if spec.takes_one_tensor and spec.returns == "tensor":
+    if spec.takes_one_tensor and spec.returns != "list":
         return _record_one(spec, cls)
+    if spec.takes_two_tensors and spec.returns == "tensor":
+        return operands.record_two(spec, cls)
     call = _array_call(spec)
     make = node_maker(spec, cls, keeps_arrays=True)
     saves_outputs = bool(spec.saved_outputs)
     if spec.returns == "tensor":
         result_guard = spec.guard(spec.saved_outputs[0]) if saves_outputs else None
+        if not saves_outputs and not any(argument.is_named for argument in spec.arguments):
+            return lambda *args: recorded(make(*args), call(*args))
 
         def record(*args: Any, **named: Any) -> Any:
             node = make(*args, **named)
@@ -295,22 +288,40 @@ def _record_one(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
     """The kernel of an operator of one tensor, its first argument, and options."""
     kernel = _array_kernel(spec)
     save, saves_self, saves_result = spec.save, bool(spec.saved_tensors), bool(spec.saved_outputs)
+    is_single = spec.returns == "tensor"
+    differentiable: Any = spec.differentiable_outputs
 
-    def record(self: Tensor, *options: Any, **named: Any) -> Tensor:
+    def make(self: Tensor) -> Any:
         node: Any = cls()
         node._edge0 = self._edge or edge_of(self)
+        node._output_metadata = UNDESCRIBED
         if saves_self:
             if self._edge is None or self._counter is not None or self._meta is not None:
                 node._saved0 = self
                 node._version0 = 0 if self._counter is None else self._counter[0]
             else:
                 node._saved0 = self._array
-        if save is not None:
-            save(node, self, *options, **named)
-        result = recorded(node, kernel(self._array, *options, **named))
+        return node
+
+    def record(self: Tensor, *options: Any, **named: Any) -> Any:
+        node = make(self)
+        if named:  # passing them on takes as long as all else
+            if save is not None:
+                save(node, self, *options, **named)
+            array = kernel(self._array, *options, **named)
+        else:
+            if save is not None:
+                save(node, self, *options)
+            array = kernel(self._array, *options)
+        if is_single:
+            result = recorded(node, array)
+            if saves_result:
+                node._result = result._array
+            return result
+        results = recorded_several(node, array, differentiable)
         if saves_result:
-            node._result = result._array
-        return result
+            node.save_outputs(*results)
+        return results
 
     return record
 
@@ -322,7 +333,7 @@ def inplace_kernel(spec: OperatorSpec, name: str, make: Function | None) -> Func
     saves_outputs = bool(spec.saved_outputs)
 
     if make is not None and spec.takes_operands and len(spec.arguments) == 2:
-        return operands.record_inplace_kernel(spec, spec.node_class(), name, written)
+        return _record_inplace_two(spec, spec.node_class(), name, written)
 
     def inplace(self: Tensor, *args: Any, **named: Any) -> Tensor:
         others = [args[place] for place in places if place < len(args)]
@@ -334,6 +345,42 @@ def inplace_kernel(spec: OperatorSpec, name: str, make: Function | None) -> Func
         return self
 
     return inplace
+
+
+def _record_inplace_two(
+    spec: OperatorSpec, cls: type[OperatorNode], name: str, written: Function
+) -> Function:
+    """The kernel of the in-place variant for two operands, of which one requires grad.
+
+    `written` computes what is written.
+    """
+    saves_self, saves_other = (place in spec.saved_operands for place in (0, 1))
+    self_for_self, self_for_other = spec.needs(0)
+    other_for_self, other_for_other = spec.needs(1)
+    saves_outputs = spec.saves_result
+    first = spec.operand_names[0]
+
+    def record(self: Tensor, other: Tensor) -> Tensor:
+        check_inplace(self, True, other)
+        node: Any = cls()
+        node._edge0 = to_self = edge_of(self)
+        node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
+        node._output_metadata = UNDESCRIBED
+        if saves_self and (
+            (self_for_self and to_self is not None) or (self_for_other and to_other is not None)
+        ):
+            save_before_write(node, first, self, to_self)
+        if saves_other and (
+            (other_for_self and to_self is not None) or (other_for_other and to_other is not None)
+        ):
+            node._saved1 = other
+            node._version1 = 0 if other._counter is None else other._counter[0]
+        record_inplace(node, self, written(self, other), name)
+        if saves_outputs:
+            node.save_outputs(self)
+        return self
+
+    return record
 
 
 def plain_inplace_kernel(spec: OperatorSpec, name: str) -> Function:
@@ -370,6 +417,11 @@ def view_kernel(spec: OperatorSpec, make: Function | None, again: Function) -> F
     kernel, several = _array_kernel(spec), spec.returns == "list"
     if spec.takes_one_tensor and make is not None and not several and not spec.saved_tensors:
         return _record_one_view(spec, kernel, again)
+
+    if len(spec.arguments) == 2 and make is None and not several:  # getitem, transpose
+        return lambda self, option: record_view(
+            None, self, kernel(self._array, option), (again, option)
+        )
 
     def view(self: Tensor, *options: Any, **named: Any) -> Any:
         node = None if make is None else make(self, *options, **named)

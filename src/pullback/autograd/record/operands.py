@@ -19,12 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.autograd.graph.inplace import check_inplace
 from pullback.autograd.graph.node import FREED, OperatorNode, sequence_counter
 from pullback.autograd.graph.output_metadata import (
     FLOAT64,
     FLOAT64_METADATA,
-    UNDESCRIBED,
     intern_metadata,
 )
 from pullback.autograd.graph.saved import input_array, output_array
@@ -33,9 +31,7 @@ from pullback.autograd.record.record import (
     EDGED,
     RECORDED_FLAGS,
     edge_of,
-    record_inplace,
     recorded,
-    save_before_write,
 )
 from pullback.autograd.record.unfused import Function
 from pullback.kernels.broadcasting import MAX_DIRECT_SIZE, broadcast_ufunc, squeeze_singleton
@@ -55,8 +51,9 @@ __all__ = [
     "array_function",
     "backward_function",
     "plain_kernel",
-    "record_inplace_kernel",
+    "plain_two",
     "record_kernel",
+    "record_two",
     "run_function",
 ]
 
@@ -108,7 +105,7 @@ def array_function(spec: OperatorSpec) -> Function:
 def plain_kernel(spec: OperatorSpec) -> Function:
     """The kernel that computes and records nothing."""
     compute = array_function(spec)
-    kernels = (_plain_of_one, _plain_of_two, _plain_of_three, _plain_of_four)
+    kernels = (_plain_of_one, plain_two, _plain_of_three, _plain_of_four)
     return kernels[len(spec.arguments) - 1](compute)
 
 
@@ -119,7 +116,9 @@ def _plain_of_one(compute: Function) -> Function:
     return cpu
 
 
-def _plain_of_two(compute: Function) -> Function:
+def plain_two(compute: Function) -> Function:
+    """The kernel of an operator of two tensors that computes and records nothing."""
+
     def cpu(self: Tensor, other: Tensor) -> Tensor:
         return wrap(compute(self._array, other._array))
 
@@ -145,7 +144,7 @@ def _plain_of_four(compute: Function) -> Function:
 
 def record_kernel(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
     """The kernel for operands of which at least one requires grad."""
-    kernels = (_record_one, _record_two, _record_three, _record_four)
+    kernels = (_record_one, record_two, _record_three, _record_four)
     return kernels[len(spec.arguments) - 1](spec, cls)
 
 
@@ -164,15 +163,22 @@ def _record_one(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
                 node._version0 = 0 if self._counter is None else self._counter[0]
             else:
                 node._saved0 = self._array
-        if (
+        is_few = (
             keeps_metadata
             and edge is not None
             and (metadata := edge._output_metadata).is_small_float64
-        ):
-            array = kernel(self._array)
-            if type(array) is not _ndarray:  # NumPy returns a number where there are no axes
-                array = _asarray(array)
-            node._output_metadata = metadata
+        )
+        array = (kernel if is_few else compute)(self._array)
+        if type(array) is not _ndarray:  # NumPy returns a number where there are no axes
+            array = _asarray(array)
+        if is_few or array.dtype is FLOAT64:
+            if is_few:
+                node._output_metadata = metadata
+            else:
+                try:
+                    node._output_metadata = FLOAT64_METADATA[array.shape]
+                except KeyError:
+                    node._output_metadata = intern_metadata(array.shape, FLOAT64)
             node._seq = sequence_counter()()
             result = _new(Tensor)
             result._array = array
@@ -180,7 +186,7 @@ def _record_one(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
             result._edge = node
             result._counter = result._meta = None
         else:
-            result = recorded(node, compute(self._array))
+            result = recorded(node, array)
         if saves_result:
             node._result = result._array
         return result
@@ -188,12 +194,13 @@ def _record_one(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
     return record
 
 
-def _record_two(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
+def record_two(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
+    """The kernel of an operator of two tensors, which may save more than them."""
     kernel, compute = spec.kernel, array_function(spec)
     saves_self, saves_other = (place in spec.saved_operands for place in (0, 1))
     self_for_self, self_for_other = spec.needs(0)
     other_for_self, other_for_other = spec.needs(1)
-    saves_result = spec.saves_result
+    saves_result, save = spec.saves_result, spec.save
     result_for_self, result_for_other = spec.needs_result()
     keeps_metadata = spec.keeps_metadata
 
@@ -217,6 +224,8 @@ def _record_two(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
                 node._version1 = 0 if other._counter is None else other._counter[0]
             else:
                 node._saved1 = other._array
+        if save is not None:
+            save(node, self, other)
         is_few = False
         if not keeps_metadata:
             pass
@@ -338,45 +347,6 @@ def _record_four(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
     return record
 
 
-# --- kernels that write --------------------------------------------------------------------------
-
-
-def record_inplace_kernel(
-    spec: OperatorSpec, cls: type[OperatorNode], name: str, written: Function
-) -> Function:
-    """The kernel of the in-place variant for two operands, of which one requires grad.
-
-    `written` computes what is written.
-    """
-    saves_self, saves_other = (place in spec.saved_operands for place in (0, 1))
-    self_for_self, self_for_other = spec.needs(0)
-    other_for_self, other_for_other = spec.needs(1)
-    saves_outputs = spec.saves_result
-    first = spec.operand_names[0]
-
-    def record(self: Tensor, other: Tensor) -> Tensor:
-        check_inplace(self, True, other)
-        node: Any = cls()
-        node._edge0 = to_self = edge_of(self)
-        node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-        node._output_metadata = UNDESCRIBED
-        if saves_self and (
-            (self_for_self and to_self is not None) or (self_for_other and to_other is not None)
-        ):
-            save_before_write(node, first, self, to_self)
-        if saves_other and (
-            (other_for_self and to_self is not None) or (other_for_other and to_other is not None)
-        ):
-            node._saved1 = other
-            node._version1 = 0 if other._counter is None else other._counter[0]
-        record_inplace(node, self, written(self, other), name)
-        if saves_outputs:
-            node.save_outputs(self)
-        return self
-
-    return record
-
-
 # --- run: gradients of arrays --------------------------------------------------------------------
 
 
@@ -387,7 +357,7 @@ def run_function(spec: OperatorSpec) -> Function:
 
 
 def _run_one(spec: OperatorSpec) -> Function:
-    (vjp,) = spec.formulas
+    (vjp,), (vjp_of_few,) = spec.formulas, spec.formulas_of_few
     saves_self, saves_result = 0 in spec.saved_operands, spec.saves_result
     name, result_name, is_alike = spec.operand_names[0], spec.result_name, spec.is_alike
 
@@ -407,9 +377,13 @@ def _run_one(spec: OperatorSpec) -> Function:
             result = node._result
             if type(result) is not _ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, result_name)
-        if is_alike and node._output_metadata.dtype is FLOAT64:
-            xp = real_arrays
-        gradient = vjp(xp, grad, self, result)
+        metadata = node._output_metadata
+        if is_alike and metadata.is_small_float64 and metadata.shape:
+            gradient = vjp_of_few(real_arrays, grad, self, result)
+        elif is_alike and metadata.dtype is FLOAT64:
+            gradient = vjp(real_arrays, grad, self, result)
+        else:
+            gradient = vjp(xp, grad, self, result)
         if not keep:
             if saves_self:
                 node._saved0 = FREED
@@ -422,6 +396,7 @@ def _run_one(spec: OperatorSpec) -> Function:
 
 def _run_two(spec: OperatorSpec) -> Function:
     vjp_self, vjp_other = spec.formulas
+    few_self, few_other = spec.formulas_of_few
     saves_self, saves_other = (place in spec.saved_operands for place in (0, 1))
     self_for_self, self_for_other = spec.needs(0)
     other_for_self, other_for_other = spec.needs(1)
@@ -478,11 +453,14 @@ def _run_two(spec: OperatorSpec) -> Function:
             result = node._result
             if type(result) is not _ndarray or node._output_metadata.extras is not None:
                 result = output_array(node, result_name)
-        if is_alike and node._output_metadata.dtype is FLOAT64:
+        of_self, of_other, metadata = vjp_self, vjp_other, node._output_metadata
+        if is_alike and metadata.dtype is FLOAT64:
             xp = real_arrays
+            if metadata.is_small_float64 and metadata.shape:
+                of_self, of_other = few_self, few_other
         gradients = (
-            None if to_self is None else vjp_self(xp, grad, self, other, result),
-            None if to_other is None else vjp_other(xp, grad, self, other, result),
+            None if to_self is None else of_self(xp, grad, self, other, result),
+            None if to_other is None else of_other(xp, grad, self, other, result),
         )
         if not keep:
             if saves_self:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from pullback._cpython import named_copy
+from pullback._cpython import named_copy, with_array_constants
 from pullback.autograd.graph.inplace import write_out
 from pullback.autograd.graph.node import ManyEdges, OneEdge, OperatorNode, TwoEdges
 from pullback.autograd.graph.slice_cotangent import SliceNode
@@ -203,6 +203,12 @@ class OperatorSpec:
         )
 
     @property
+    def takes_two_tensors(self) -> bool:
+        """Whether the arguments are two tensors, both differentiable and always given."""
+        kinds = [argument.kind for argument in self.differentiable]
+        return kinds == ["tensor", "tensor"] and len(self.arguments) == 2
+
+    @property
     def takes_operands(self) -> bool:
         """Whether ``operands.py`` serves it."""
         return "operands" in self.traits
@@ -216,6 +222,13 @@ class OperatorSpec:
             partial(_refuse, vjp) if isinstance(vjp, str) else vjp  # type: ignore[misc]
             for vjp in self._vjps
         )
+
+    @property
+    def formulas_of_few(self) -> tuple[Function, ...]:
+        """The same for small float64 arrays."""
+        if not self.has_numbers:
+            return self.formulas
+        return tuple(map(with_array_constants, self.formulas))
 
     @property
     def refused_edges(self) -> tuple[int, ...]:
@@ -341,6 +354,7 @@ class OperatorSpec:
     is_numpy = property(lambda self: "numpy" in self.traits)
     is_heavy = property(lambda self: "heavy" in self.traits)
     is_alike = property(lambda self: "alike" in self.traits)
+    has_numbers = property(lambda self: "numbers" in self.traits)
     is_view = property(lambda self: "view" in self.traits)
     keeps_metadata = property(lambda self: "keeps" in self.traits)
     takes_undefined = property(lambda self: "undefined" in self.traits)

@@ -19,6 +19,7 @@ from pullback.autograd.graph.inplace import rebase_history, write
 from pullback.autograd.graph.node import (
     Edge,
     Node,
+    Output,
     describe,
     describe_all,
     edge_to,
@@ -37,6 +38,7 @@ from pullback.autograd.graph.saved import version
 from pullback.autograd.graph.views import EDGED, creation_now, edge_of, in_two_steps, make_view
 from pullback.autograd.namespaces import tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.modes import get_state
 from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.meta import Creation, Step, View
 from pullback.tensor.payload import Payload, shares_memory
@@ -93,15 +95,22 @@ def recorded_several(
     node: Node, results: Iterable[Any], differentiable: tuple[bool, ...]
 ) -> tuple[Any, ...]:
     """The tensors of a node with several results; only some may be differentiable."""
-    results = [np.asarray(result) for result in results]
-    node._seq = next_sequence_number()
-    describe_all(node, results)
+    outputs = [_asarray(result) for result in results]
+    node._seq = sequence_counter()()
+    describe_all(node, outputs)
     made = []
-    for number, result in enumerate(results):
-        tensor = fresh(result)
-        if differentiable[number] and result.dtype.kind in "fc":
+    modes = get_state().modes
+    for number, array in enumerate(outputs):
+        if modes:
+            tensor = fresh(array)
+        else:  # the same without a call
+            tensor = _new(Tensor)
+            tensor._array = array
+            tensor._counter = tensor._meta = tensor._edge = None
+            tensor._flags = CPU_FLAGS
+        if differentiable[number] and array.dtype.kind in "fc":
             tensor._flags = RECORDED_FLAGS
-            tensor._edge = edge_to(node, number)
+            tensor._edge = Output(node, number) if number else node
         made.append(tensor)
     return tuple(made)
 

@@ -312,6 +312,8 @@ def _has_changed(tensor: Tensor) -> bool:
     if flags & REQUIRES_GRAD or not flags & DUAL:
         return bool(flags & REQUIRES_GRAD)
     whole: Any = view.base._meta
+    if whole.lazy_array is not None and view.lazy_array is not None:
+        return view.lazy_level is not whole.lazy_level
     own, theirs = tangent_levels(view), tangent_levels(whole)
     if own is None or theirs is None:
         return True

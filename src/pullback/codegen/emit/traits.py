@@ -69,6 +69,7 @@ def traits_of(op: Emitted) -> list[str]:
             "keeps": has_operands(op) and _keeps_metadata(op),
             "exact": runs and _is_exact(op),
             "alike": runs and _is_alike(op),
+            "numbers": has_operands(op) and runs and _is_alike(op) and _has_numbers(op),
             "new": runs and _makes_new(op),
             "sums": runs and _only_sums(op),
             "erases": _erases(op),
@@ -140,6 +141,16 @@ def _is_alike(op: Emitted) -> bool:
     if any("dtype" in str(argument.type) for argument in op.arguments):
         return False  # a cast: the gradient that came in has the other dtype
     return all(_is_arithmetic(derivative.formula) for derivative in op.derivatives)
+
+
+def _has_numbers(op: Emitted) -> bool:
+    """Whether numbers in the formulas are operands of sums, products and quotients.
+
+    Then arrays can stand for them. In a power they select another algorithm.
+    """
+    nodes = [n for d in op.derivatives for n in ast.walk(ast.parse(d.formula, mode="eval"))]
+    has_power = any(isinstance(node, ast.Pow) for node in nodes)
+    return not has_power and any(isinstance(node, ast.Constant) for node in nodes)
 
 
 def _is_arithmetic(formula: str) -> bool:
