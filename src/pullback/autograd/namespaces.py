@@ -69,7 +69,13 @@ _SMALL = 16_384  # elements; below it, filling an array beats making a view with
 
 
 class Namespace:
-    """Functions by name; missing ones are loaded at their first use."""
+    """Functions by name; missing ones are loaded at their first use.
+
+    Attributes:
+        wrapper: the class of values that are no arrays, and have one in ``_array``.
+    """
+
+    wrapper: type[Any] | None = None
 
     def __init__(self, name: str, load: Callable[..., Any], load_output: Callable[..., Any]):
         self.name = name
@@ -221,17 +227,6 @@ class _Arrays(Namespace):
             grad = _reduce(grad, axes if len(axes) > 1 else axes[0], None, None, True)
         return grad if grad.ndim == len(shape) else grad.reshape(shape)
 
-    def grad_to(self, grad: Any, target: Any) -> Any:
-        """A gradient summed to the shape of a node, where that is known to be possible."""
-        shape = target._output_metadata.shape
-        if (
-            type(grad) is PreReducedCotangent
-            or not target._is_single
-            or axes_to(grad.shape, shape) is None
-        ):
-            return grad  # left to the engine
-        return self.sum_to(grad, shape, str)
-
     def product_to(self, grad: Any, factor: Any, target: Any) -> Any:
         """The product, summed to the shape of a node where that is done best without making it."""
         if not target._is_single:
@@ -294,6 +289,8 @@ def _identity(x: Any) -> Any:
 
 class _Tensors(Namespace):
     """Formulas on tensors: what they compute can be differentiated again."""
+
+    wrapper = Tensor
 
     def accumulate(self, meta: Meta, leaf: Tensor, grad: Tensor, is_owned: bool) -> None:
         """Adds to a leaf's gradient out of place: the old one may be part of a graph."""

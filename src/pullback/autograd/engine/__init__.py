@@ -23,7 +23,8 @@ Two loops run the nodes. Neither recurses: a chain of a million nodes is a milli
 - ``array_loop.py``: on raw arrays, by sequence numbers, without hooks. Nearly every pass is this
   loop alone.
 - ``GraphTask`` (``graph_task.py``): the general loop, on any namespace: tensors, when the pass is
-  recorded itself, dual arrays, and arrays where there are hooks.
+  recorded itself, dual arrays (``linearize/backward.py``, where the order of all nodes is known
+  and no queue is needed), and arrays where there are hooks.
 
 ``GraphTask.run`` is the driver of every pass; ``fast_path.py`` skips it for a scalar loss.
 """

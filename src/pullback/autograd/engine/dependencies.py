@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from pullback.autograd.graph.accumulate_grad import find_ends
 from pullback.autograd.graph.node import (
     LEAF_SEQUENCE_NUMBER,
-    Edge,
     Node,
     Output,
     later_threads,
@@ -52,35 +51,13 @@ def is_ordered(roots: Iterable[Node]) -> bool:
 
 
 def needed_nodes(roots: list[Node], wanted: set[Node]) -> set[Node] | None:
-    """The nodes from which a wanted one can be reached; None if these are all."""
-    if _all_end_at(roots, wanted):
+    """The nodes from which a wanted one can be reached; None if these are all.
+
+    These are all if every path ends at a wanted node, as with all parameters of a loss.
+    """
+    if find_ends(roots) <= wanted:
         return None
     return nodes_leading_to(count_dependencies(roots), wanted)
-
-
-def _all_end_at(roots: list[Node], wanted: set[Node]) -> bool:
-    """Whether every path from the roots ends at a wanted node, as with all parameters of a loss.
-
-    A pass for some inputs visits every node here, so slots are read without ``_edges``, a property.
-    """
-    stack: list[Any] = list({*roots})
-    seen: set[Edge] = {None, *stack}
-    while stack:
-        node = stack.pop()
-        count = len(seen)
-        if node._arity == 1:
-            targets: tuple[Edge, ...] = (node._edge0,)
-        elif node._arity:
-            targets = (node._edge0, node._edge1)
-        else:
-            targets = (node.node,) if type(node) is Output else node._edges
-        for target in targets:
-            if target not in seen:
-                seen.add(target)
-                stack.append(target)
-        if count == len(seen) and node not in wanted and not any(targets):
-            return False
-    return True
 
 
 def nodes_leading_to(nodes: Iterable[Node], wanted: set[Node]) -> set[Node]:

@@ -13,7 +13,7 @@ All state of a pass belongs to its ``GraphTask``, so passes may nest (a hook tha
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -31,7 +31,7 @@ from pullback.autograd.engine.roots import RootCotangent
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended, living_nodes
 from pullback.autograd.graph.batch_levels import match_levels
 from pullback.autograd.graph.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
-from pullback.autograd.graph.node import Node, Output, node_of, output_of, unpack_edge
+from pullback.autograd.graph.node import Node, node_of, output_of, unpack_edge
 from pullback.autograd.graph.payload_nodes import any_marked, marked
 from pullback.autograd.graph.pre_reduced_cotangent import require_full_cotangent
 from pullback.autograd.levels import in_forward_mode
@@ -224,61 +224,92 @@ class GraphTask:
             with AutoGradMode(False):
                 callback()
 
-    def _run_general_loop(self, waiting: list[Node], buffers: InputBuffers) -> None:
+    def _run_general_loop(
+        self, waiting: list[Node], buffers: InputBuffers, nodes: Iterable[Node] | None = None
+    ) -> None:
         """Runs nodes on any namespace, by sequence numbers until there are hooks, then by counts.
 
-        `pending` is None as long as sequence numbers are enough. The queue has one tuple for each
-        node that is ready: what to sort by, a number that makes it unique, the node.
+        `nodes` are all nodes but leaves, last recorded first, where that is known; leaves are then
+        left in the buffers. Otherwise the next one is taken from a queue. `pending` is None as long
+        as sequence numbers are enough. The queue has one tuple for each node that is ready: what to
+        sort by, a number that makes it unique, the node.
         """
         xp, needed, has_payloads = self.xp, self.needed, self.has_payloads
         order = itertools.count()
         queue: list[tuple[int, int, Node]] = []
         pending: dict[Node, int] | None = None
         counts = self.counts_dependencies or has_payloads or not self.is_ordered
+        uses_queue = nodes is None
         for node in waiting:
             is_leaf = type(node) is AccumulateGrad
             counts = counts or (is_leaf and _has_hooks(node))
             queue.append((_AFTER_ALL_OTHERS if is_leaf else -node._seq, next(order), node))
         heapify(queue)
-        while queue:
-            node = heappop(queue)[2]
-            if pending is None and (counts or _has_hooks(node)):
+        execute, pop = self.execute, buffers.pop
+        wrapper: Any = xp.wrapper
+        target: Any
+        for node in _take_from(queue) if nodes is None else nodes:
+            grad = pop(node, None)
+            if grad is None and not uses_queue:
+                continue
+            # Hooks of a leaf are found when its node is queued.
+            if pending is None and (
+                counts or (node._output_metadata.extras is not None and _has_hooks(node))
+            ):
+                buffers[node] = grad
                 waiting = [*[n for _, _, n in sorted(queue)], node]
-                pending = count_dependencies(waiting, needed)
-                queue = [(-n._seq, next(order), n) for n in waiting if not pending[n]]
+                pending = self.count(waiting)
+                queue[:] = [(-n._seq, next(order), n) for n in waiting if not pending[n]]
                 heapify(queue)
                 continue
-            grad = buffers.pop(node, None)
             try:
-                results = self.execute(node, grad)
+                results = execute(node, grad)
             except BaseException:
                 if pending is None and not self.captures and type(node) is not AccumulateGrad:
                     buffers[node] = grad
                     leaves = [n for n in buffers if type(n) is AccumulateGrad]
                     accumulate_complete(leaves, buffers, set(), xp)
                 raise
-            for edge, grad in zip(node._edges, results):  # noqa: B905 - () ends it early
-                target, number = unpack_edge(edge) if type(edge) is Output else (edge, 0)
-                if target is None or (needed is not None and target not in needed):
+            edges = (node._edge0,) if node._arity == 1 else node._edges
+            for edge, grad in zip(edges, results):  # noqa: B905 - () ends it early
+                if edge is None:
                     continue
-                if grad is not None:
-                    # A check in line: unbroadcast returns most cotangents as they are.
-                    array = grad._array if type(grad) is Tensor else grad
-                    metadata = target._output_metadata
-                    if array.dtype is not metadata.dtype or array.shape != metadata.shape:
-                        grad = unbroadcast(xp, node, target, number, grad)
-                    if has_payloads:
+                array: Any = grad._array if type(grad) is wrapper else grad
+                metadata = edge._output_metadata
+                if (
+                    has_payloads
+                    or array is None
+                    or array.dtype is not metadata.dtype
+                    or array.shape != metadata.shape  # None for several outputs
+                ):
+                    target, number = unpack_edge(edge)
+                    if needed is not None and target not in needed:
+                        continue
+                    grad = unbroadcast(xp, node, target, number, grad)
+                    if has_payloads and grad is not None:
                         grad = match_levels(grad, output_of(target, number)[0])
-                is_ready = accumulate(buffers, target, number, grad)
+                    is_first = accumulate(buffers, target, number, grad)
+                else:
+                    target = edge
+                    if needed is not None and target not in needed:
+                        continue
+                    is_first = target not in buffers
+                    if not is_first and (held := buffers[target]) is not None:
+                        grad = held + grad
+                    buffers[target] = grad
                 if pending is not None:
                     pending[target] -= 1
                     if pending[target] == 0:
                         heappush(queue, (-target._seq, next(order), target))
-                elif is_ready and type(target) is AccumulateGrad:
-                    counts = counts or target.is_watched
-                    heappush(queue, (_AFTER_ALL_OTHERS, next(order), target))
-                elif is_ready:
-                    heappush(queue, (-target._seq, next(order), target))
+                elif uses_queue and is_first:
+                    is_leaf = type(target) is AccumulateGrad
+                    counts = counts or (is_leaf and target.is_watched)
+                    place = _AFTER_ALL_OTHERS if is_leaf else -target._seq
+                    heappush(queue, (place, next(order), target))
+
+    def count(self, waiting: list[Node]) -> dict[Node, int]:
+        """Counts the dependencies of the nodes that are left, before the first hook runs."""
+        return count_dependencies(waiting, self.needed)
 
     def execute(self, node: Node, grad: Any) -> tuple[Any, ...]:
         """Runs one node: tensor hooks, capture, pre-hooks, ``backward``, post-hooks, release.
@@ -319,12 +350,18 @@ class GraphTask:
         return not any(n is not None and (needed is None or n in needed) for n in behind)
 
 
+def _take_from(queue: list[tuple[int, int, Node]]) -> Iterator[Node]:
+    """The nodes of a queue, to which others may be added meanwhile."""
+    while queue:
+        yield heappop(queue)[2]
+
+
 def _has_hooks(node: Node) -> bool:
     """Whether user code runs before or after a node, and can observe when that is."""
-    if isinstance(node, AccumulateGrad):
-        return node.is_watched
     extras = node._output_metadata.extras
-    return extras is not None and extras.hooks is not None and not extras.hooks.are_empty
+    if extras is not None and extras.hooks is not None and not extras.hooks.are_empty:
+        return True
+    return isinstance(node, AccumulateGrad) and node.is_watched
 
 
 def _run_on_new_stack(function: Callable[..., None], *args: Any) -> None:

@@ -48,6 +48,8 @@ def unbroadcast(xp: Namespace, source: Node, target: Node, number: int, grad: An
     shape, dtype = output_of(target, number)
     if type(grad) is PreReducedCotangent and grad.shape != shape:
         grad = grad.total
+    elif type(grad) is SliceCotangent:
+        grad = grad.whole()
     if grad.dtype is dtype:
         if grad.shape == shape:
             return grad

@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
+from operator import attrgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -82,7 +83,7 @@ class DualArray:
         return self.primal
 
     shape = property(lambda self: self.tangent.shape[self.batch_ndim :])
-    dtype = property(lambda self: self.tangent.dtype)
+    dtype = property(attrgetter("tangent.dtype"))
     ndim = property(lambda self: self.tangent.ndim - self.batch_ndim)
     size = property(lambda self: prod(self.shape))
 
@@ -103,6 +104,8 @@ class DualArray:
             if tangent.shape == other.tangent.shape:
                 primal = (_add_primals, self, other)
                 return DualArray.with_lazy_primal(tangent + other.tangent, k, primal)
+        elif type(other) is int:  # nothing to broadcast or convert
+            return DualArray(self.primal + other, tangent, k)
         else:
             total = self.primal + other
             if total.shape == self.primal.shape and total.dtype is tangent.dtype:
@@ -174,11 +177,16 @@ class DualArray:
         return DualArray(self.primal[index], self.tangent[(*behind, *places)], self.batch_ndim)
 
 
+DualArray._array = DualArray.__dict__["tangent"]  # type: ignore[attr-defined]  # one slot, by two names
+
+
 class DualArrays(Namespace):
     """Formulas on dual arrays, arrays and numbers.
 
     The tangents of saved values are those of `level`. Functions are attributes of the class.
     """
+
+    wrapper = DualArray
 
     def __init__(self, level: Any = None):
         self.name = "dual arrays"

@@ -15,7 +15,8 @@ other call takes the general path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Any
 from weakref import ref
 
@@ -78,6 +79,7 @@ def make_jvp_kernel(rule: JvpRule, base: Function, is_inplace: bool) -> Function
             f"not been implemented yet"
         )
     places, skips_none, refused = rule.places, rule.skips_none, rule.refused
+    *is_read, reads_results = rule.reads()
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = [*args, *kwargs.values()]
@@ -91,9 +93,9 @@ def make_jvp_kernel(rule: JvpRule, base: Function, is_inplace: bool) -> Function
         outputs = results if isinstance(results, tuple) else (results,)
         for level in levels:
             given = [_tangent(values[place], level, skips_none) for place in places]
-            primals = _below(values, level)
-            bare = [_below_result(output, level) for output in outputs]
-            found = rule.apply(tensors, primals, given, bare)
+            primals = _below(values, level, is_read)
+            bare = [_below_result(o, level) if reads_results else None for o in outputs]
+            found = rule.function(tensors, *primals, *given, *bare)  # type: ignore[misc]
             for output, tangent in zip(outputs, found if results is outputs else (found,)):  # noqa: B905
                 _set_tangent(output, level, tangent, given, is_inplace)
         if levels:
@@ -132,11 +134,13 @@ def _tangent(value: Any, level: Level, skips_none: bool) -> Any:
     return None
 
 
-def _below(values: list[Any], level: Level) -> list[Any]:
-    """Arguments without the tangents of a level and of those above it."""
-    primals = []
-    for value in values:
-        if isinstance(value, Tensor):
+def _below(values: list[Any], level: Level, is_read: Iterable[bool] = repeat(True)) -> list[Any]:
+    """Arguments without the tangents of a level and of those above it; None for unread ones."""
+    primals: list[Any] = []
+    for value, is_needed in zip(values, is_read, strict=False):
+        if not is_needed:
+            value = None
+        elif isinstance(value, Tensor):
             if value._flags & (DUAL | PLAIN_VIEW):
                 value = below(value, level)
         elif isinstance(value, list):
@@ -178,8 +182,9 @@ def _set_tangent(
     if array.shape != wanted.shape:
         # A copy: several elements in one place of memory could not be written to.
         tangent = tensors.clone(tensors.broadcast_to(tangent, list(output.shape)))
-    if array.dtype != wanted.dtype and (array.dtype.kind != "c" or wanted.dtype.kind == "c"):
-        tangent = tensors.astype(tangent, wanted.dtype)
+    dtype = wanted.dtype
+    if array.dtype is not dtype and (array.dtype.kind != "c" or dtype.kind == "c"):
+        tangent = tensors.astype(tangent, dtype)
     if is_inplace:
         write_tangent(output, level, tangent)
     else:
@@ -193,12 +198,12 @@ def _remember_tangents(outputs: Any, is_inplace: bool) -> None:
         if node is None and isinstance(output, Tensor) and output._flags & REQUIRES_GRAD:
             if type(output._meta) is not View:
                 node = node_of(output._edge)
-            elif (
-                is_inplace
-            ):  # a new view's node saves no result; a written one's is the write's own
+            elif is_inplace:  # a new view's node saves no result; a written one's is the write's
                 node = node_of(output._meta.base._edge)
                 node = node.fn if isinstance(node, CopySlices) else node
-    for name in () if node is None else node._saves_tensors:
+    if node is None or (node._is_single and not node._saves_results):
+        return
+    for name in node._saves_tensors:
         value: Any = getattr(node, name, None)
         if type(value) is Tensor or (type(value) is _ndarray and name not in node._saves_results):
             continue  # an input
@@ -215,10 +220,11 @@ def make_array_kernel(rule: JvpRule, stock: Function, general: Function) -> Func
 
     `stock` computes the result; `general` takes the calls that do not meet the condition above.
     """
-    arguments, skips_none = rule.arguments(), rule.skips_none
+    arguments, skips_none, function = rule.arguments(), rule.skips_none, rule.function
     count = len(rule.places)
     is_flat = rule.has_only_tensors() and rule.places == tuple(range(count))
     has_options = is_flat and len(arguments) > count
+    assert function is not None
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values()) if kwargs else args
@@ -232,23 +238,19 @@ def make_array_kernel(rule: JvpRule, stock: Function, general: Function) -> Func
             if type(value) is Tensor:
                 primals.append(value._array)
                 if value._flags & DUAL:
-                    meta: Any = value._meta
-                    if meta.lazy_level is level and type(meta) is Meta and meta.lazy_batch is batch:
-                        tangent = meta.lazy_array
-                    if tangent is None:
-                        found = read_tangent(value)
-                        if found is None:
-                            return general(*args, **kwargs)
-                        at, tangent, levels = found
-                        if level is None:
-                            level, batch, first = at, levels, tangent
-                        elif at is not level or levels is not batch:
-                            is_uniform = False
+                    found = read_tangent(value)
+                    if found is None:
+                        return general(*args, **kwargs)
+                    at, tangent, levels = found
+                    if level is None:
+                        level, batch, first = at, levels, tangent
+                    elif at is not level or levels is not batch:
+                        is_uniform = False
             else:
                 primals.append(value)
+            tangents.append(tangent)
             if tangent is None and not skips_none:
                 is_uniform = False
-            tangents.append(tangent)
         if not is_uniform or level is None:
             gathered = _gather(rule, values)
             if gathered is None:
@@ -259,13 +261,15 @@ def make_array_kernel(rule: JvpRule, stock: Function, general: Function) -> Func
         modes = get_state().modes
         if modes & INFERENCE or (batch and rule.lacks_batching):
             return general(*args, **kwargs)
-        output = stock(*args, **kwargs)
+        output = stock(*args, **kwargs) if kwargs else stock(*args)
+        if not batch:
+            tangent = function(arrays, *primals, *tangents, output._array)
+            return _finish(output, tangent, level, batch, (), tangents, modes)
         try:
             tangent = rule.apply(arrays, primals, tangents, (output._array,), len(batch))
         except UnsupportedFastPath:
             return general(*args, **kwargs)
-        batch_shape = first.shape[: len(batch)] if batch else ()
-        return _finish(output, tangent, level, batch, batch_shape, tangents, modes)
+        return _finish(output, tangent, level, batch, first.shape[: len(batch)], tangents, modes)
 
     return call
 

@@ -116,6 +116,22 @@ class JvpRule:
         wanted = dict.fromkeys(self.places, "Tensor")
         return kinds == wanted and returns == ["Tensor"] and not self.refused
 
+    def reads(self) -> list[bool]:
+        """For each argument, and then for the results, whether the formula reads them.
+
+        In generated formulas the names of others begin with an underscore.
+        """
+        code = getattr(self.function, "__code__", None)
+        names = [argument.name for argument in self.arguments()]
+        if code is None or code.co_argcount <= len(names):
+            return [True] * (len(names) + 1)
+        given = code.co_varnames[1 : code.co_argcount]
+        results = given[len(names) + len(self.places) :]
+        return [
+            *[own != f"_{name}" for own, name in zip(given, names, strict=False)],
+            any(not name.startswith("_") for name in results),
+        ]
+
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments of a call in the formula's order, defaults included."""
         values = list(args)
@@ -175,10 +191,8 @@ class JvpRule:
         if self.batching is None or self.lacks_batching:
             raise UnsupportedFastPath(self.name)
         function: Any = self.function
-        if self.batching == "matrices":
-            ndims = {primal.ndim for primal in primals if type(primal) is _ndarray}
-            if len(ndims) == 1 and ndims.pop() > 1:
-                return function(arrays, *primals, *tangents, *results)
+        if self.batching == "matrices" and primals[0].ndim == primals[-1].ndim > 1:  # one or two
+            return function(arrays, *primals, *tangents, *results)
         if self.batching == "linear":  # most of the time goes into new views of arrays
             primals = [None if n in self.places else p for n, p in enumerate(primals)]
             results = [None] * len(results)
@@ -291,22 +305,23 @@ def fit_tangent(
     """The tangent of a result as a formula has returned it, in memory of its own.
 
     It gets the result's shape and memory layout behind the batch axes, and its dtype unless that
-    would drop an imaginary part. `given` are the tangents that the formula got.
+    would drop an imaginary part. None stands for zeros. `given` are the tangents that the formula
+    got.
     """
     shape, dtype = batch_shape + result.shape, result.dtype
-    is_given = False
     for other in given:
-        is_given = is_given or other is tangent
-    if (
-        not is_given
-        and type(tangent) is _ndarray
-        and tangent.base is None
-        and tangent.dtype is dtype
-        and tangent.shape == shape
-        and (len(shape) < 2 or (tangent.flags.c_contiguous and result.flags.c_contiguous))
-    ):
-        return tangent
-    tangent = np.asarray(tangent)
+        if other is tangent:
+            break
+    else:
+        if (
+            type(tangent) is _ndarray
+            and tangent.base is None
+            and tangent.dtype is dtype
+            and tangent.shape == shape
+            and (len(shape) < 2 or (tangent.flags.c_contiguous and result.flags.c_contiguous))
+        ):
+            return tangent
+    tangent = np.asarray(0.0 if tangent is None else tangent)
     order = layout_of(result)
     if batch_shape:
         k = len(batch_shape)

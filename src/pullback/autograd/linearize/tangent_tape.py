@@ -21,7 +21,7 @@ import numpy as np
 
 from pullback.autograd.forward.jvp_rule import JvpRule, fit_tangent, unwrap
 from pullback.autograd.graph.node import Edge, Node, Output, edge_to, node_of
-from pullback.autograd.graph.views import edge_of
+from pullback.autograd.graph.views import EDGED, edge_of
 from pullback.autograd.levels import TransformLevel, current_level, leave_tape
 from pullback.autograd.namespaces import arrays
 from pullback.dispatch.modes import TAPE, TRANSFORM
@@ -34,6 +34,7 @@ from pullback.tensor.tensor import Tensor
 __all__ = ["TangentTape", "make_leaving_kernel", "make_tape_kernel"]
 
 _Function = Callable[..., Any]
+_ndarray = np.ndarray
 
 
 class TangentTape(TransformLevel):
@@ -41,13 +42,14 @@ class TangentTape(TransformLevel):
 
     Attributes:
         batch_shape: of the tangents, whose batch axes come first: () or the number of tangents.
+        batch_ndim: how many these are.
         tape: JVP rule, arguments and results by node, in the order of recording.
         tangents: those that have been computed, and those of the inputs, by edge.
         is_left: whether something has happened that tangents depend on and recorded history
             does not.
     """
 
-    __slots__ = ("_computed", "batch_shape", "is_left", "tangents", "tape")
+    __slots__ = ("_computed", "batch_ndim", "batch_shape", "is_left", "tangents", "tape")
     modes = TRANSFORM | TAPE
 
     def __init__(self, batch_shape: tuple[int, ...] = ()) -> None:
@@ -56,6 +58,7 @@ class TangentTape(TransformLevel):
         self.forward = False
         self.saved = []
         self.batch_shape = batch_shape
+        self.batch_ndim = len(batch_shape)
         self.tape: dict[Node, tuple[JvpRule, tuple[Any, ...], Any]] = {}
         self.tangents: dict[Edge, Any] = {}
         self.is_left = False
@@ -96,12 +99,11 @@ class TangentTape(TransformLevel):
 
     def tangent(self, edge: Edge) -> Any:
         """The tangent of a result; a KeyError where there is no record of it."""
-        tangents = self.tangents
+        tangents, compute = self.tangents, self._compute
         if edge not in tangents:
             wanted = [edge]
             while wanted:  # a stack, because recursion would be too deep for long chains
-                last = wanted[-1]
-                source = None if last in tangents else self._compute(last)
+                source = compute(wanted[-1])
                 if source is None:
                     wanted.pop()
                 else:
@@ -110,52 +112,61 @@ class TangentTape(TransformLevel):
 
     def _compute(self, edge: Any) -> Edge:
         """Computes the tangent of a result, or returns an edge whose tangent it needs first."""
-        tangents = self.tangents
+        tangents, batch_shape = self.tangents, self.batch_shape
         node: Node = edge.node if type(edge) is Output else edge
-        if node._arity == 1 and node._edge0 not in tangents:
-            return node._edge0
         rule, values, results = self.tape[node]
         given: list[Any] = []
         for place in rule.places:
             value = values[place]
-            items = value if type(value) is list else (value,)
-            parts = []
-            for item in items:
-                tangent = None
-                if type(item) is Tensor:
-                    source = item._edge or edge_of(item)
-                    if source is not None:
-                        if source not in tangents:
-                            return source
-                        tangent = tangents[source]
-                    elif not rule.skips_none:
-                        tangent = np.zeros(self.batch_shape + item.shape, item.dtype)
-                parts.append(tangent)
-            given.append(parts if items is value else tangent)
+            if type(value) is Tensor:
+                source = value._edge or (edge_of(value) if value._flags & EDGED else None)
+                if source in tangents:
+                    given.append(tangents[source])
+                    continue
+                if source is not None:
+                    return source
+            elif type(value) is list:
+                for item in value:
+                    source = edge_of(item) if type(item) is Tensor else None
+                    if source is not None and source not in tangents:
+                        return source
+            is_left_out = rule.skips_none and type(value) is not list
+            given.append(None if is_left_out else self._constant_tangent(value))
         extras = node._output_metadata.extras
         if extras is not None:
             counter = extras.version_counters.get(0)
             if counter is not None and counter[0] > 0:  # written to outside of the tape's level
                 raise KeyError(edge)
         primals = [v._array if type(v) is Tensor else unwrap(v) for v in values]
-        is_tuple = type(results) is tuple
-        outputs = results if is_tuple else (results,)
-        if self.batch_shape:
-            found = rule.apply_to_arrays(primals, given, outputs, self.batch_shape)
+        if type(results) is _ndarray and not batch_shape:
+            found = rule.function(arrays, *primals, *given, results)  # type: ignore[misc]
         else:
-            found = rule.apply(arrays, primals, given, outputs)
-        if type(results) is list:
-            outputs = results
-        elif not is_tuple:
-            found = (found,)
-        for number, result in enumerate(outputs):
+            outputs = results if type(results) is tuple else (results,)
+            found = rule.apply_to_arrays(primals, given, outputs, batch_shape)
+        if type(results) is _ndarray:
+            tangents[node] = fit_tangent(found, batch_shape, results, given)
+            return None
+        for number, result in enumerate(results):
             if result.dtype.kind in "fc":
-                tangent = 0.0 if found[number] is None else found[number]
-                tangent = fit_tangent(tangent, self.batch_shape, result, given)
-                tangents[edge_to(node, number) if number else node] = tangent
+                tangent = fit_tangent(found[number], batch_shape, result, given)
+                tangents[edge_to(node, number)] = tangent
         if edge not in tangents:  # else it would be computed again and again
             raise KeyError(edge)
         return None
+
+    def _constant_tangent(self, value: Any) -> Any:
+        """Zeros for a tensor without history; for a list, the tangent of each item, or zeros."""
+        if type(value) is list:
+            known = self.tangents
+            return [
+                known[edge_of(t)]
+                if type(t) is Tensor and edge_of(t) in known
+                else self._constant_tangent(t)
+                for t in value
+            ]
+        if type(value) is not Tensor:
+            return None
+        return np.zeros(self.batch_shape + value.shape, value.dtype)
 
 
 def make_tape_kernel(record: _Function, rule: JvpRule | None) -> _Function:
@@ -167,17 +178,37 @@ def make_tape_kernel(record: _Function, rule: JvpRule | None) -> _Function:
     if rule is None or rule.function is None or rule.refused:
         return record
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        results = record(*args, **kwargs)
+    def put(results: Any, values: tuple[Any, ...]) -> Any:
         if type(results) is Tensor and results._meta is None:
             node, held = results._edge, results._array
         else:
             node, held = _node_of(results), unwrap(results)
         if node is not None:  # integers have no tangent
-            values = (*args, *kwargs.values()) if kwargs else args
             current_level().tape[node] = rule, values, held
         return results
 
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return put(record(*args, **kwargs), (*args, *kwargs.values()))
+
+    def call_one(self: Tensor) -> Any:
+        result = record(self)
+        if result._meta is not None or result._edge is None:
+            return put(result, (self,))
+        current_level().tape[result._edge] = rule, (self,), result._array
+        return result
+
+    def call_two(self: Tensor, other: Tensor) -> Any:
+        result = record(self, other)
+        if result._meta is not None or result._edge is None:
+            return put(result, (self, other))
+        current_level().tape[result._edge] = rule, (self, other), result._array
+        return result
+
+    # Calls with known arguments take half the time of others.
+    count = len(rule.arguments())
+    is_plain = rule.has_only_tensors() and count == len(rule.places)
+    if is_plain and count <= 2:
+        return call_one if count == 1 else call_two
     return call
 
 

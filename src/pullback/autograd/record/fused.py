@@ -2,9 +2,9 @@
 
 They compute what the generic functions of ``operands.py`` and ``generic.py`` compute from the
 formulas of the table, without the calls in between, and for large arrays sum early: a product whose
-gradient is summed to the shape of an operand is not made at full size. Beside each stand the
-workloads of ``benchmarks/run.py`` that it serves, with the change of their time; without the early
-sums the gmm workloads take 1.4 to 1.6 of the time.
+gradient is summed to the shape of an operand is not made at full size. Beside each stands a
+workload of ``benchmarks/run.py`` that it serves, and what that takes without the fused form:
+``benchmarks/ablation.py`` measures it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from pullback.autograd.graph.node import FREED, OperatorNode
 from pullback.autograd.graph.output_metadata import FLOAT64
 from pullback.autograd.graph.saved import input_array, output_array
-from pullback.autograd.record.record import EDGED, edge_of, recorded
+from pullback.autograd.record.record import edge_of, recorded
 from pullback.autograd.record.unfused import Function
 from pullback.kernels.broadcasting import MIN_FUSED_SIZE, squeeze_singleton
 from pullback.tensor.tensor import Tensor
@@ -53,7 +53,7 @@ class Fused(NamedTuple):
     record: Callable[[OperatorSpec, type[OperatorNode]], Function] | None = None
 
 
-# --- add, sub: chain_small -3 %, tiny -4 %; sub: gmm_d64_k5 ---------------------------------------
+# --- add: chain_small 1.02; sub: scalar_loop 1.01 ------------------------------------------------
 
 
 def _run_add(node: OperatorNode, _xp: Any, grad: _Array, _keep: bool) -> _Gradients:
@@ -70,7 +70,7 @@ def _run_sub(node: OperatorNode, _xp: Any, grad: _Array, _keep: bool) -> _Gradie
     )
 
 
-# --- mul: chain_small -6 %, gmm_d10_k25 -25 %, gmm_d64_k5 -35 % -----------------------------------
+# --- mul: gmm_d10_k25 1.22 ------------------------------------------------------------------------
 
 
 def _run_mul(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:
@@ -159,7 +159,7 @@ def _make_backward_mul(generic: Function) -> Function:
     return backward
 
 
-# --- neg, exp: chain_small -4 % -------------------------------------------------------------------
+# --- neg: chain_small 1.02; exp: chain_small 1.03 ------------------------------------------------
 
 
 def _run_neg(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:  # noqa: ARG001
@@ -177,7 +177,7 @@ def _run_exp(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _Gr
     return (gradient,)
 
 
-# --- square: scalar_loop -3 % ---------------------------------------------------------------------
+# --- square: scalar_loop 1.03 ---------------------------------------------------------------------
 
 
 def _run_square_of(node: OperatorNode, xp: Any, grad: _Array, keep: bool) -> _Gradients:  # noqa: ARG001
@@ -202,7 +202,7 @@ def _run_square_of(node: OperatorNode, xp: Any, grad: _Array, keep: bool) -> _Gr
     return (gradient,)
 
 
-# --- tanh: lstm_128 -5 %, inplace_views_16 -5 % ---------------------------------------------------
+# --- tanh: chain_small 1.02 -----------------------------------------------------------------------
 
 
 def _run_tanh(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:  # noqa: ARG001
@@ -221,7 +221,7 @@ def _run_tanh(node: OperatorNode, xp: Namespace, grad: _Array, keep: bool) -> _G
     return (gradient,)
 
 
-# --- matmul: mlp_train_b64 -8 %, lstm_128 -6 % ----------------------------------------------------
+# --- matmul: gmm_d64_k5 1.32 ----------------------------------------------------------------------
 
 
 def _run_matmul(node: Any, xp: Namespace, grad: _Array, keep: bool) -> _Gradients:
@@ -266,7 +266,7 @@ def _run_matmul(node: Any, xp: Namespace, grad: _Array, keep: bool) -> _Gradient
     return (of_self, of_other)
 
 
-# --- sum: tiny -6 %, hvp -4 % ---------------------------------------------------------------------
+# --- sum: tiny 1.05 -------------------------------------------------------------------------------
 
 
 def _make_record_sum(spec: OperatorSpec, cls: type[OperatorNode]) -> Function:
