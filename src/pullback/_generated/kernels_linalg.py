@@ -86,11 +86,11 @@ def linalg_cross_save(node, self, other, *, axis=-1):
 
 
 def linalg_cross_jvp(xp, self, other, axis, self_t, other_t, _result):
-    if other_t is None:
-        return xp.linalg_cross(self_t, other, axis=axis)
-    if self_t is None:
-        return xp.linalg_cross(self, other_t, axis=axis)
-    return xp.linalg_cross(self_t, other, axis=axis) + xp.linalg_cross(self, other_t, axis=axis)
+    total = None if self_t is None else xp.linalg_cross(self_t, other, axis=axis)
+    if other_t is not None:
+        term = xp.linalg_cross(self, other_t, axis=axis)
+        total = term if total is None else total + term
+    return total
 
 
 operator(

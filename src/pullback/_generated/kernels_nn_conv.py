@@ -110,13 +110,15 @@ def _conv_input_jvp(
     weight_t,
     _result,
 ):
-    if weight_t is None:
-        return xp._conv_input(grad_output_t, weight, space, stride, padding, dilation, groups)
-    if grad_output_t is None:
-        return xp._conv_input(grad_output, weight_t, space, stride, padding, dilation, groups)
-    return xp._conv_input(
-        grad_output_t, weight, space, stride, padding, dilation, groups
-    ) + xp._conv_input(grad_output, weight_t, space, stride, padding, dilation, groups)
+    total = (
+        None
+        if grad_output_t is None
+        else xp._conv_input(grad_output_t, weight, space, stride, padding, dilation, groups)
+    )
+    if weight_t is not None:
+        term = xp._conv_input(grad_output, weight_t, space, stride, padding, dilation, groups)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -161,13 +163,15 @@ def _conv_weight_jvp(
     grad_output_t,
     _result,
 ):
-    if grad_output_t is None:
-        return xp._conv_weight(self_t, grad_output, kernel_size, stride, padding, dilation, groups)
-    if self_t is None:
-        return xp._conv_weight(self, grad_output_t, kernel_size, stride, padding, dilation, groups)
-    return xp._conv_weight(
-        self_t, grad_output, kernel_size, stride, padding, dilation, groups
-    ) + xp._conv_weight(self, grad_output_t, kernel_size, stride, padding, dilation, groups)
+    total = (
+        None
+        if self_t is None
+        else xp._conv_weight(self_t, grad_output, kernel_size, stride, padding, dilation, groups)
+    )
+    if grad_output_t is not None:
+        term = xp._conv_weight(self, grad_output_t, kernel_size, stride, padding, dilation, groups)
+        total = term if total is None else total + term
+    return total
 
 
 operator(

@@ -25,13 +25,11 @@ def _bce_vjp_target(xp, grad, self, _target, _result):
 
 
 def _bce_jvp(xp, self, target, self_t, target_t, _result):
-    if target_t is None:
-        return self_t * xp.bce_slope(self, target)
-    if self_t is None:
-        return target_t * (xp.clamped_log(1 - self) - xp.clamped_log(self))
-    return self_t * xp.bce_slope(self, target) + target_t * (
-        xp.clamped_log(1 - self) - xp.clamped_log(self)
-    )
+    total = None if self_t is None else self_t * xp.bce_slope(self, target)
+    if target_t is not None:
+        term = target_t * (xp.clamped_log(1 - self) - xp.clamped_log(self))
+        total = term if total is None else total + term
+    return total
 
 
 operator(

@@ -90,11 +90,10 @@ def add_vjp_self(xp, grad, _self, _other, _result):
 
 
 def add_jvp(xp, _self, _other, self_t, other_t, _result):
-    if other_t is None:
-        return self_t
-    if self_t is None:
-        return other_t
-    return self_t + other_t
+    total = self_t
+    if other_t is not None:
+        total = other_t if total is None else total + other_t
+    return total
 
 
 operator(
@@ -199,11 +198,11 @@ def atan2_vjp_self(xp, grad, self, other, _result):
 
 
 def atan2_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return self_t * other / xp.squared_radius(self, other)
-    if self_t is None:
-        return -(other_t * self) / xp.squared_radius(self, other)
-    return (self_t * other - other_t * self) / xp.squared_radius(self, other)
+    total = None if self_t is None else self_t * other
+    if other_t is not None:
+        term = other_t * self
+        total = -term if total is None else total - term
+    return total / xp.squared_radius(self, other)
 
 
 operator(
@@ -470,11 +469,11 @@ def div_vjp_self(xp, grad, _self, other, _result):
 
 
 def div_jvp(xp, _self, other, self_t, other_t, result):
-    if other_t is None:
-        return self_t / other
-    if self_t is None:
-        return -(other_t * result) / other
-    return (self_t - other_t * result) / other
+    total = self_t
+    if other_t is not None:
+        term = other_t * result
+        total = -term if total is None else total - term
+    return total / other
 
 
 operator(
@@ -618,11 +617,11 @@ def fmod_vjp_self(xp, grad, _self, _other, _result):
 
 
 def fmod_jvp(xp, self, other, self_t, other_t, result):
-    if other_t is None:
-        return self_t
-    if self_t is None:
-        return -(other_t * xp.whole_part(self, other, result))
-    return self_t - other_t * xp.whole_part(self, other, result)
+    total = self_t
+    if other_t is not None:
+        term = other_t * xp.whole_part(self, other, result)
+        total = -term if total is None else total - term
+    return total
 
 
 operator(
@@ -688,11 +687,11 @@ def hypot_vjp_self(xp, grad, self, _other, result):
 
 
 def hypot_jvp(xp, self, other, self_t, other_t, result):
-    if other_t is None:
-        return self_t * self / result
-    if self_t is None:
-        return other_t * other / result
-    return (self_t * self + other_t * other) / result
+    total = None if self_t is None else self_t * self
+    if other_t is not None:
+        term = other_t * other
+        total = term if total is None else total + term
+    return total / result
 
 
 operator(
@@ -784,17 +783,14 @@ def lerp_vjp_weight(xp, grad, self, end, _weight, _result):
 
 
 def lerp_jvp(xp, self, end, weight, self_t, end_t, weight_t, _result):
-    if end_t is weight_t is None:
-        return self_t * (1 - weight)
-    if self_t is weight_t is None:
-        return end_t * weight
-    if self_t is end_t is None:
-        return weight_t * (end - self)
-    return xp.total(
-        None if self_t is None else self_t * (1 - weight),
-        None if end_t is None else end_t * weight,
-        None if weight_t is None else weight_t * (end - self),
-    )
+    total = None if self_t is None else self_t * (1 - weight)
+    if end_t is not None:
+        term = end_t * weight
+        total = term if total is None else total + term
+    if weight_t is not None:
+        term = weight_t * (end - self)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -879,11 +875,11 @@ def logaddexp_vjp_self_other(xp, grad, self, other, grad_input_mask):
 
 
 def logaddexp_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return self_t * xp.sigmoid(self - other)
-    if self_t is None:
-        return other_t * xp.sigmoid(other - self)
-    return self_t * xp.sigmoid(self - other) + other_t * xp.sigmoid(other - self)
+    total = None if self_t is None else self_t * xp.sigmoid(self - other)
+    if other_t is not None:
+        term = other_t * xp.sigmoid(other - self)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -903,13 +899,11 @@ def logaddexp2_vjp_self(xp, grad, self, other, _result):
 
 
 def logaddexp2_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return self_t * xp.sigmoid((self - other) * 0.6931471805599453)
-    if self_t is None:
-        return other_t * xp.sigmoid((other - self) * 0.6931471805599453)
-    return self_t * xp.sigmoid((self - other) * 0.6931471805599453) + other_t * xp.sigmoid(
-        (other - self) * 0.6931471805599453
-    )
+    total = None if self_t is None else self_t * xp.sigmoid((self - other) * 0.6931471805599453)
+    if other_t is not None:
+        term = other_t * xp.sigmoid((other - self) * 0.6931471805599453)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -964,13 +958,11 @@ def maximum_vjp_self(xp, grad, self, other, _result):
 
 
 def maximum_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return xp.share(self_t, self, other, self > other)
-    if self_t is None:
-        return xp.share(other_t, other, self, other > self)
-    return xp.share(self_t, self, other, self > other) + xp.share(
-        other_t, other, self, other > self
-    )
+    total = None if self_t is None else xp.share(self_t, self, other, self > other)
+    if other_t is not None:
+        term = xp.share(other_t, other, self, other > self)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -991,13 +983,11 @@ def minimum_vjp_self(xp, grad, self, other, _result):
 
 
 def minimum_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return xp.share(self_t, self, other, self < other)
-    if self_t is None:
-        return xp.share(other_t, other, self, other < self)
-    return xp.share(self_t, self, other, self < other) + xp.share(
-        other_t, other, self, other < self
-    )
+    total = None if self_t is None else xp.share(self_t, self, other, self < other)
+    if other_t is not None:
+        term = xp.share(other_t, other, self, other < self)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -1034,11 +1024,11 @@ def mul_vjp_self(xp, grad, _self, other, _result):
 
 
 def mul_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return self_t * other
-    if self_t is None:
-        return self * other_t
-    return self_t * other + self * other_t
+    total = None if self_t is None else self_t * other
+    if other_t is not None:
+        term = self * other_t
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -1107,11 +1097,11 @@ def polar_vjp_self(xp, grad, _self, other, _result):
 
 
 def polar_jvp(xp, _self, other, self_t, other_t, result):
-    if other_t is None:
-        return self_t * xp.polar(1, other)
-    if self_t is None:
-        return other_t * (result * 1j)
-    return self_t * xp.polar(1, other) + other_t * (result * 1j)
+    total = None if self_t is None else self_t * xp.polar(1, other)
+    if other_t is not None:
+        term = other_t * (result * 1j)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -1147,13 +1137,13 @@ def pow_vjp_self(xp, grad, self, other, _result):
 
 
 def pow_jvp(xp, self, other, self_t, other_t, result):
-    if other_t is None:
-        return xp.stop_infinite(self_t, other) * xp.slope_of_base(self, other)
-    if self_t is None:
-        return xp.by_exponent(other_t, self, other, result)
-    return xp.stop_infinite(self_t, other) * xp.slope_of_base(self, other) + xp.by_exponent(
-        other_t, self, other, result
+    total = (
+        None if self_t is None else xp.stop_infinite(self_t, other) * xp.slope_of_base(self, other)
     )
+    if other_t is not None:
+        term = xp.by_exponent(other_t, self, other, result)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -1222,11 +1212,11 @@ def remainder_vjp_self(xp, grad, _self, _other, _result):
 
 
 def remainder_jvp(xp, self, other, self_t, other_t, result):
-    if other_t is None:
-        return self_t
-    if self_t is None:
-        return -(other_t * xp.whole_part(self, other, result))
-    return self_t - other_t * xp.whole_part(self, other, result)
+    total = self_t
+    if other_t is not None:
+        term = other_t * xp.whole_part(self, other, result)
+        total = -term if total is None else total - term
+    return total
 
 
 operator(
@@ -1386,11 +1376,10 @@ def sub_vjp_self(xp, grad, _self, _other, _result):
 
 
 def sub_jvp(xp, _self, _other, self_t, other_t, _result):
-    if other_t is None:
-        return self_t
-    if self_t is None:
-        return -other_t
-    return self_t - other_t
+    total = self_t
+    if other_t is not None:
+        total = -other_t if total is None else total - other_t
+    return total
 
 
 operator(

@@ -54,13 +54,11 @@ def _tensordot_save(node, self, other, axes_self, axes_other):
 
 
 def _tensordot_jvp(xp, self, other, axes_self, axes_other, self_t, other_t, _result):
-    if other_t is None:
-        return xp._tensordot(self_t, other, axes_self, axes_other)
-    if self_t is None:
-        return xp._tensordot(self, other_t, axes_self, axes_other)
-    return xp._tensordot(self_t, other, axes_self, axes_other) + xp._tensordot(
-        self, other_t, axes_self, axes_other
-    )
+    total = None if self_t is None else xp._tensordot(self_t, other, axes_self, axes_other)
+    if other_t is not None:
+        term = xp._tensordot(self, other_t, axes_self, axes_other)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -88,11 +86,11 @@ def convolve_save(node, self, other, mode="full"):
 
 
 def convolve_jvp(xp, self, other, mode, self_t, other_t, _result):
-    if other_t is None:
-        return xp.convolve(self_t, other, mode)
-    if self_t is None:
-        return xp.convolve(self, other_t, mode)
-    return xp.convolve(self_t, other, mode) + xp.convolve(self, other_t, mode)
+    total = None if self_t is None else xp.convolve(self_t, other, mode)
+    if other_t is not None:
+        term = xp.convolve(self, other_t, mode)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -119,11 +117,11 @@ def correlate_save(node, self, other, mode="valid"):
 
 
 def correlate_jvp(xp, self, other, mode, self_t, other_t, _result):
-    if other_t is None:
-        return xp.correlate(self_t, other, mode)
-    if self_t is None:
-        return xp.correlate(self, other_t, mode)
-    return xp.correlate(self_t, other, mode) + xp.correlate(self, other_t, mode)
+    total = None if self_t is None else xp.correlate(self_t, other, mode)
+    if other_t is not None:
+        term = xp.correlate(self, other_t, mode)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -150,11 +148,11 @@ def dot_save(node, self, other):
 
 
 def dot_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return xp.dot(self_t, other)
-    if self_t is None:
-        return xp.dot(self, other_t)
-    return xp.dot(self_t, other) + xp.dot(self, other_t)
+    total = None if self_t is None else xp.dot(self_t, other)
+    if other_t is not None:
+        term = xp.dot(self, other_t)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -179,11 +177,11 @@ def matmul_save(node, self, other):
 
 
 def matmul_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return xp.matmul(self_t, other)
-    if self_t is None:
-        return xp.matmul(self, other_t)
-    return xp.matmul(self_t, other) + xp.matmul(self, other_t)
+    total = None if self_t is None else xp.matmul(self_t, other)
+    if other_t is not None:
+        term = xp.matmul(self, other_t)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -209,11 +207,11 @@ def outer_save(node, self, other):
 
 
 def outer_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return xp.outer(self_t, other)
-    if self_t is None:
-        return xp.outer(self, other_t)
-    return xp.outer(self_t, other) + xp.outer(self, other_t)
+    total = None if self_t is None else xp.outer(self_t, other)
+    if other_t is not None:
+        term = xp.outer(self, other_t)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -264,11 +262,11 @@ def vecdot_save(node, self, other, *, axis=-1):
 
 
 def vecdot_jvp(xp, self, other, axis, self_t, other_t, _result):
-    if other_t is None:
-        return xp.vecdot(self_t, other, axis=axis)
-    if self_t is None:
-        return xp.vecdot(self, other_t, axis=axis)
-    return xp.vecdot(self_t, other, axis=axis) + xp.vecdot(self, other_t, axis=axis)
+    total = None if self_t is None else xp.vecdot(self_t, other, axis=axis)
+    if other_t is not None:
+        term = xp.vecdot(self, other_t, axis=axis)
+        total = term if total is None else total + term
+    return total
 
 
 operator(

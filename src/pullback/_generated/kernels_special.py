@@ -247,13 +247,15 @@ def xlog1py_vjp_self(xp, grad, self, other, _result):
 
 
 def xlog1py_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return self_t * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other))
-    if self_t is None:
-        return other_t * (self / (other + 1))
-    return self_t * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other)) + other_t * (
-        self / (other + 1)
+    total = (
+        None
+        if self_t is None
+        else self_t * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other))
     )
+    if other_t is not None:
+        term = other_t * (self / (other + 1))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -273,13 +275,13 @@ def xlogy_vjp_self(xp, grad, self, other, _result):
 
 
 def xlogy_jvp(xp, self, other, self_t, other_t, _result):
-    if other_t is None:
-        return self_t * xp.log(xp.where((self == 0) & (other <= 0), 1, other))
-    if self_t is None:
-        return other_t * (self / other)
-    return self_t * xp.log(xp.where((self == 0) & (other <= 0), 1, other)) + other_t * (
-        self / other
+    total = (
+        None if self_t is None else self_t * xp.log(xp.where((self == 0) & (other <= 0), 1, other))
     )
+    if other_t is not None:
+        term = other_t * (self / other)
+        total = term if total is None else total + term
+    return total
 
 
 operator(

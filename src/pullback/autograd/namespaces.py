@@ -112,15 +112,6 @@ class Namespace:
         """The dtype of each value of a list."""
         return [value.dtype for value in values]
 
-    @staticmethod
-    def total(*terms: Any) -> Any:
-        """The sum of the terms that are there, of which there is one at least."""
-        found = [term for term in terms if term is not None]
-        total = found[0]
-        for term in found[1:]:
-            total = total + term
-        return total
-
     def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
         """Undoes broadcasting: sums a gradient to the shape of what it is the gradient of."""
         axes = axes_to(grad.shape, shape)

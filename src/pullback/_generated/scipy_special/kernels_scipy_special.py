@@ -23,11 +23,11 @@ def special_agm_vjp_b(xp, grad, a, b, result):
 
 
 def special_agm_jvp(xp, a, b, a_t, b_t, result):
-    if b_t is None:
-        return a_t * xp.slope_of_agm(a, b, result)
-    if a_t is None:
-        return b_t * xp.slope_of_agm(b, a, result)
-    return a_t * xp.slope_of_agm(a, b, result) + b_t * xp.slope_of_agm(b, a, result)
+    total = None if a_t is None else a_t * xp.slope_of_agm(a, b, result)
+    if b_t is not None:
+        term = b_t * xp.slope_of_agm(b, a, result)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -237,13 +237,11 @@ def special_beta_vjp_b(xp, grad, a, b, result):
 
 
 def special_beta_jvp(xp, a, b, a_t, b_t, result):
-    if b_t is None:
-        return a_t * (result * (xp.special_psi(a) - xp.special_psi(a + b)))
-    if a_t is None:
-        return b_t * (result * (xp.special_psi(b) - xp.special_psi(a + b)))
-    return a_t * (result * (xp.special_psi(a) - xp.special_psi(a + b))) + b_t * (
-        result * (xp.special_psi(b) - xp.special_psi(a + b))
-    )
+    total = None if a_t is None else a_t * (result * (xp.special_psi(a) - xp.special_psi(a + b)))
+    if b_t is not None:
+        term = b_t * (result * (xp.special_psi(b) - xp.special_psi(a + b)))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -335,13 +333,11 @@ def special_betaln_vjp_b(xp, grad, a, b, _result):
 
 
 def special_betaln_jvp(xp, a, b, a_t, b_t, _result):
-    if b_t is None:
-        return a_t * (xp.special_psi(a) - xp.special_psi(a + b))
-    if a_t is None:
-        return b_t * (xp.special_psi(b) - xp.special_psi(a + b))
-    return a_t * (xp.special_psi(a) - xp.special_psi(a + b)) + b_t * (
-        xp.special_psi(b) - xp.special_psi(a + b)
-    )
+    total = None if a_t is None else a_t * (xp.special_psi(a) - xp.special_psi(a + b))
+    if b_t is not None:
+        term = b_t * (xp.special_psi(b) - xp.special_psi(a + b))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -361,13 +357,15 @@ def special_binom_vjp_y(xp, grad, x, y, result):
 
 
 def special_binom_jvp(xp, x, y, x_t, y_t, result):
-    if y_t is None:
-        return x_t * (result * (xp.special_psi(x + 1) - xp.special_psi(x - y + 1)))
-    if x_t is None:
-        return y_t * (result * (xp.special_psi(x - y + 1) - xp.special_psi(y + 1)))
-    return x_t * (result * (xp.special_psi(x + 1) - xp.special_psi(x - y + 1))) + y_t * (
-        result * (xp.special_psi(x - y + 1) - xp.special_psi(y + 1))
+    total = (
+        None
+        if x_t is None
+        else x_t * (result * (xp.special_psi(x + 1) - xp.special_psi(x - y + 1)))
     )
+    if y_t is not None:
+        term = y_t * (result * (xp.special_psi(x - y + 1) - xp.special_psi(y + 1)))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -387,11 +385,11 @@ def special_boxcox_vjp_x(xp, grad, x, lmbda, _result):
 
 
 def special_boxcox_jvp(xp, x, lmbda, x_t, lmbda_t, _result):
-    if lmbda_t is None:
-        return x_t * x ** (lmbda - 1)
-    if x_t is None:
-        return lmbda_t * xp.slope_of_boxcox(xp.log(x), lmbda)
-    return x_t * x ** (lmbda - 1) + lmbda_t * xp.slope_of_boxcox(xp.log(x), lmbda)
+    total = None if x_t is None else x_t * x ** (lmbda - 1)
+    if lmbda_t is not None:
+        term = lmbda_t * xp.slope_of_boxcox(xp.log(x), lmbda)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -411,11 +409,11 @@ def special_boxcox1p_vjp_x(xp, grad, x, lmbda, _result):
 
 
 def special_boxcox1p_jvp(xp, x, lmbda, x_t, lmbda_t, _result):
-    if lmbda_t is None:
-        return x_t * (1 + x) ** (lmbda - 1)
-    if x_t is None:
-        return lmbda_t * xp.slope_of_boxcox(xp.log1p(x), lmbda)
-    return x_t * (1 + x) ** (lmbda - 1) + lmbda_t * xp.slope_of_boxcox(xp.log1p(x), lmbda)
+    total = None if x_t is None else x_t * (1 + x) ** (lmbda - 1)
+    if lmbda_t is not None:
+        term = lmbda_t * xp.slope_of_boxcox(xp.log1p(x), lmbda)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -639,11 +637,11 @@ def special_ellipeinc_vjp_phi(xp, grad, phi, m, _result):
 
 
 def special_ellipeinc_jvp(xp, phi, m, phi_t, m_t, _result):
-    if m_t is None:
-        return phi_t * xp.sqrt(1 - m * xp.sin(phi) ** 2)
-    if phi_t is None:
-        return m_t * xp.slope_of_ellipeinc(phi, m)
-    return phi_t * xp.sqrt(1 - m * xp.sin(phi) ** 2) + m_t * xp.slope_of_ellipeinc(phi, m)
+    total = None if phi_t is None else phi_t * xp.sqrt(1 - m * xp.sin(phi) ** 2)
+    if m_t is not None:
+        term = m_t * xp.slope_of_ellipeinc(phi, m)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -713,11 +711,11 @@ def special_ellipkinc_vjp_phi(xp, grad, phi, m, _result):
 
 
 def special_ellipkinc_jvp(xp, phi, m, phi_t, m_t, _result):
-    if m_t is None:
-        return phi_t * (1 / xp.sqrt(1 - m * xp.sin(phi) ** 2))
-    if phi_t is None:
-        return m_t * xp.slope_of_ellipkinc(phi, m)
-    return phi_t * (1 / xp.sqrt(1 - m * xp.sin(phi) ** 2)) + m_t * xp.slope_of_ellipkinc(phi, m)
+    total = None if phi_t is None else phi_t * (1 / xp.sqrt(1 - m * xp.sin(phi) ** 2))
+    if m_t is not None:
+        term = m_t * xp.slope_of_ellipkinc(phi, m)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -755,11 +753,11 @@ def special_elliprc_vjp_y(xp, grad, x, y, _result):
 
 
 def special_elliprc_jvp(xp, x, y, x_t, y_t, _result):
-    if y_t is None:
-        return x_t * (-xp.special_elliprd(y, y, x) / 6)
-    if x_t is None:
-        return y_t * (-xp.special_elliprd(x, y, y) / 3)
-    return x_t * (-xp.special_elliprd(y, y, x) / 6) + y_t * (-xp.special_elliprd(x, y, y) / 3)
+    total = None if x_t is None else x_t * (-xp.special_elliprd(y, y, x) / 6)
+    if y_t is not None:
+        term = y_t * (-xp.special_elliprd(x, y, y) / 3)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -784,17 +782,14 @@ def special_elliprd_vjp_z(xp, grad, x, y, z, result):
 
 
 def special_elliprd_jvp(xp, x, y, z, x_t, y_t, z_t, result):
-    if y_t is z_t is None:
-        return x_t * xp.slope_of_elliprd(x, y, z)
-    if x_t is z_t is None:
-        return y_t * xp.slope_of_elliprd(y, x, z)
-    if x_t is y_t is None:
-        return z_t * xp.slope_of_elliprd_last(x, y, z, result)
-    return xp.total(
-        None if x_t is None else x_t * xp.slope_of_elliprd(x, y, z),
-        None if y_t is None else y_t * xp.slope_of_elliprd(y, x, z),
-        None if z_t is None else z_t * xp.slope_of_elliprd_last(x, y, z, result),
-    )
+    total = None if x_t is None else x_t * xp.slope_of_elliprd(x, y, z)
+    if y_t is not None:
+        term = y_t * xp.slope_of_elliprd(y, x, z)
+        total = term if total is None else total + term
+    if z_t is not None:
+        term = z_t * xp.slope_of_elliprd_last(x, y, z, result)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -820,17 +815,14 @@ def special_elliprf_vjp_z(xp, grad, x, y, z, _result):
 
 
 def special_elliprf_jvp(xp, x, y, z, x_t, y_t, z_t, _result):
-    if y_t is z_t is None:
-        return x_t * (-xp.special_elliprd(y, z, x) / 6)
-    if x_t is z_t is None:
-        return y_t * (-xp.special_elliprd(x, z, y) / 6)
-    if x_t is y_t is None:
-        return z_t * (-xp.special_elliprd(x, y, z) / 6)
-    return xp.total(
-        None if x_t is None else x_t * (-xp.special_elliprd(y, z, x) / 6),
-        None if y_t is None else y_t * (-xp.special_elliprd(x, z, y) / 6),
-        None if z_t is None else z_t * (-xp.special_elliprd(x, y, z) / 6),
-    )
+    total = None if x_t is None else x_t * (-xp.special_elliprd(y, z, x) / 6)
+    if y_t is not None:
+        term = y_t * (-xp.special_elliprd(x, z, y) / 6)
+        total = term if total is None else total + term
+    if z_t is not None:
+        term = z_t * (-xp.special_elliprd(x, y, z) / 6)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -856,23 +848,18 @@ def special_elliprg_vjp_z(xp, grad, x, y, z, _result):
 
 
 def special_elliprg_jvp(xp, x, y, z, x_t, y_t, z_t, _result):
-    if y_t is z_t is None:
-        return x_t * ((3 * xp.special_elliprf(x, y, z) - x * xp.special_elliprd(y, z, x)) / 12)
-    if x_t is z_t is None:
-        return y_t * ((3 * xp.special_elliprf(x, y, z) - y * xp.special_elliprd(x, z, y)) / 12)
-    if x_t is y_t is None:
-        return z_t * ((3 * xp.special_elliprf(x, y, z) - z * xp.special_elliprd(x, y, z)) / 12)
-    return xp.total(
+    total = (
         None
         if x_t is None
-        else x_t * ((3 * xp.special_elliprf(x, y, z) - x * xp.special_elliprd(y, z, x)) / 12),
-        None
-        if y_t is None
-        else y_t * ((3 * xp.special_elliprf(x, y, z) - y * xp.special_elliprd(x, z, y)) / 12),
-        None
-        if z_t is None
-        else z_t * ((3 * xp.special_elliprf(x, y, z) - z * xp.special_elliprd(x, y, z)) / 12),
+        else x_t * ((3 * xp.special_elliprf(x, y, z) - x * xp.special_elliprd(y, z, x)) / 12)
     )
+    if y_t is not None:
+        term = y_t * ((3 * xp.special_elliprf(x, y, z) - y * xp.special_elliprd(x, z, y)) / 12)
+        total = term if total is None else total + term
+    if z_t is not None:
+        term = z_t * ((3 * xp.special_elliprf(x, y, z) - z * xp.special_elliprd(x, y, z)) / 12)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -902,20 +889,17 @@ def special_elliprj_vjp_z(xp, grad, x, y, z, p, result):
 
 
 def special_elliprj_jvp(xp, x, y, z, p, x_t, y_t, z_t, p_t, result):
-    if y_t is z_t is p_t is None:
-        return x_t * xp.slope_of_elliprj(x, y, z, p, result)
-    if x_t is z_t is p_t is None:
-        return y_t * xp.slope_of_elliprj(y, x, z, p, result)
-    if x_t is y_t is p_t is None:
-        return z_t * xp.slope_of_elliprj(z, x, y, p, result)
-    if x_t is y_t is z_t is None:
-        return p_t * xp.slope_of_elliprj_last(x, y, z, p, result)
-    return xp.total(
-        None if x_t is None else x_t * xp.slope_of_elliprj(x, y, z, p, result),
-        None if y_t is None else y_t * xp.slope_of_elliprj(y, x, z, p, result),
-        None if z_t is None else z_t * xp.slope_of_elliprj(z, x, y, p, result),
-        None if p_t is None else p_t * xp.slope_of_elliprj_last(x, y, z, p, result),
-    )
+    total = None if x_t is None else x_t * xp.slope_of_elliprj(x, y, z, p, result)
+    if y_t is not None:
+        term = y_t * xp.slope_of_elliprj(y, x, z, p, result)
+        total = term if total is None else total + term
+    if z_t is not None:
+        term = z_t * xp.slope_of_elliprj(z, x, y, p, result)
+        total = term if total is None else total + term
+    if p_t is not None:
+        term = p_t * xp.slope_of_elliprj_last(x, y, z, p, result)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -1808,13 +1792,13 @@ def special_huber_vjp_r(xp, grad, delta, r, _result):
 
 
 def special_huber_jvp(xp, delta, r, delta_t, r_t, _result):
-    if r_t is None:
-        return delta_t * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta)
-    if delta_t is None:
-        return r_t * xp.where(xp.abs(r) <= delta, r, delta * xp.sign(r))
-    return delta_t * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta) + r_t * xp.where(
-        xp.abs(r) <= delta, r, delta * xp.sign(r)
+    total = (
+        None if delta_t is None else delta_t * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta)
     )
+    if r_t is not None:
+        term = r_t * xp.where(xp.abs(r) <= delta, r, delta * xp.sign(r))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -1965,13 +1949,11 @@ def special_inv_boxcox_vjp_y(xp, grad, _y, lmbda, result):
 
 
 def special_inv_boxcox_jvp(xp, _y, lmbda, y_t, lmbda_t, result):
-    if lmbda_t is None:
-        return y_t * result ** (1 - lmbda)
-    if y_t is None:
-        return lmbda_t * (-xp.slope_of_boxcox(xp.log(result), lmbda) * result ** (1 - lmbda))
-    return y_t * result ** (1 - lmbda) + lmbda_t * (
-        -xp.slope_of_boxcox(xp.log(result), lmbda) * result ** (1 - lmbda)
-    )
+    total = None if y_t is None else y_t * result ** (1 - lmbda)
+    if lmbda_t is not None:
+        term = lmbda_t * (-xp.slope_of_boxcox(xp.log(result), lmbda) * result ** (1 - lmbda))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -1992,15 +1974,13 @@ def special_inv_boxcox1p_vjp_y(xp, grad, _y, lmbda, result):
 
 
 def special_inv_boxcox1p_jvp(xp, _y, lmbda, y_t, lmbda_t, result):
-    if lmbda_t is None:
-        return y_t * (1 + result) ** (1 - lmbda)
-    if y_t is None:
-        return lmbda_t * (
+    total = None if y_t is None else y_t * (1 + result) ** (1 - lmbda)
+    if lmbda_t is not None:
+        term = lmbda_t * (
             -xp.slope_of_boxcox(xp.log1p(result), lmbda) * (1 + result) ** (1 - lmbda)
         )
-    return y_t * (1 + result) ** (1 - lmbda) + lmbda_t * (
-        -xp.slope_of_boxcox(xp.log1p(result), lmbda) * (1 + result) ** (1 - lmbda)
-    )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -2432,11 +2412,11 @@ def special_kl_div_vjp_y(xp, grad, x, y, _result):
 
 
 def special_kl_div_jvp(xp, x, y, x_t, y_t, _result):
-    if y_t is None:
-        return x_t * xp.log(x / y)
-    if x_t is None:
-        return y_t * (1 - x / y)
-    return x_t * xp.log(x / y) + y_t * (1 - x / y)
+    total = None if x_t is None else x_t * xp.log(x / y)
+    if y_t is not None:
+        term = y_t * (1 - x / y)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -3106,19 +3086,18 @@ def special_nrdtrimn_vjp_x(xp, grad, _p, _std, _x, _result):
 
 
 def special_nrdtrimn_jvp(xp, _p, std, x, p_t, std_t, x_t, result):
-    if std_t is x_t is None:
-        return p_t * (-2.5066282746310002 * std * xp.exp(((x - result) / std) ** 2 / 2))
-    if p_t is x_t is None:
-        return std_t * ((result - x) / std)
-    if p_t is std_t is None:
-        return x_t * 1
-    return xp.total(
+    total = (
         None
         if p_t is None
-        else p_t * (-2.5066282746310002 * std * xp.exp(((x - result) / std) ** 2 / 2)),
-        None if std_t is None else std_t * ((result - x) / std),
-        None if x_t is None else x_t * 1,
+        else p_t * (-2.5066282746310002 * std * xp.exp(((x - result) / std) ** 2 / 2))
     )
+    if std_t is not None:
+        term = std_t * ((result - x) / std)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * 1
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -3146,30 +3125,19 @@ def special_nrdtrisd_vjp_x(xp, grad, mn, _p, x, result):
 
 
 def special_nrdtrisd_jvp(xp, mn, p, x, mn_t, p_t, x_t, result):
-    if p_t is x_t is None:
-        return mn_t * (-result / (x - mn))
-    if mn_t is x_t is None:
-        return p_t * (
+    total = None if mn_t is None else mn_t * (-result / (x - mn))
+    if p_t is not None:
+        term = p_t * (
             -2.5066282746310002
             * result
             / xp.special_ndtri(p)
             * xp.exp(xp.special_ndtri(p) ** 2 / 2)
         )
-    if mn_t is p_t is None:
-        return x_t * (result / (x - mn))
-    return xp.total(
-        None if mn_t is None else mn_t * (-result / (x - mn)),
-        None
-        if p_t is None
-        else p_t
-        * (
-            -2.5066282746310002
-            * result
-            / xp.special_ndtri(p)
-            * xp.exp(xp.special_ndtri(p) ** 2 / 2)
-        ),
-        None if x_t is None else x_t * (result / (x - mn)),
-    )
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * (result / (x - mn))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -3317,17 +3285,20 @@ def special_owens_t_vjp_h(xp, grad, h, a, _result):
 
 
 def special_owens_t_jvp(xp, h, a, h_t, a_t, _result):
-    if a_t is None:
-        return h_t * (
+    total = (
+        None
+        if h_t is None
+        else h_t
+        * (
             -xp.exp(-h * h / 2)
             * xp.special_erf(a * h / 1.4142135623730951)
             / (2 * 2.5066282746310002)
         )
-    if h_t is None:
-        return a_t * (xp.exp(-h * h * (1 + a * a) / 2) / (6.283185307179586 * (1 + a * a)))
-    return h_t * (
-        -xp.exp(-h * h / 2) * xp.special_erf(a * h / 1.4142135623730951) / (2 * 2.5066282746310002)
-    ) + a_t * (xp.exp(-h * h * (1 + a * a) / 2) / (6.283185307179586 * (1 + a * a)))
+    )
+    if a_t is not None:
+        term = a_t * (xp.exp(-h * h * (1 + a * a) / 2) / (6.283185307179586 * (1 + a * a)))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -3447,13 +3418,11 @@ def special_poch_vjp_z(xp, grad, z, m, result):
 
 
 def special_poch_jvp(xp, z, m, z_t, m_t, result):
-    if m_t is None:
-        return z_t * (result * (xp.special_psi(z + m) - xp.special_psi(z)))
-    if z_t is None:
-        return m_t * (result * xp.special_psi(z + m))
-    return z_t * (result * (xp.special_psi(z + m) - xp.special_psi(z))) + m_t * (
-        result * xp.special_psi(z + m)
-    )
+    total = None if z_t is None else z_t * (result * (xp.special_psi(z + m) - xp.special_psi(z)))
+    if m_t is not None:
+        term = m_t * (result * xp.special_psi(z + m))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -3473,11 +3442,11 @@ def special_powm1_vjp_y(xp, grad, x, y, result):
 
 
 def special_powm1_jvp(xp, x, y, x_t, y_t, result):
-    if y_t is None:
-        return x_t * xp.slope_of_base(x, y)
-    if x_t is None:
-        return y_t * xp.slope_of_exponent(x, y, result + 1)
-    return x_t * xp.slope_of_base(x, y) + y_t * xp.slope_of_exponent(x, y, result + 1)
+    total = None if x_t is None else x_t * xp.slope_of_base(x, y)
+    if y_t is not None:
+        term = y_t * xp.slope_of_exponent(x, y, result + 1)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -3625,13 +3594,15 @@ def special_pseudo_huber_vjp_r(xp, grad, delta, r, _result):
 
 
 def special_pseudo_huber_jvp(xp, delta, r, delta_t, r_t, result):
-    if r_t is None:
-        return delta_t * (2 * result / delta - r * r / (delta * xp.sqrt(1 + (r / delta) ** 2)))
-    if delta_t is None:
-        return r_t * (r / xp.sqrt(1 + (r / delta) ** 2))
-    return delta_t * (
-        2 * result / delta - r * r / (delta * xp.sqrt(1 + (r / delta) ** 2))
-    ) + r_t * (r / xp.sqrt(1 + (r / delta) ** 2))
+    total = (
+        None
+        if delta_t is None
+        else delta_t * (2 * result / delta - r * r / (delta * xp.sqrt(1 + (r / delta) ** 2)))
+    )
+    if r_t is not None:
+        term = r_t * (r / xp.sqrt(1 + (r / delta) ** 2))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -3672,17 +3643,14 @@ def special_radian_vjp_s(xp, grad, _d, _m, _s, _result):
 
 
 def special_radian_jvp(xp, _d, _m, _s, d_t, m_t, s_t, _result):
-    if m_t is s_t is None:
-        return d_t * 0.017453292519943295
-    if d_t is s_t is None:
-        return m_t * 0.0002908882086657216
-    if d_t is m_t is None:
-        return s_t * 4.84813681109536e-06
-    return xp.total(
-        None if d_t is None else d_t * 0.017453292519943295,
-        None if m_t is None else m_t * 0.0002908882086657216,
-        None if s_t is None else s_t * 4.84813681109536e-06,
-    )
+    total = None if d_t is None else d_t * 0.017453292519943295
+    if m_t is not None:
+        term = m_t * 0.0002908882086657216
+        total = term if total is None else total + term
+    if s_t is not None:
+        term = s_t * 4.84813681109536e-06
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -3703,11 +3671,11 @@ def special_rel_entr_vjp_y(xp, grad, x, y, _result):
 
 
 def special_rel_entr_jvp(xp, x, y, x_t, y_t, _result):
-    if y_t is None:
-        return x_t * (xp.log(x / y) + 1)
-    if x_t is None:
-        return y_t * (-x / y)
-    return x_t * (xp.log(x / y) + 1) + y_t * (-x / y)
+    total = None if x_t is None else x_t * (xp.log(x / y) + 1)
+    if y_t is not None:
+        term = y_t * (-x / y)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -4132,13 +4100,11 @@ def special_tklmbda_vjp_x(xp, grad, _x, lmbda, result):
 
 
 def special_tklmbda_jvp(xp, _x, lmbda, x_t, lmbda_t, result):
-    if lmbda_t is None:
-        return x_t * xp.slope_of_tklmbda(lmbda, result, False)
-    if x_t is None:
-        return lmbda_t * xp.slope_of_tklmbda(lmbda, result, True)
-    return x_t * xp.slope_of_tklmbda(lmbda, result, False) + lmbda_t * xp.slope_of_tklmbda(
-        lmbda, result, True
-    )
+    total = None if x_t is None else x_t * xp.slope_of_tklmbda(lmbda, result, False)
+    if lmbda_t is not None:
+        term = lmbda_t * xp.slope_of_tklmbda(lmbda, result, True)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -4169,32 +4135,23 @@ def special_voigt_profile_vjp_x(xp, grad, x, sigma, gamma, _result):
 
 
 def special_voigt_profile_jvp(xp, x, sigma, gamma, x_t, sigma_t, gamma_t, _result):
-    if sigma_t is gamma_t is None:
-        return x_t * (
-            xp.real(xp.slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma)
-        )
-    if x_t is gamma_t is None:
-        return sigma_t * (
-            -xp.real(xp.bend_of_voigt(x, sigma, gamma)) / (2.5066282746310002 * sigma * sigma)
-        )
-    if x_t is sigma_t is None:
-        return gamma_t * (
-            -xp.imag(xp.slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma)
-        )
-    return xp.total(
+    total = (
         None
         if x_t is None
         else x_t
-        * (xp.real(xp.slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma)),
-        None
-        if sigma_t is None
-        else sigma_t
-        * (-xp.real(xp.bend_of_voigt(x, sigma, gamma)) / (2.5066282746310002 * sigma * sigma)),
-        None
-        if gamma_t is None
-        else gamma_t
-        * (-xp.imag(xp.slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma)),
+        * (xp.real(xp.slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma))
     )
+    if sigma_t is not None:
+        term = sigma_t * (
+            -xp.real(xp.bend_of_voigt(x, sigma, gamma)) / (2.5066282746310002 * sigma * sigma)
+        )
+        total = term if total is None else total + term
+    if gamma_t is not None:
+        term = gamma_t * (
+            -xp.imag(xp.slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma)
+        )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -4268,11 +4225,11 @@ def special_xlog1py_vjp_y(xp, grad, x, y, _result):
 
 
 def special_xlog1py_jvp(xp, x, y, x_t, y_t, _result):
-    if y_t is None:
-        return x_t * xp.log1p(xp.where((x == 0) & (y == -1), 0, y))
-    if x_t is None:
-        return y_t * (x / (y + 1))
-    return x_t * xp.log1p(xp.where((x == 0) & (y == -1), 0, y)) + y_t * (x / (y + 1))
+    total = None if x_t is None else x_t * xp.log1p(xp.where((x == 0) & (y == -1), 0, y))
+    if y_t is not None:
+        term = y_t * (x / (y + 1))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
@@ -4293,11 +4250,11 @@ def special_xlogy_vjp_y(xp, grad, x, y, _result):
 
 
 def special_xlogy_jvp(xp, x, y, x_t, y_t, _result):
-    if y_t is None:
-        return x_t * xp.log(xp.where((x == 0) & (y == 0), 1, y))
-    if x_t is None:
-        return y_t * (x / y)
-    return x_t * xp.log(xp.where((x == 0) & (y == 0), 1, y)) + y_t * (x / y)
+    total = None if x_t is None else x_t * xp.log(xp.where((x == 0) & (y == 0), 1, y))
+    if y_t is not None:
+        term = y_t * (x / y)
+        total = term if total is None else total + term
+    return total
 
 
 operator(

@@ -65,7 +65,7 @@ def run_array_loop(
             try:
                 metadata = node._output_metadata
                 extras = metadata.extras
-                if extras is not None and extras.hooks and not extras.hooks.are_empty:
+                if extras is not None and extras.has_hooks:
                     raise NeedsPassError
                 if run is not None and grad is not None:
                     results = run(node, arrays, grad, keep)
@@ -80,10 +80,14 @@ def run_array_loop(
                     ):
                         publish()
                         publish = None
-                    if grad is not None and node._sees_buffers:
+                    if grad is None:
+                        results = node.backward(arrays, *[None] * node._outputs)
+                        if not keep:
+                            node.release()
+                    elif node._sees_buffers:
                         results = node.run_on(grad, buffers, owned, keep)
                     else:
-                        results = _run_special(node, grad, keep)
+                        results = node.run(arrays, grad, keep)
             except BaseException as error:
                 buffers[node] = grad
                 if isinstance(error, NeedsPassError):
@@ -213,13 +217,3 @@ def accumulate_complete(
     for leaf in leaves:
         if leaf not in left:
             leaf.accumulate(xp, buffers.pop(leaf), leaf in owned)
-
-
-def _run_special(node: Node, grad: Any, keep: bool) -> tuple[Any, ...]:
-    """Runs a node whose cotangent may be None, or that calls user code."""
-    if grad is not None:
-        return node.run(arrays, grad, keep)
-    results = node.backward(arrays, *[None] * node._outputs)
-    if not keep:
-        node.release()
-    return results

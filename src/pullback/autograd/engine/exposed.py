@@ -12,7 +12,7 @@ backwards call neither as long as no other object holds the tensors that they ge
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -26,12 +26,9 @@ from pullback.dispatch.modes import get_state
 from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import TRACKED, Tensor, fresh, register_alias, version_of, wrap
 
-__all__ = ["Exposed", "Memory", "current_exposed", "expose", "to_tensors", "unwrap"]
+__all__ = ["Exposed", "current_exposed", "expose", "to_tensors", "unwrap"]
 
 _ndarray = np.ndarray
-
-
-Memory: TypeAlias = "tuple[ReferenceType[NDArray[Any]], VersionCounter]"  # its owner
 
 
 class Exposed:
@@ -39,7 +36,8 @@ class Exposed:
 
     def __init__(self) -> None:
         self.tensors: dict[int, ReferenceType[Tensor]] = {}  # by the id of their arrays
-        self.memories: dict[int, Memory] = {}  # by the id of the arrays that own memory
+        # By the id of the arrays that own memory: the owner, the version counter.
+        self.memories: dict[int, tuple[ReferenceType[NDArray[Any]], VersionCounter]] = {}
 
     def note(self, tensor: Tensor) -> None:
         """Registers a tensor and its memory."""

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from threading import Thread
 from types import MappingProxyType
 from typing import Any
 
@@ -242,7 +241,7 @@ class GraphTask:
         uses_queue = nodes is None
         for node in waiting:
             is_leaf = type(node) is AccumulateGrad
-            counts = counts or (is_leaf and _has_hooks(node))
+            counts = counts or (is_leaf and node.is_watched)  # type: ignore[attr-defined]
             queue.append((_AFTER_ALL_OTHERS if is_leaf else -node._seq, next(order), node))
         heapify(queue)
         execute, pop = self.execute, buffers.pop
@@ -252,10 +251,8 @@ class GraphTask:
             grad = pop(node, None)
             if grad is None and not uses_queue:
                 continue
-            # Hooks of a leaf are found when its node is queued.
-            if pending is None and (
-                counts or (node._output_metadata.extras is not None and _has_hooks(node))
-            ):
+            extras = node._output_metadata.extras
+            if pending is None and (counts or (extras is not None and extras.has_hooks)):
                 buffers[node] = grad
                 waiting = [*[n for _, _, n in sorted(queue)], node]
                 pending = self.count(waiting)
@@ -356,26 +353,9 @@ def _take_from(queue: list[tuple[int, int, Node]]) -> Iterator[Node]:
         yield heappop(queue)[2]
 
 
-def _has_hooks(node: Node) -> bool:
-    """Whether user code runs before or after a node, and can observe when that is."""
-    extras = node._output_metadata.extras
-    if extras is not None and extras.hooks is not None and not extras.hooks.are_empty:
-        return True
-    return isinstance(node, AccumulateGrad) and node.is_watched
-
-
 def _run_on_new_stack(function: Callable[..., None], *args: Any) -> None:
     """Runs a deeply nested pass in a new thread, with the context of this one."""
-    failed: list[BaseException] = []
+    from concurrent.futures import ThreadPoolExecutor  # few programs come here
 
-    def target() -> None:
-        try:
-            function(*args)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = Thread(target=copy_context().run, args=(target,))
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(copy_context().run, function, *args).result()

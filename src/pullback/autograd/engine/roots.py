@@ -13,10 +13,9 @@ import numpy as np
 
 from pullback.autograd.graph.accumulate_grad import ended
 from pullback.autograd.graph.gradient_edge import GradientEdge, list_roots
-from pullback.autograd.graph.node import Edge, Node, output_of, unpack_edge
+from pullback.autograd.graph.node import Node, output_of, unpack_edge
 from pullback.autograd.graph.views import edge_of, settle
 from pullback.autograd.namespaces import tensors
-from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh
@@ -27,7 +26,6 @@ __all__ = [
     "Seeds",
     "checked_seed",
     "implicit_seed",
-    "root_cotangent",
     "seeds_of",
 ]
 
@@ -38,13 +36,6 @@ class RootCotangent(NamedTuple):
     node: Node
     number: int
     seed: Tensor | None
-
-
-def root_cotangent(edge: Edge, seed: Tensor | None) -> RootCotangent:
-    """The root at the end of an edge, which leads somewhere."""
-    node, number = unpack_edge(edge)
-    assert node is not None
-    return RootCotangent(node, number, seed)
 
 
 Root = Tensor | GradientEdge
@@ -113,9 +104,4 @@ def checked_seed(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], pl
             f"dtype. Mismatch in dtype: grad_output[{place}] has a dtype of {gradient.dtype} and "
             f"output[{place}] has a dtype of {dtype}."
         )
-    if gradient.dtype == dtype:
-        return gradient
-    is_plain = not gradient._flags & (REQUIRES_GRAD | PLAIN_VIEW | DUAL)
-    if not is_plain or isinstance(gradient._array, Payload):
-        return tensors.astype(gradient, dtype)  # type: ignore[no-any-return]
-    return fresh(gradient._array.astype(dtype))
+    return gradient if gradient.dtype == dtype else tensors.astype(gradient, dtype)

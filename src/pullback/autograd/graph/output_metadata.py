@@ -100,6 +100,11 @@ class OutputExtras:
         self.version_counters: dict[int, VersionCounter] = {}
         self.hooks: NodeHooks | None = None
 
+    @property
+    def has_hooks(self) -> bool:
+        """Whether user code runs before or after the node."""
+        return self.hooks is not None and not self.hooks.are_empty
+
 
 class OutputMetadata:
     """Shape, dtype and flags of a node's output. Never changed, but replaced.

@@ -93,7 +93,7 @@ def _is_of_calls(node: ast.expr) -> bool:
 
 
 def _shortened(op: Emitted) -> list[str]:
-    """Lines for a sum with one tangent in each term: what is left where only one is there.
+    """Lines for a sum with one tangent in each term, which leave out terms without a tangent.
 
     The sum may stand under a division or product by something without tangents.
     """
@@ -115,18 +115,29 @@ def _shortened(op: Emitted) -> list[str]:
         terms[read.pop()].append((is_minus, term))
     if not all(terms.values()):
         return []
-    lines = []
-    for name in tangents:
-        others = " is ".join([*(other for other in tangents if other != name), "None"])
-        setattr(holder, field, _sum_of(terms[name]))
-        lines.append(f"if {others}:\n    return {ast.unparse(tree)}")
-    parts = [ast.unparse(_sum_of(terms[name])) for name in tangents]
-    listed = [f"None if {n} is None else {p}" for n, p in zip(tangents, parts, strict=True)]
-    setattr(holder, field, node)
-    if len(tangents) > 2:
-        total = f"xp.total({', '.join(listed)})"
-        setattr(holder, field, ast.parse(total, mode="eval").body)
+    total, part = (_free_name(name, op) for name in ("total", "term"))
+    setattr(holder, field, ast.Name(total))
+    first, *others = tangents
+    text = ast.unparse(_sum_of(terms[first]))
+    lines = [f"{total} = {text if text == first else f'None if {first} is None else {text}'}"]
+    for name in others:
+        (is_minus, only), *rest = terms[name]
+        sign = "-" if is_minus and not rest else ""
+        text = ast.unparse(only if sign else _sum_of(terms[name]))
+        value = name if text == name else part
+        lines.append(f"if {name} is not None:")
+        if value != name:
+            lines.append(f"    {part} = {text}")
+        both = f"{total} {sign or '+'} {value}"
+        lines.append(f"    {total} = {sign}{value} if {total} is None else {both}")
     return [*lines, f"return {ast.unparse(tree)}"]
+
+
+def _free_name(name: str, op: Emitted) -> str:
+    """A name that no argument has."""
+    while any(argument.name == name for argument in op.arguments):
+        name += "_"
+    return name
 
 
 def _sum_of(terms: list[tuple[bool, ast.expr]]) -> ast.expr:

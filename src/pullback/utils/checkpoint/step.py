@@ -15,7 +15,7 @@ from typing import Any
 from weakref import ref
 
 from pullback.autograd.engine.graph_task import GraphTask
-from pullback.autograd.engine.roots import RootCotangent, root_cotangent
+from pullback.autograd.engine.roots import RootCotangent
 from pullback.autograd.graph.node import (
     Edge,
     Node,
@@ -218,7 +218,7 @@ class RecordedStep:
             for edge, end in self.captures.items()
             if edge in totals
         ]
-        roots += [root_cotangent(edge, wrap(grad)) for edge, grad in ends]
+        roots += [RootCotangent(*unpack_edge(e), wrap(grad)) for e, grad in ends]  # type: ignore[arg-type]
         wanted = [*self._sources.values(), *self.captures.values()]
         task = GraphTask(create_graph=False, retain_graph=False)
         task.capture((end, 0, place) for place, end in enumerate(wanted))
@@ -281,7 +281,8 @@ class WholeLoop(RecordedStep):
 
     def gradients(self, grads: dict[int, Tensor], create_graph: bool) -> list[Tensor | None]:
         """The gradients of the state before the loop, and of what it captures."""
-        roots = [root_cotangent(self._roots[place], grad) for place, grad in grads.items()]
+        ends = [(unpack_edge(self._roots[place]), grad) for place, grad in grads.items()]
+        roots = [RootCotangent(*end, grad) for end, grad in ends]  # type: ignore[arg-type]
         wanted = [*self._sources.values(), *self._bridges.values()]
         task = GraphTask(create_graph=create_graph, retain_graph=create_graph)
         task.capture((end, 0, place) for place, end in enumerate(wanted))
