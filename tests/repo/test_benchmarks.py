@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import run
+from benchmarks import ablation, run
 from benchmarks.harness import revisions
 from benchmarks.harness.check import DisagreementError, difference, read
 from benchmarks.harness.goals import goals_of
@@ -31,6 +31,7 @@ from benchmarks.peers.base import flatten
 from benchmarks.peers.numpy_peer import NumpyPeer
 from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.scaling import FAMILIES, SCALED, scaled_name
+from pullback.autograd.record.fused import FUSED
 
 STEP = 1e-6
 
@@ -271,3 +272,16 @@ def test_a_peer_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(PEERS, "ghost", ("ghost_peer", "GhostPeer"))
     with pytest.raises(UnavailableError, match=r"not installed.*ghost_peer"):
         load("ghost")
+
+
+def test_every_fused_operator_has_a_workload_that_shows_its_gain():
+    assert len(FUSED) <= 16
+    assert {f"pullback::{name}" for name in ablation.SERVED} == FUSED.keys()
+    assert set(ablation.SERVED.values()) <= WORKLOADS.keys()
+
+
+def test_the_gain_of_a_fused_operator_is_measured(monkeypatch):
+    monkeypatch.setattr(ablation, "ROUNDS", 1)
+    cells = ablation.measure("sum").strip("| ").split(" | ")
+    assert cells[:2] == ["sum", "tiny"]
+    assert float(cells[4]) > 0
