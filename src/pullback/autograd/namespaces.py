@@ -73,9 +73,11 @@ class Namespace:
 
     Attributes:
         wrapper: the class of values that are no arrays, and have one in ``_array``.
+        is_batched: whether that may have batch axes in front, which values do not have.
     """
 
     wrapper: type[Any] | None = None
+    is_batched = False
 
     def __init__(self, name: str, load: Callable[..., Any], load_output: Callable[..., Any]):
         self.name = name

@@ -246,6 +246,7 @@ class GraphTask:
         heapify(queue)
         execute, pop = self.execute, buffers.pop
         wrapper: Any = xp.wrapper
+        is_batched = xp.is_batched
         target: Any
         for node in _take_from(queue) if nodes is None else nodes:
             grad = pop(node, None)
@@ -277,7 +278,10 @@ class GraphTask:
                     has_payloads
                     or array is None
                     or array.dtype is not metadata.dtype
-                    or array.shape != metadata.shape  # None for several outputs
+                    or (
+                        array.shape != metadata.shape  # None for several outputs
+                        and not (is_batched and grad.shape == metadata.shape)
+                    )
                 ):
                     target, number = unpack_edge(edge)
                     if needed is not None and target not in needed:

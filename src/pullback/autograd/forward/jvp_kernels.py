@@ -37,6 +37,7 @@ from pullback.autograd.forward.tangents import (
     read_tangent,
     set_beside,
     set_lazy_view,
+    set_tangent,
     strip_tangents,
     tangents_of,
     write_tangent,
@@ -80,12 +81,14 @@ def make_jvp_kernel(rule: JvpRule, base: Function, is_inplace: bool) -> Function
         )
     places, skips_none, refused = rule.places, rule.skips_none, rule.refused
     *is_read, reads_results = rule.reads()
+    function, unread = rule.function, [None] * rule.result_count()
+    is_all = places == tuple(range(len(is_read)))
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = [*args, *kwargs.values()]
         if refused:
             _check_refused(rule, values)
-        levels = levels_of([values[place] for place in places])
+        levels = levels_of(values if is_all else [values[place] for place in places])
         if is_inplace and levels:
             copy = tensors.clone(values[0])
             values = [_before_write(value, values[0], copy) for value in values]
@@ -94,8 +97,8 @@ def make_jvp_kernel(rule: JvpRule, base: Function, is_inplace: bool) -> Function
         for level in levels:
             given = [_tangent(values[place], level, skips_none) for place in places]
             primals = _below(values, level, is_read)
-            bare = [_below_result(o, level) if reads_results else None for o in outputs]
-            found = rule.function(tensors, *primals, *given, *bare)  # type: ignore[misc]
+            bare = [_below_result(o, level) for o in outputs] if reads_results else unread
+            found = function(tensors, *primals, *given, *bare)
             for output, tangent in zip(outputs, found if results is outputs else (found,)):  # noqa: B905
                 _set_tangent(output, level, tangent, given, is_inplace)
         if levels:
@@ -185,8 +188,11 @@ def _set_tangent(
     dtype = wanted.dtype
     if array.dtype is not dtype and (array.dtype.kind != "c" or dtype.kind == "c"):
         tangent = tensors.astype(tangent, dtype)
+    array = tangent._array
     if is_inplace:
         write_tangent(output, level, tangent)
+    elif type(array) is type(wanted) is _ndarray and array.strides == wanted.strides:
+        set_tangent(output, level, tangent)  # as `set_beside` would
     else:
         set_beside(output, level, tangent)
 

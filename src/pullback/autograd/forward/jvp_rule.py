@@ -116,6 +116,11 @@ class JvpRule:
         wanted = dict.fromkeys(self.places, "Tensor")
         return kinds == wanted and returns == ["Tensor"] and not self.refused
 
+    def result_count(self) -> int:
+        """How many results the operator returns."""
+        assert self.entry.schema is not None
+        return len(self.entry.schema.returns)
+
     def reads(self) -> list[bool]:
         """For each argument, and then for the results, whether the formula reads them.
 

@@ -46,6 +46,10 @@ class TapeArrays(DualArrays):
 
     _level: TangentTape
 
+    def __init__(self, tape: TangentTape):
+        super().__init__(tape)
+        self.is_batched = bool(tape.batch_shape)
+
     def load_input(self, node: Any, name: str) -> Any:
         """A saved input, checked: mostly a bare array, the result of another node."""
         value = getattr(node, name, None)
