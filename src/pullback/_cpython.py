@@ -56,6 +56,7 @@ __all__ = [
     "named_copy",
     "numpy_settings",
     "register_views",
+    "with_array_constants",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])

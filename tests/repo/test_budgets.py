@@ -18,7 +18,7 @@ FUNCTION_LINES = 60
 GENERATED = "src/pullback/_generated/"
 
 # Functions of autograd/record/operands.py.
-HOT_FUNCTIONS = ("_record_two", "_record_two.record", "_run_two", "_run_two.run")
+HOT_FUNCTIONS = ("record_two", "record_two.record", "_run_two", "_run_two.run")
 
 # path, or path::qualified.name of a function -> why it may be longer
 EXCEPTIONS: dict[str, str] = {

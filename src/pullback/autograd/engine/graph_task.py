@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from functools import cached_property
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import Any
 
@@ -30,7 +30,7 @@ from pullback.autograd.engine.roots import RootCotangent
 from pullback.autograd.graph.accumulate_grad import AccumulateGrad, ended, living_nodes
 from pullback.autograd.graph.batch_levels import match_levels
 from pullback.autograd.graph.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
-from pullback.autograd.graph.node import Node, node_of, output_of, unpack_edge
+from pullback.autograd.graph.node import Node, Output, node_of, output_of, unpack_edge
 from pullback.autograd.graph.payload_nodes import any_marked, marked
 from pullback.autograd.graph.pre_reduced_cotangent import require_full_cotangent
 from pullback.autograd.levels import in_forward_mode
@@ -230,35 +230,24 @@ class GraphTask:
 
         `nodes` are all nodes but leaves, last recorded first, where that is known; leaves are then
         left in the buffers. Otherwise the next one is taken from a queue. `pending` is None as long
-        as sequence numbers are enough. The queue has one tuple for each node that is ready: what to
-        sort by, a number that makes it unique, the node.
+        as sequence numbers are enough.
         """
-        xp, needed, has_payloads = self.xp, self.needed, self.has_payloads
-        order = itertools.count()
-        queue: list[tuple[int, int, Node]] = []
+        needed, has_payloads, is_batched = self.needed, self.has_payloads, self.xp.is_batched
+        execute, pop, wrapper = self.execute, buffers.pop, self.xp.wrapper
         pending: dict[Node, int] | None = None
         counts = self.counts_dependencies or has_payloads or not self.is_ordered
-        uses_queue = nodes is None
-        for node in waiting:
-            is_leaf = type(node) is AccumulateGrad
-            counts = counts or (is_leaf and node.is_watched)  # type: ignore[attr-defined]
-            queue.append((_AFTER_ALL_OTHERS if is_leaf else -node._seq, next(order), node))
-        heapify(queue)
-        execute, pop = self.execute, buffers.pop
-        wrapper: Any = xp.wrapper
-        is_batched = xp.is_batched
+        counts = counts or any(type(n) is AccumulateGrad and n.is_watched for n in waiting)
+        queue = _Queue(waiting)
         target: Any
-        for node in _take_from(queue) if nodes is None else nodes:
+        for node in queue if nodes is None else nodes:
             grad = pop(node, None)
-            if grad is None and not uses_queue:
+            if grad is None and nodes is not None:
                 continue
             extras = node._output_metadata.extras
             if pending is None and (counts or (extras is not None and extras.has_hooks)):
                 buffers[node] = grad
-                waiting = [*[n for _, _, n in sorted(queue)], node]
-                pending = self.count(waiting)
-                queue[:] = [(-n._seq, next(order), n) for n in waiting if not pending[n]]
-                heapify(queue)
+                pending = self.count([*queue, node])
+                queue.restart(pending)
                 continue
             try:
                 results = execute(node, grad)
@@ -266,47 +255,41 @@ class GraphTask:
                 if pending is None and not self.captures and type(node) is not AccumulateGrad:
                     buffers[node] = grad
                     leaves = [n for n in buffers if type(n) is AccumulateGrad]
-                    accumulate_complete(leaves, buffers, set(), xp)
+                    accumulate_complete(leaves, buffers, set(), self.xp)
                 raise
             edges = (node._edge0,) if node._arity == 1 else node._edges
             for edge, grad in zip(edges, results):  # noqa: B905 - () ends it early
-                if edge is None:
+                if edge is None or (needed is not None and node_of(edge) not in needed):
                     continue
                 array: Any = grad._array if type(grad) is wrapper else grad
-                metadata = edge._output_metadata
-                if (
-                    has_payloads
-                    or array is None
-                    or array.dtype is not metadata.dtype
-                    or (
-                        array.shape != metadata.shape  # None for several outputs
-                        and not (is_batched and grad.shape == metadata.shape)
-                    )
+                metadata, target = edge._output_metadata, edge
+                shape = metadata.shape  # None for several outputs
+                if (has_payloads or array is None or array.dtype is not metadata.dtype) or (
+                    array.shape != shape and not (is_batched and grad.shape == shape)
                 ):
-                    target, number = unpack_edge(edge)
-                    if needed is not None and target not in needed:
-                        continue
-                    grad = unbroadcast(xp, node, target, number, grad)
-                    if has_payloads and grad is not None:
-                        grad = match_levels(grad, output_of(target, number)[0])
-                    is_first = accumulate(buffers, target, number, grad)
+                    target, is_first = self._deliver(buffers, node, edge, grad)
                 else:
-                    target = edge
-                    if needed is not None and target not in needed:
-                        continue
                     is_first = target not in buffers
-                    if not is_first and (held := buffers[target]) is not None:
-                        grad = held + grad
-                    buffers[target] = grad
+                    held = None if is_first else buffers[target]
+                    buffers[target] = grad if held is None else held + grad
                 if pending is not None:
                     pending[target] -= 1
                     if pending[target] == 0:
-                        heappush(queue, (-target._seq, next(order), target))
-                elif uses_queue and is_first:
+                        queue.push(target, -target._seq)
+                elif nodes is None and is_first:
                     is_leaf = type(target) is AccumulateGrad
                     counts = counts or (is_leaf and target.is_watched)
-                    place = _AFTER_ALL_OTHERS if is_leaf else -target._seq
-                    heappush(queue, (place, next(order), target))
+                    queue.push(target, _AFTER_ALL_OTHERS if is_leaf else -target._seq)
+
+    def _deliver(
+        self, buffers: InputBuffers, node: Node, edge: Node | Output, grad: Any
+    ) -> tuple[Node, bool]:
+        """Accumulates a cotangent that may not fit; its node, and whether it is the first there."""
+        target, number = unpack_edge(edge)
+        grad = unbroadcast(self.xp, node, target, number, grad)
+        if self.has_payloads and grad is not None:
+            grad = match_levels(grad, output_of(target, number)[0])
+        return target, accumulate(buffers, target, number, grad)
 
     def count(self, waiting: list[Node]) -> dict[Node, int]:
         """Counts the dependencies of the nodes that are left, before the first hook runs."""
@@ -351,10 +334,29 @@ class GraphTask:
         return not any(n is not None and (needed is None or n in needed) for n in behind)
 
 
-def _take_from(queue: list[tuple[int, int, Node]]) -> Iterator[Node]:
-    """The nodes of a queue, to which others may be added meanwhile."""
-    while queue:
-        yield heappop(queue)[2]
+class _Queue:
+    """Nodes that are ready; iterating takes out the one with the lowest key, until none is left."""
+
+    def __init__(self, nodes: Iterable[Node]):
+        self._order = itertools.count()  # makes tuples unique
+        self._heap: list[tuple[int, int, Node]] = []
+        for node in nodes:
+            is_leaf = type(node) is AccumulateGrad
+            self.push(node, _AFTER_ALL_OTHERS if is_leaf else -node._seq)
+
+    def push(self, node: Node, key: int) -> None:
+        heappush(self._heap, (key, next(self._order), node))
+
+    def restart(self, pending: dict[Node, int]) -> None:
+        """Queues the nodes that wait for no others."""
+        for node, count in pending.items():
+            if not count:
+                self.push(node, -node._seq)
+
+    def __iter__(self) -> Iterator[Node]:
+        heap = self._heap
+        while heap:
+            yield heappop(heap)[2]
 
 
 def _run_on_new_stack(function: Callable[..., None], *args: Any) -> None:

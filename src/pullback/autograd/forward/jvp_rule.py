@@ -117,7 +117,7 @@ class JvpRule:
         return kinds == wanted and returns == ["Tensor"] and not self.refused
 
     def result_count(self) -> int:
-        """How many results the operator returns."""
+        """The number of results that the operator returns."""
         assert self.entry.schema is not None
         return len(self.entry.schema.returns)
 

@@ -31,7 +31,7 @@ from pullback.kernels.errstate import QUIET, get_settings, set_settings
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["DualArray", "DualArrays", "TapeArrays", "run_on_dual_arrays"]
+__all__ = ["DualArray", "DualArrays", "DualTask", "TapeArrays", "run_on_dual_arrays"]
 
 _ndarray = np.ndarray
 _new = object.__new__

@@ -14,6 +14,7 @@ from pullback.autograd.graph.inplace import check_inplace, write, write_by
 from pullback.autograd.graph.node import Edge, OperatorNode
 from pullback.autograd.graph.output_metadata import UNDESCRIBED
 from pullback.autograd.graph.saved import save_output
+from pullback.autograd.graph.saved import version as read_version
 from pullback.autograd.record import operands
 from pullback.autograd.record.record import (
     EDGED,
@@ -157,7 +158,7 @@ def node_maker(
     count = max((argument.place for argument in spec.tensors), default=0) + 1
     names, arity, save = spec.operand_names, spec.arity, spec.save
     places = [argument.place for argument in spec.differentiable]
-    lists = frozenset(argument.place for argument in spec.differentiable if argument.is_list)
+    lists = [argument.place for argument in spec.differentiable if argument.is_list]
 
     def make(*args: Any, **named: Any) -> OperatorNode:
         given = args if len(args) >= count else _complete(args, named, names)
@@ -167,8 +168,6 @@ def node_maker(
             value = given[place]
             if place in lists:
                 edges += [t._edge or edge_of(t) for t in value]
-            elif is_written and place == 0:
-                edges.append(edge_of(value))
             elif value is None:
                 edges.append(None)
             else:  # most tensors without an edge are constants
@@ -181,9 +180,9 @@ def node_maker(
             node._edges = tuple(edges)
         node._output_metadata = UNDESCRIBED
         for name, version, place, guard, is_list, can_be_bare in plan:
+            value = given[place]
             if guard is not None and edges[guard] is None:
                 continue
-            value = given[place]
             if is_list:
                 save_list(node, name, value)
             elif is_written and place == 0:
@@ -197,8 +196,7 @@ def node_maker(
                 setattr(node, name, value._array)
             else:
                 setattr(node, name, value)
-                counter = None if value is None else value._counter
-                setattr(node, version, 0 if counter is None else counter[0])
+                setattr(node, version, read_version(value))
         if save is not None:
             save(node, *args, **named)
         return node  # type: ignore[no-any-return]

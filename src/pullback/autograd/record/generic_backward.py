@@ -6,8 +6,8 @@ all), and by name what it reads of the node's saved values: tensors and results 
 options, and at last ``grad_input_mask`` if it serves several edges at once.
 
 ``run`` computes on raw arrays, ``backward`` in any namespace. For operators with one result both
-are built by the same function and differ in how they read saved tensors: ``keep`` is left out by
-those who call ``backward``.
+are built by the same function and differ in how they read saved tensors; callers of ``backward``
+leave out ``keep``.
 """
 
 from __future__ import annotations

@@ -181,11 +181,11 @@ def emit_jvp(op: Emitted) -> str:
     lines.append(f"return {results[0] if len(results) == 1 else tuple_text(results)}")
     lines = _shortened(op) or lines
     body = "\n".join(lines)
-    parameters = mark_unread([*names, *returns], body)
+    parameters = _mark_unread([*names, *returns], body)
     return f"def {op.name}_jvp(xp, {', '.join(parameters)}):\n{indent(body)}\n"
 
 
-def mark_unread(names: list[str], body: str) -> list[str]:
+def _mark_unread(names: list[str], body: str) -> list[str]:
     """Parameters of a function; those that its body does not read begin with an underscore."""
     read = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
     return [n if n in read or f"_{n}" in names else f"_{n}" for n in names]
