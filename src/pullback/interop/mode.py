@@ -38,7 +38,7 @@ _R = TypeVar("_R")
 
 _session, _set_session = current_session.get, current_session.set
 _users: dict[Session, None] = {}  # those in the mode now, in all threads
-_linalg, _fft = np.linalg, np.fft  # read here: in the mode, each lookup is a call
+_linalg, _fft, _random = np.linalg, np.fft, np.random  # once: in the mode a lookup is a call
 
 
 def in_numpy_mode() -> bool:
@@ -52,7 +52,7 @@ def in_numpy_mode() -> bool:
 
 _imported = ImportedNames(callers_of((), None))
 _modules, _main = sys.modules, _imported.main
-_NUMPY_CLASS, _LINALG_CLASS, _FFT_CLASS, _MATH_CLASS = module_classes()
+_NUMPY_CLASS, _LINALG_CLASS, _FFT_CLASS, _MATH_CLASS, _RANDOM_CLASS = module_classes()
 _inside: dict[State, State] = {}  # states with the mode, by those without
 
 
@@ -83,6 +83,7 @@ class _Entry(Session):
             _linalg.__class__ = _LINALG_CLASS
             _fft.__class__ = _FFT_CLASS
             math.__class__ = _MATH_CLASS
+            _random.__class__ = _RANDOM_CLASS
             if self._places:
                 _imported.bind(self._places, True)
             _set_session(self)
@@ -102,6 +103,7 @@ class _Entry(Session):
             _linalg.__class__ = ModuleType
             _fft.__class__ = ModuleType
             math.__class__ = ModuleType
+            _random.__class__ = ModuleType
         after = self._before
         try:
             if self._places or len(_modules) != _imported.modules:

@@ -18,13 +18,14 @@ import math
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache, partial
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from pullback._cpython import get_frame
-from pullback.interop import table, vectorize
+from pullback.interop import random_numbers, table, vectorize
 from pullback.interop.arguments import holds_gradient, tensors_in, words
 from pullback.interop.callers import OUTSIDE, USER, Callers
 from pullback.interop.math_functions import MATH
@@ -155,6 +156,15 @@ def _for_users_eagerly(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -
     return ours(*args, **kwargs)
 
 
+def _for_random(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Calls ours for a generator, and if tensors are given; numbers that are drawn stay arrays."""
+    if _session().callers is OUTSIDE:
+        return original(*args, **kwargs)
+    if original.__name__ == "default_rng" or _has_tensor(args) or _has_tensor(kwargs):
+        return ours(*args, **kwargs)
+    return original(*args, **kwargs)
+
+
 def _for_libraries(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Calls ours if a tensor that carries a gradient is given, else NumPy's function."""
     for value in args:
@@ -220,7 +230,7 @@ def _replace_vectorize() -> None:
 
 
 def _modules() -> dict[str, ModuleType]:
-    return {**_SPACES, "math": math}
+    return {**_SPACES, "math": math, "random": import_module("numpy.random")}
 
 
 @cache
@@ -246,11 +256,30 @@ def _entries() -> list[tuple[str, str, Any, Any, Any]]:
     for name, ours in MATH.items():
         add("math", name, ours)
     add("", "ndenumerate", vectorize.enumerated)
+    _add_random(found)
     for name in ("r_", "c_", "mgrid", "ogrid"):
         original = getattr(np, name)
         joined = vectorize.joined if name in ("r_", "c_") else None
         found.append(("", name, original, _replaced_object(original, joined), original))
     return found
+
+
+def _add_random(found: list[tuple[str, str, Any, Any, Any]]) -> None:
+    """Adds the functions and classes of ``numpy.random`` that take parameters."""
+    names = vars(_modules()["random"])
+    for name, kind in random_numbers.CLASSES.items():
+        found.append(("random", name, names[name], kind, names[name]))
+    original = names["default_rng"]
+    made = _replacement(
+        _for_random, original, random_numbers.default_rng(original), "random", "default_rng"
+    )
+    found.append(("random", "default_rng", original, made, original))
+    for name in [*random_numbers.DISTRIBUTIONS, *random_numbers.REFUSED]:
+        original = names.get(name)
+        if original is not None:
+            ours = random_numbers.module_function(name, original)
+            made = _replacement(_for_random, original, ours, "random", name)
+            found.append(("random", name, original, made, original))
 
 
 @cache
@@ -283,7 +312,7 @@ def _property(names: dict[str, Any], name: str, choices: tuple[Any, Any, Any]) -
 
 @cache
 def module_classes() -> tuple[type[ModuleType], ...]:
-    """The classes of ``numpy``, ``numpy.linalg``, ``numpy.fft`` and ``math`` in the mode."""
+    """The classes in the mode, in the order of `_modules`: NumPy, its linalg, fft, math, random."""
     _replace_vectorize()
     made = []
     for space, module in _modules().items():

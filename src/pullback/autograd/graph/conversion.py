@@ -44,6 +44,10 @@ _INSTEAD = (
     "or run the function under @pb.differentiable or with pb.numpy_mode(), where NumPy's creation "
     "functions give tensors. If no gradient is wanted, use x.detach().numpy()."
 )
+_GENERATORS = (
+    "A generator of random numbers takes tensors if it is made in numpy_mode: call "
+    "np.random.default_rng(rng.bit_generator) in the function, which goes on with its stream. "
+)
 _UNTESTED = (
     f"(On this interpreter, {sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}, "
     "it cannot be told whether NumPy or your program asks for the number; say x.item() if it is "
@@ -84,7 +88,8 @@ def _calling_function(frame: FrameType | None) -> str:
         if not name or hasattr(np, name):
             return ""
         function, line = name, f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    return f"{function} takes an array out of a tensor (called at {line}). "
+    hint = _GENERATORS if function in vars(np.random.Generator) else ""
+    return f"{function} takes an array out of a tensor (called at {line}). {hint}"
 
 
 def __array__(  # noqa: N807 - NumPy's name
