@@ -66,7 +66,9 @@ class TriangularSolver:
 
     def solve(self, matrix: Matrix, right: _Array, transposed: bool) -> _Array:
         """The solution by substitution."""
-        given = matrix.T.tocsr() if transposed else matrix
+        given = matrix.T.tocsr() if transposed else matrix.copy()
+        # SciPy 1.14 takes no other integers.
+        given.indices, given.indptr = (i.astype(np.intc) for i in (given.indices, given.indptr))
         return np.asarray(self._function(given, right, lower=self._lower != transposed))
 
     def for_derivatives(self) -> Solver:

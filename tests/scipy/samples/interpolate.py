@@ -514,7 +514,11 @@ def _radial() -> None:
             points,
             **exact,
         )
-    add("RBFInterpolator | smoothing", lambda s: made(nodes, data, smoothing=s)(points), 0.2)
+    add(
+        "RBFInterpolator | smoothing",
+        lambda s: made(nodes, data, smoothing=s)(points),
+        np.full(12, 0.2),
+    )
     add(
         "RBFInterpolator | epsilon",
         lambda e: made(nodes, data, kernel="gaussian", epsilon=e)(points),

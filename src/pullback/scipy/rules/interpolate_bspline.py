@@ -127,8 +127,18 @@ class BSplineTensor(theirs.BSpline):  # type: ignore[misc] # SciPy has no types
         c = moveaxis(c, checked.axis, 0) if checked.axis else c
         self._set(knots, c, checked.k, checked.extrapolate, checked.axis)
 
+    @property
+    def t(self) -> Tensor:
+        """The knots."""
+        return self._t
+
+    @property
+    def c(self) -> Tensor:
+        """The coefficients."""
+        return self._c
+
     def _set(self, t: Tensor, c: Tensor, k: int, extrapolate: Any, axis: int) -> Any:
-        self._t, self._c, self._asarray = t, c, _same
+        self._t, self._c = t, c
         self.k, self.extrapolate, self.axis = k, extrapolate, axis
         return self
 
@@ -181,10 +191,6 @@ class BSplineTensor(theirs.BSpline):  # type: ignore[misc] # SciPy has no types
         return integrate_between(from_start, a, b, "periodic", low, high)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def spline_of(tck: tuple[Tensor, Tensor, int], extrapolate: Any = True, axis: int = 0) -> Any:
     """A BSpline with tensors, without checks."""
     return object.__new__(BSplineTensor)._set(*tck, extrapolate, axis)
@@ -200,7 +206,7 @@ hold(
 
 
 def _as_tensors(spline: Any) -> Any:
-    tck = (as_tensor(spline._t), as_tensor(spline._c), spline.k)
+    tck = (as_tensor(spline.t), as_tensor(spline.c), spline.k)
     return spline_of(tck, spline.extrapolate, spline.axis)
 
 
@@ -423,7 +429,7 @@ def _sample(value: Tensor) -> _Array:
 
 def _tck(tck: Any) -> tuple[Tensor, Tensor, int]:
     if isinstance(tck, theirs.BSpline):
-        tck = (tck._t, tck._c, tck.k)
+        tck = tck.tck
     t, c, k = as_float(tck[0]), as_float(tck[1]), int(tck[2])
     return t, c[: t.shape[0] - k - 1], k
 
@@ -509,7 +515,8 @@ def _make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, ax
     if penalty is None or penalty.ndim:
         raise option_without_rule(f"{_NAME}.make_smoothing_spline", "lam", lam)
     given = [None if v is None else _sample(as_float(v)) for v in (x, y, w)]
-    fixed = theirs.make_smoothing_spline(*given, lam=1.0, axis=axis)  # SciPy's checks
+    more = {"axis": axis} if axis else {}  # SciPy 1.14 does not have it
+    fixed = theirs.make_smoothing_spline(*given, lam=1.0, **more)  # SciPy's checks
     if np.any(all_values(penalty) < 0):
         raise ValueError("Regularization parameter should be non-negative")
     data = moveaxis(y, fixed.axis, 0) if fixed.axis else y

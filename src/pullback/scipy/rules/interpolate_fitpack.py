@@ -236,8 +236,9 @@ class RectBivariateSplineTensor(theirs.RectBivariateSpline):  # type: ignore[mis
         s: Any = 0,
         maxit: int = 20,
     ):
+        more = {} if maxit == 20 else {"maxit": maxit}  # SciPy 1.14 does not have it
         fixed = theirs.RectBivariateSpline(
-            _sample(x), _sample(y), _sample(z), list(bbox), kx, ky, s, maxit
+            _sample(x), _sample(y), _sample(z), list(bbox), kx, ky, s, **more
         )
         _require_full_interval("RectBivariateSpline", bbox)
         x, y, z = as_float(x), as_float(y), as_float(z)

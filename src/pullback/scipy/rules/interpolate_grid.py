@@ -192,17 +192,27 @@ class RegularGridInterpolatorTensor(theirs.RegularGridInterpolator):  # type: ig
         if method in self._SPLINE_METHODS:
             self._validate_grid_dimensions(samples, method)
         checked = theirs.RegularGridInterpolator(samples, np.zeros(values.shape, values.dtype))
-        checked._check_fill_value(checked._values, plain(fill_value))
+        checked._check_fill_value(np.zeros(0, values.dtype), plain(fill_value))
         turned = list(checked._descending_dimensions)
         axes = [flip(a, [0]) if i in turned else a for i, a in enumerate(axes)]
         values = values if values.dtype.kind in "fc" else values.astype(np.float64)
         self._set(axes, flip(values, turned) if turned else values, method)
         self.bounds_error, self.fill_value = bounds_error, fill_value
 
+    @property
+    def grid(self) -> tuple[Tensor, ...]:
+        """The nodes of each axis."""
+        return self._grid
+
+    @property
+    def values(self) -> Tensor:
+        """The values on the grid."""
+        return self._values
+
     def _set(self, grid: Any, values: Any, method: str) -> Any:
-        self._grid, self._values = tuple(map(as_float, grid)), values
-        self.method, self._asarray, self._spline = method, _same, None
-        self._descending_dimensions = ()
+        self._grid = tuple(map(as_float, grid))
+        self._values: Tensor = values
+        self.method = method
         return self
 
     def __call__(self, xi: Any, method: Any = None, *, nu: Any = None) -> Tensor:
@@ -273,10 +283,6 @@ class RegularGridInterpolatorTensor(theirs.RegularGridInterpolator):  # type: ig
         found = gather(flat, (nearest * np.array(strides)).sum(-1))
         zero = (s * 0.0).sum(-1).reshape(-1, *[1] * (found.ndim - 1))
         return found + zero.astype(found.dtype)  # piecewise constant in points and grid
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _coordinates(xi: Any, ndim: int) -> Tensor:
@@ -371,7 +377,7 @@ hold(
 @rule(f"{_NAME}.RegularGridInterpolator.__call__", tensors="self xi")
 def _call_grid(self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
     made = object.__new__(RegularGridInterpolatorTensor)
-    made._set(self._grid, as_tensor(self._values), self.method)
+    made._set(self.grid, as_tensor(self.values), self.method)
     made.bounds_error, made.fill_value = self.bounds_error, self.fill_value
     return made(xi, method, nu=nu)
 

@@ -55,10 +55,6 @@ _NAME = "scipy.interpolate"
 _Class = TypeVar("_Class", bound=type)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def wrap_periodically(points: Tensor, start: Any, end: Any) -> Tensor:
     """The points moved by whole periods into the base interval."""
     found: Tensor = start + remainder(points - start, end - start)
@@ -118,8 +114,26 @@ class PiecewiseMethods:
     extrapolate: Any
     axis: int
 
+    @property
+    def c(self) -> Tensor:
+        """The coefficients."""
+        return self._c
+
+    @c.setter
+    def c(self, value: Any) -> None:
+        self._c = as_float(value)
+
+    @property
+    def x(self) -> Tensor:
+        """The breakpoints."""
+        return self._x
+
+    @x.setter
+    def x(self, value: Any) -> None:
+        self._x = as_float(value)
+
     def _set(self, c: Any, x: Any, extrapolate: Any, axis: int = 0) -> Any:
-        self._c, self._x, self._asarray = as_float(c), as_float(x), _same
+        self._c, self._x = as_float(c), as_float(x)
         self.extrapolate = extrapolate if extrapolate == "periodic" else bool(extrapolate)
         self.axis = axis
         return self
@@ -212,7 +226,7 @@ def integrate_between(
 def _with_methods(kind: _Class) -> _Class:
     """Gives a subclass of a piecewise polynomial the methods of `PiecewiseMethods`."""
     for name, value in vars(PiecewiseMethods).items():
-        if isinstance(value, FunctionType) and name not in vars(kind):
+        if isinstance(value, FunctionType | property) and name not in vars(kind):
             setattr(kind, name, value)
     hold(kind, _tensors_in, _plain_polynomial)
     return kind
@@ -513,12 +527,12 @@ def _integrate_bernstein(self: Any, a: Any, b: Any, extrapolate: Any = None) -> 
 def _as_tensors(polynomial: Any) -> Any:
     """The same piecewise polynomial with constant tensors."""
     if isinstance(polynomial, theirs.BPoly):
-        made = BPolyTensor(polynomial._c, polynomial._x, polynomial.extrapolate)
+        made = BPolyTensor(polynomial.c, polynomial.x, polynomial.extrapolate)
         made.axis = polynomial.axis
         return made
     made = object.__new__(PPolyTensor)
     return made._set(
-        as_tensor(polynomial._c), as_tensor(polynomial._x), polynomial.extrapolate, polynomial.axis
+        as_tensor(polynomial.c), as_tensor(polynomial.x), polynomial.extrapolate, polynomial.axis
     )
 
 

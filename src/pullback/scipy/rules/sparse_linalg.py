@@ -151,6 +151,7 @@ def _spsolve_triangular(
 ) -> Any:
     matrix, right = _canonical(A), as_tensor(b)
     values, rows, columns = arrays.entries_of(matrix)
+    rows, columns = rows.astype(np.intc), columns.astype(np.intc)
     places = theirs.csr_array((np.ones(len(rows)), (rows, columns)), shape=matrix.shape)
     linalg.spsolve_triangular(
         places, np.ones(right.shape[:1]), lower=lower, unit_diagonal=unit_diagonal
