@@ -18,7 +18,7 @@ def cube_vjp_self(xp, grad, self, _result):
     return grad * xp.conj(3 * self * self)
 
 
-def cube_jvp(xp, self, self_t, result):
+def cube_jvp(xp, self, self_t, _result):
     return self_t * (3 * self * self)
 
 
@@ -42,12 +42,12 @@ def weighted_cubes_save(node, self, weight, power=3.0):
     node.power = power
 
 
-def weighted_cubes_jvp(xp, self, weight, power, self_t, weight_t, result):
-    if weight_t is None:
-        return self_t * weight * power * self ** (power - 1)
-    if self_t is None:
-        return weight_t * self**power
-    return self_t * weight * power * self ** (power - 1) + weight_t * self**power
+def weighted_cubes_jvp(xp, self, weight, power, self_t, weight_t, _result):
+    total = None if self_t is None else self_t * weight * power * self ** (power - 1)
+    if weight_t is not None:
+        term = weight_t * self**power
+        total = term if total is None else total + term
+    return total
 
 
 operator(
