@@ -62,6 +62,7 @@ def test_readme_examples_hold(root):
         "checking",
         "checkpointing",
         "compile",
+        "dispatcher",
         "guarantees",
         "migration",
         "modules",
