@@ -20,11 +20,20 @@ from pullback._generated import functions_shape as shapes
 from pullback.autograd.function import Function
 from pullback.autograd.levels import in_forward_mode
 from pullback.autograd.modes import is_grad_enabled
+from pullback.batching.align import array_for
 from pullback.errors import DerivativeMissingError
-from pullback.tensor.batched import BatchedArray
+from pullback.tensor.batched import BatchedArray, Levels, levels_of
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["ArrayMap", "LinearMap", "MatrixMap", "linear_map", "skip_first_order", "solve_map"]
+__all__ = [
+    "ArrayMap",
+    "LinearMap",
+    "MatrixMap",
+    "SampleMap",
+    "linear_map",
+    "skip_first_order",
+    "solve_map",
+]
 
 _ArrayFunction = Callable[[NDArray[Any]], NDArray[Any]]
 
@@ -82,9 +91,40 @@ class ArrayMap(LinearMap):
         made = self._forward(held.array.reshape(-1, *inner))
         return fresh(BatchedArray(made.reshape(*outer, *made.shape[1:]), held.levels))
 
+    def apply_rows(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Applies the map to the rows of an array."""
+        return self._forward(rows)
+
     def adjoint(self) -> ArrayMap:
         """Returns the map with the two functions exchanged."""
         return ArrayMap(self._backward, self._forward)
+
+
+class SampleMap(LinearMap):
+    """One map for each sample of a batch, of levels that are batched by vmap."""
+
+    __slots__ = ("_levels", "_maps", "_sizes")
+
+    def __init__(self, maps: list[ArrayMap], levels: Levels, sizes: tuple[int, ...]):
+        self._maps = maps
+        self._levels = levels
+        self._sizes = sizes
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Applies to each sample its map; other batch dimensions are rows."""
+        levels = tuple(sorted({*levels_of(x), *self._levels}))
+        own = [levels.index(level) for level in self._levels]
+        array = np.moveaxis(array_for(x, levels), own, range(len(own)))
+        rest = array.shape[len(own) :]
+        whole = np.broadcast_to(array, (*self._sizes, *rest)).reshape(len(self._maps), -1, rest[-1])
+        pairs = zip(self._maps, whole, strict=True)
+        made = np.stack([each.apply_rows(rows) for each, rows in pairs])
+        shaped = made.reshape(*self._sizes, *rest[:-1], made.shape[-1])
+        return fresh(BatchedArray(np.moveaxis(shaped, range(len(own)), own), levels))
+
+    def adjoint(self) -> SampleMap:
+        """Returns the batch of adjoints."""
+        return SampleMap([each.adjoint() for each in self._maps], self._levels, self._sizes)
 
 
 class _Solve(Function):

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import integrate
+from scipy import integrate, optimize
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shapes
 from pullback.implicit.attach import attach, carries_gradient, constant_of
+from pullback.implicit.linear_map import SampleMap
 from pullback.interop.arguments import as_tensor, refusal
 from pullback.scipy.ode_methods import (
     METHODS,
@@ -33,6 +34,7 @@ from pullback.scipy.ode_methods import (
 from pullback.scipy.ode_steps import Mesh, StageSystem, Steps, Tableau, inverse_of_stages
 from pullback.scipy.registry import option_without_rule
 from pullback.scipy.twins import Samples
+from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["Problem", "Trajectory", "trajectory"]
@@ -71,14 +73,18 @@ class Trajectory:
     def __init__(self, problem: Problem, run: _Run):
         self.result = run.result
         self.method = run.method
+        self.is_batched = isinstance(run.inverse, SampleMap)
         y0 = as_tensor(problem.y0)
         self._is_complex = run.steps.stages.dtype.kind == "c"
         tableau = tableau_of(run.method)
         self._f = _right_hand_side(problem, self._is_complex)
         self.mesh = _mesh(problem.t_span, run.steps.times)
-        steps = _real_steps(run.steps) if self._is_complex else run.steps
-        flat = steps.stages.reshape(-1, steps.stages.shape[-1])
-        unknown = fresh(np.concatenate([flat, steps.last[None]]))
+        steps = Steps(run.steps.times, as_tensor(run.steps.stages), as_tensor(run.steps.last))
+        if self._is_complex:
+            steps = Steps(steps.times, _real(steps.stages), _real(steps.last))
+        n, s, d = steps.stages.shape
+        flat = shapes.reshape(steps.stages, [n * s, d])
+        unknown = shapes.concatenate([flat, steps.last[None]])
         start = shapes.reshape(y0, [-1]) * np.ones((), unknown.dtype)
         start = _real(start) if self._is_complex else start
         system = StageSystem(self._f, tableau, self.mesh, start, problem.adjoint)
@@ -112,20 +118,96 @@ def trajectory(problem: Problem, **solve_options: Any) -> Trajectory:
         problem.options,
         solve_options,
     )
-    if samples.is_batched:
-        raise refusal(problem.name, "it has no rule for vmap", "Call it in a loop over samples.")
 
-    def solve(fun: Any, t_span: Any, y0: Any, args: Any, options: Any, more: Any) -> _Run:
+    def solve(fun: Any, t_span: Any, y0: Any, args: Any, options: Any, more: Any) -> Any:
         plain = problem._replace(fun=fun, t_span=t_span, y0=y0, args=args, options=options)
-        return _solve(plain, more)
+        result, method, steps = _solve_steps(plain, more)
+        if samples.is_batched:
+            return result, method, steps
+        return _with_inverse(plain, result, method, steps)
 
-    (run,) = samples.run(solve)
-    return Trajectory(problem, run)
+    runs = samples.run(solve)
+    if not samples.is_batched:
+        return Trajectory(problem, runs[0])
+    _require_common_times(problem, solve_options)
+    return Trajectory(problem, _common_run(problem, samples, runs))
 
 
-def _solve(problem: Problem, more: dict[str, Any]) -> _Run:
-    """Solves on arrays, and inverts the Jacobian of the steps."""
-    result, method, steps = _solve_steps(problem, more)
+def _require_common_times(problem: Problem, solve_options: dict[str, Any]) -> None:
+    times = [*problem.t_span, solve_options.get("t_eval")]
+    if any(isinstance(t, Tensor) and levels_of(t) for t in times):
+        raise refusal(problem.name, "it has no rule for vmap over times", "Call it in a loop.")
+    if solve_options.get("events") is not None:
+        raise refusal(problem.name, "it has no rule for vmap with events", "Call it in a loop.")
+
+
+def _common_run(problem: Problem, samples: Samples, runs: list[Any]) -> _Run:
+    """The solutions of all samples on one mesh, which has the steps of all of them."""
+    methods = {method for _, method, _ in runs}
+    method = methods.pop() if len(methods) == 1 else "Radau"
+    times = np.sort(np.concatenate([steps.times for _, _, steps in runs]))
+    if runs[0][2].times[-1] < runs[0][2].times[0]:
+        times = times[::-1]
+    apart = np.abs(np.diff(times)) > 1e-9 * abs(times[-1] - times[0])
+    times = times[np.append(apart, True)]
+    times[0] = runs[0][2].times[0]
+
+    def replay(fun: Any, t_span: Any, y0: Any, args: Any, options: Any, _: Any) -> _Run:
+        plain = problem._replace(fun=fun, t_span=t_span, y0=y0, args=args, options=options)
+        return _with_inverse(plain, None, method, _steps_on(plain, method, times))
+
+    found = samples.run(replay)
+    steps = Steps(
+        times,
+        samples.join([run.steps.stages for run in found]),
+        samples.join([run.steps.last for run in found]),
+    )
+    result = type(runs[0][0])(runs[0][0])
+    result.success = all(each.success for each, _, _ in runs)
+    inverse = SampleMap([run.inverse for run in found], samples.levels, samples.sizes)
+    values = [each.y for each, _, _ in runs]
+    same = len({value.shape for value in values}) == 1
+    result.y = samples.join(values) if same else None
+    return _Run(result, method, steps, inverse)
+
+
+def _steps_on(problem: Problem, method: str, times: _Array) -> Steps:
+    """Runge-Kutta steps on a given mesh."""
+    tableau = tableau_of(method)
+
+    def f(t: float, y: _Array) -> _Array:
+        return np.asarray(problem.fun(t, y, *problem.args)).reshape(-1)
+
+    y = np.asarray(problem.y0).reshape(-1)
+    stages = []
+    guess = np.stack([f(times[0], y)] * len(tableau.b))
+    for t, h in zip(times[:-1], np.diff(times), strict=True):
+        guess = _stages_of(f, tableau, t, y, h, guess)
+        stages.append(guess)
+        y = y + h * (tableau.b @ guess)
+    return Steps(times, np.array(stages), f(times[-1], y))
+
+
+def _stages_of(
+    f: Callable[..., _Array], tableau: Tableau, t: float, y: _Array, h: float, guess: _Array
+) -> _Array:
+    found = np.zeros(guess.shape, np.result_type(guess, y, 1.0))
+    if tableau.is_explicit:
+        for i, c in enumerate(tableau.c):
+            found[i] = f(t + c * h, y + h * (tableau.a[i, :i] @ found[:i]))
+        return found
+
+    def residual(flat: _Array) -> _Array:
+        stages = flat.reshape(guess.shape)
+        inner = y + h * (tableau.a @ stages)
+        return (stages - [f(t + c * h, at) for c, at in zip(tableau.c, inner, strict=True)]).ravel()
+
+    solved: _Array = optimize.root(residual, guess.ravel(), tol=1e-12).x
+    return solved.reshape(guess.shape)
+
+
+def _with_inverse(problem: Problem, result: Any, method: str, steps: Steps) -> _Run:
+    """The steps of a solution on arrays, with the inverse of their Jacobian."""
     is_complex = steps.stages.dtype.kind == "c"
     real = _real_steps(steps) if is_complex else steps
     start = np.asarray(problem.y0).reshape(-1)

@@ -45,11 +45,11 @@ class Tableau(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The accepted steps of a solver on arrays."""
+    """The accepted steps of a solver; stages are tensors where there is one set for each sample."""
 
     times: _Array  # (n + 1,)
-    stages: _Array  # (n, s, d), derivatives at the stages
-    last: _Array  # (d,), the derivative at the end
+    stages: Any  # (n, s, d), derivatives at the stages
+    last: Any  # (d,), the derivative at the end
 
 
 class Mesh(NamedTuple):

@@ -169,6 +169,8 @@ class Samples:
     Attributes:
         has_gradient: whether a tensor in the arguments carries a gradient.
         is_batched: whether a tensor in the arguments is batched.
+        levels: the vmap levels of batched tensors.
+        sizes: the batch size of each level.
     """
 
     def __init__(self, *values: Any, **named: Any):
@@ -187,15 +189,15 @@ class Samples:
             if type(tensor._array) is BatchedArray
             for level, size in zip(tensor._array.levels, tensor._array.array.shape, strict=False)
         }
-        self._levels = tuple(sorted(found))
-        self._sizes = tuple(found[level] for level in self._levels)
+        self.levels = tuple(sorted(found))
+        self.sizes = tuple(found[level] for level in self.levels)
         self.is_batched = bool(found)
 
     def run(self, solve: Callable[..., Any]) -> list[Any]:
         """Calls a function with the arguments on arrays, once or once per sample."""
         found = []
-        for place in product(*map(range, self._sizes)):
-            chosen = dict(zip(self._levels, place, strict=True))
+        for place in product(*map(range, self.sizes)):
+            chosen = dict(zip(self.levels, place, strict=True))
             twin = _Twin(functools.partial(_array_of, chosen=chosen))
             given, named = _numeric(twin.of(self._values))
             found.append(run_detached(functools.partial(solve, *given, **named)))
@@ -206,8 +208,8 @@ class Samples:
         if not self.is_batched:
             return fresh(np.array(arrays[0]))
         whole: NDArray[Any] = np.stack(arrays)
-        shaped = whole.reshape(*self._sizes, *whole.shape[1:])
-        return fresh(BatchedArray(shaped, self._levels))
+        shaped = whole.reshape(*self.sizes, *whole.shape[1:])
+        return fresh(BatchedArray(shaped, self.levels))
 
 
 def _array_of(tensor: Tensor, chosen: dict[int, int]) -> Any:

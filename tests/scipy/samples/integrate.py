@@ -267,7 +267,8 @@ Z0 = np.array([1.0, 0.6])
 SPAN = (0.0, 1.5)
 TIMES = np.array([0.2, 0.9, 1.4])
 FINE = {"rtol": 1e-10, "atol": 1e-11}
-Solution = functools.partial(Sample, value_rtol=1e-8, rtol=2e-6, float32=0, step=3e-3, vmap=False)
+Solution = functools.partial(Sample, value_rtol=1e-8, rtol=2e-6, float32=0, step=3e-3)
+Unmapped = functools.partial(Solution, vmap=False)  # by times and with events
 
 
 def ends(result: Any) -> Any:
@@ -350,13 +351,13 @@ for _option in ("", "method=DOP853", "method=Radau", "method=LSODA"):
         "solve_ivp",
         "t_span",
         _option,
-        Solution(functools.partial(lambda f, t: f(t)[:, -1], _solve), np.array([0.1, 1.5])),
+        Unmapped(functools.partial(lambda f, t: f(t)[:, -1], _solve), np.array([0.1, 1.5])),
     )
     _inner = functools.partial(
         lambda method, t: integrate.solve_ivp(predator, SPAN, Z0, method, t, args=(A,), **FINE).y,
         _method,
     )
-    add("solve_ivp", "t_eval", _option, Solution(_inner, TIMES))
+    add("solve_ivp", "t_eval", _option, Unmapped(_inner, TIMES))
 
 
 def crossing(t: Any, z: Any, a: Any) -> Any:
@@ -374,7 +375,7 @@ add(
     "solve_ivp",
     "args",
     "terminal event",
-    Solution(
+    Unmapped(
         lambda a: integrate.solve_ivp(predator, SPAN, Z0, args=(a,), events=crossing, **FINE).y[
             :, -1
         ],
@@ -385,7 +386,7 @@ add(
     "solve_ivp",
     "args",
     "event times",
-    Solution(
+    Unmapped(
         lambda a: integrate.solve_ivp(
             predator, SPAN, Z0, args=(a,), events=[passing], **FINE
         ).t_events[0],
@@ -440,7 +441,7 @@ add(
     "odeint",
     "t",
     "",
-    Solution(
+    Unmapped(
         lambda t: integrate.odeint(first_state, Z0, t, args=(A,), rtol=1e-11, atol=1e-11), GRID
     ),
 )

@@ -35,15 +35,20 @@ class _Solution(integrate.OdeSolution):  # type: ignore[misc]
     def __call__(self, t: Any) -> Any:
         times = as_tensor(t)
         flat = shapes.reshape(times, [-1])
-        found = self._path.at(flat)
-        theirs = self._theirs(np.asarray(constant_of(flat)._array))
-        found = _with_values(theirs.T, found)
-        return found[0] if times.ndim == 0 else shapes.swapaxes(found, 0, 1)
+        found = shapes.swapaxes(self._path.at(flat), 0, 1)
+        if not self._path.is_batched:
+            found = _with_values(self._theirs(np.asarray(constant_of(flat)._array)), found)
+        return found[:, 0] if times.ndim == 0 else found
 
 
 def _with_values(values: Any, ours: Tensor) -> Tensor:
-    """SciPy's values with our derivatives; the two differ by less than the tolerance."""
-    return fresh(np.array(values)) + (ours - constant_of(ours))
+    """SciPy's values with our derivatives; the two differ by less than the tolerance.
+
+    A batch whose samples have different steps keeps our values.
+    """
+    if values is None:
+        return ours
+    return constant_of(as_tensor(values)) + (ours - constant_of(ours))
 
 
 @rule("scipy.integrate.solve_ivp", tensors="fun t_span y0 t_eval args events options")
@@ -76,12 +81,14 @@ def _solve_ivp(
     if events is not None:
         _attach_events(result, path, events, problem)
     times = _times(result, path, t_eval)
-    if t_eval is None and path.method == method and result.status != 1:
+    if t_eval is None and path.is_batched:
+        result.y, states = None, path.states
+        result.t = times = path.mesh.times
+    elif t_eval is None and path.method == method and result.status != 1:
         states = path.states
     else:
         states = path.at(times)
-    theirs = result.y
-    result.y = shapes.swapaxes(_with_values(theirs.T, states), 0, 1)
+    result.y = _with_values(result.y, shapes.swapaxes(states, 0, 1))
     result.t = times if carries_gradient(times) else result.t
     if dense_output:
         result.sol = _Solution(result.sol, path)
@@ -156,12 +163,8 @@ def _odeint(*args: Any, **kwargs: Any) -> Any:
     span = (t[0], t[-1])
     problem = Problem(name, fun, span, given["y0"], more, "LSODA", tolerance)
     path = trajectory(problem)
-    theirs = _plain_odeint(given)
-    values = theirs[0] if given["full_output"] else theirs
+    samples = Samples(**given)
+    theirs = samples.run(integrate.odeint)
+    values = samples.join([each[0] if given["full_output"] else each for each in theirs])
     found = _with_values(values, path.at(t))
-    return (found, theirs[1]) if given["full_output"] else found
-
-
-def _plain_odeint(given: dict[str, Any]) -> Any:
-    (found,) = Samples(**given).run(integrate.odeint)
-    return found
+    return (found, theirs[0][1]) if given["full_output"] else found
