@@ -17,7 +17,7 @@ from pullback.compiled.program import MISS, Program, compile_program
 from pullback.compiled.watch import Watch, find_watches, have_changed
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import get_state, is_grad_enabled
-from pullback.errors import TraceError
+from pullback.errors import PullbackError, TraceError
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
@@ -226,10 +226,12 @@ class CompiledFunction:
                 returned = self._func(*traced_args, **traced_kwargs)
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
             reason = _lost_history(tracer, found)
-        except TraceError as error:
-            found, out_spec, reason = [], pytree.LEAF, str(error)
+        except PullbackError as error:
             if tracer.writes or self._fullgraph:
                 raise
+            result = self._call_func(args, kwargs)  # raises, if it is the function's own error
+            self._refuse(entry, str(error))
+            return result
         if reason:
             self._refuse(entry, reason)
             return self._call_func(args, kwargs)

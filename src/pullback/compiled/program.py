@@ -14,6 +14,7 @@ import numpy as np
 
 from pullback.compiled.emit import emit_groups, operand_strides
 from pullback.compiled.fuse import Group, find_groups
+from pullback.compiled.reuse import Reuse, find_reuse
 from pullback.compiled.simplify import merge_equal_nodes
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import get_state, set_state
@@ -64,7 +65,11 @@ def compile_program(tracer: Tracer, outputs: list[Any], backend: str = "eager") 
         writer.functions = dict(zip(groups, functions, strict=True))
     for number in tracer.graph.find_nodes(op="placeholder"):
         lines += writer.checks(guards.get(number, ()))
-    dies = _last_uses(schedule, {*guards, *_nodes_of(outputs), *constants})
+    if not groups:
+        steps = [node for node, _ in schedule if node is not None]
+        writer.reuse = find_reuse(steps, {*guards, *_nodes_of(outputs)}, set(constants))
+        schedule = [(node, None) for node in steps if node not in writer.reuse.skipped]
+    dies = _last_uses(schedule, writer.reuse, {*guards, *_nodes_of(outputs), *constants})
     for place, (node, group) in enumerate(schedule):
         if group is not None:
             lines += writer.group(group)
@@ -84,13 +89,7 @@ def compile_program(tracer: Tracer, outputs: list[Any], backend: str = "eager") 
     lines.append(f"return [{', '.join(writer.output(value) for value in outputs)}]")
     head = f"def program({', '.join(inputs)}):"
     source = "\n    ".join([head, *lines]) + "\n"
-    filename = f"<compiled program {id(tracer):#x}>"
-    namespace = {**writer.globals, "_miss": MISS}
-    exec(compile(source, filename, "exec"), namespace)
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    inner = namespace["program"]
-    if writer.functions:
-        inner = _checked_once(namespace, writer.names)
+    inner = _executed(source, writer)
 
     def run(*args: Any) -> Any:
         before = get_state()
@@ -101,6 +100,18 @@ def compile_program(tracer: Tracer, outputs: list[Any], backend: str = "eager") 
             set_state(before)
 
     return Program(run, source, tracer, outputs, _refusal(tracer), llvm_ir)
+
+
+def _executed(source: str, writer: _KernelWriter) -> Callable[..., Any]:
+    """The function of a source."""
+    filename = f"<compiled program {id(writer):#x}>"
+    namespace = {**writer.globals, "_miss": MISS}
+    exec(compile(source, filename, "exec"), namespace)
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    if writer.functions:
+        return _checked_once(namespace, writer.names)
+    program: Callable[..., Any] = namespace["program"]
+    return program
 
 
 def _schedule(
@@ -164,14 +175,14 @@ def _nodes_of(values: list[Any]) -> list[Node]:
     return [value for value in values if isinstance(value, Node)]
 
 
-def _last_uses(schedule: _Schedule, kept: set[Node]) -> dict[int, list[str]]:
+def _last_uses(schedule: _Schedule, reuse: Reuse, kept: set[Node]) -> dict[int, list[str]]:
     """The names that each step of a program is the last to use, so that memory is freed early."""
     last: dict[Node, int] = {}
     made: set[Node] = set()
     for place, (node, group) in enumerate(schedule):
         used = list(group.inputs) if group is not None else []
         if node is not None and node.op != "get_attr":
-            used = node.all_input_nodes
+            used = reuse.operands(node)
             made.add(node)
         if group is not None:
             made.update(group.outputs)
@@ -241,6 +252,11 @@ def _same(array: Any, expected: np.ndarray[Any, Any]) -> bool:
     return bool(held.shape == expected.shape and held.tobytes() == expected.tobytes())
 
 
+def _add_part(total: Tensor, part: Tensor, index: Any) -> Tensor:
+    total._array[index] += part._array
+    return total
+
+
 def _as_number(tensor: Tensor, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return np.asarray(tensor._array, dtype)
 
@@ -252,6 +268,7 @@ class _KernelWriter(SourceWriter):
         super().__init__()
         self.functions: dict[Group, Callable[..., None]] = {}
         self.names: dict[str, Callable[..., None]] = {}  # of these functions in the source
+        self.reuse = Reuse()
 
     def checks(self, guards: Iterable[Guard]) -> list[str]:
         """Statements that end the run where a guard does not hold."""
@@ -290,6 +307,12 @@ class _KernelWriter(SourceWriter):
 
     def statement(self, node: Node) -> str:
         """The statement of one node; numbers stand as tensors where the schema has tensors."""
+        if node in self.reuse.copies:
+            return f"{node.name} = {self.reuse.copies[node].name}"
+        if node in self.reuse.adds:
+            total, part, index = self.reuse.adds[node]
+            add = self._object(_add_part, "add_part")
+            return f"{node.name} = {add}({total.name}, {part.name}, {self.literal(index)})"
         schema = getattr(getattr(node.target, "operator", node.target), "schema", None)
         if schema is None:
             return super().statement(node)

@@ -239,6 +239,8 @@ class Tracer:
         for original, real in tensors:
             if real._array is array:  # what was written to, or an input as it is
                 held = original._array
+                source = self.lift(held) if isinstance(held, np.ndarray) else held
+                node.meta["view_of"] = source.node
                 if isinstance(held, TracedArray):
                     held.node = node
                     node.meta["tensor_meta"] = TensorMetadata(held.shape, held.dtype, held.strides)

@@ -399,6 +399,47 @@ def test_errors_of_the_function_pass_through_and_leave_no_state():
     _same(pb.sin(pb.asarray(X)), np.sin(X))
 
 
+def test_what_cannot_be_traced_is_called_as_it_is():
+    def f(x):
+        def row(y):
+            z = pb.zeros(3)
+            z[0] = y[0]
+            return z
+
+        return pb.func.vmap(row)(x)
+
+    compiled = pb.compile(f)
+    x = pb.asarray(np.stack([X, X + 1]))
+    with pytest.warns(UserWarning, match="cannot be one graph: .*not batched"):
+        _same(compiled(x), f(x))
+    _same(compiled(x), f(x))
+    assert compiled.stats["eager"] == 2
+    with pytest.raises(TraceError, match="not batched"):
+        pb.compile(f, fullgraph=True)(x)
+
+
+def test_a_saved_value_that_was_written_to_is_the_function_s_affair():
+    def f(x):
+        leaf = x.detach().requires_grad_()
+        y = pb.zeros((4, 3))
+        y[0] = leaf
+        for i in range(1, 4):
+            y[i] = pb.sin(y[i - 1]) * leaf
+        return pb.autograd.grad(y.sum(), [leaf])[0]
+
+    compiled = pb.compile(f)
+    try:
+        expected = f(pb.asarray(X))
+    except pb.errors.SavedVersionError:
+        with pytest.raises(pb.errors.SavedVersionError):
+            compiled(pb.asarray(X))
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            _same(compiled(pb.asarray(X)), expected)
+
+
 # --- threads, decorators, reports -----------------------------------------------------------------
 
 

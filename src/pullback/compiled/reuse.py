@@ -1,0 +1,125 @@
+"""Reuse of memory that no later step of a program reads.
+
+The gradient of a write to a part of an array is an array of the whole size with zeros elsewhere.
+Where the array that it is added to is read by no later step, only the part is added, in place; and
+a copy of such an array is the array itself. So the gradient of a loop that writes row by row takes
+time for rows, and not for the whole in each step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.fx.node import Node
+
+__all__ = ["Reuse", "find_reuse"]
+
+
+class Reuse:
+    """Steps that are done in memory of their operands.
+
+    Attributes:
+        adds: for each sum, the operand that it is written to, the part that is added, its index.
+        copies: for each copy to new memory, the operand whose memory it is.
+        skipped: nodes that are not computed.
+    """
+
+    def __init__(self) -> None:
+        self.adds: dict[Node, tuple[Node, Node, Any]] = {}
+        self.copies: dict[Node, Node] = {}
+        self.skipped: set[Node] = set()
+
+    def operands(self, node: Node) -> list[Node]:
+        """The nodes whose values a step reads."""
+        if node in self.adds:
+            return list(self.adds[node][:2])
+        return [self.copies[node]] if node in self.copies else node.all_input_nodes
+
+
+def _name(node: Node) -> str:
+    """The name of a built-in operator; empty for anything else."""
+    if not hasattr(node.target, "overloadpacket"):
+        return ""
+    namespace, name, overload = str(node.target).split(".")
+    return name if (namespace, overload) == ("pullback", "default") else ""
+
+
+def _memory(node: Node) -> Node:
+    """The node that made the memory in which a value lies."""
+    while "view_of" in node.meta:
+        node = node.meta["view_of"]
+    return node
+
+
+def _is_whole(node: Node) -> bool:
+    """Whether a value is the whole of new dense memory that a step of the program has made."""
+    root = _memory(node)
+    if root.op != "call_function" or getattr(root.target, "schema", None) is None:
+        return False
+    ours, theirs = node.meta.get("tensor_meta"), root.meta.get("tensor_meta")
+    if ours is None or ours != theirs:
+        return False
+    step = ours.dtype.itemsize
+    for length, stride in zip(reversed(ours.shape), reversed(ours.strides), strict=True):
+        if length != 1 and stride != step:
+            return False
+        step *= length
+    return True
+
+
+def find_reuse(steps: list[Node], kept: set[Node], constants: set[Node]) -> Reuse:
+    """The steps of a program, in order, that can be done in memory of their operands."""
+    last: dict[Node, int] = {}
+    for place, node in enumerate(steps):
+        for used in node.all_input_nodes:
+            last[_memory(used)] = place
+    fixed = {_memory(node) for node in kept} | {_memory(node) for node in constants}
+    order = {node: place for place, node in enumerate(steps)}
+    found = Reuse()
+
+    def is_free(node: Node, place: int) -> bool:
+        root = _memory(node)
+        return root not in fixed and last.get(root) == place and _is_whole(node)
+
+    for place, node in enumerate(steps):
+        name = _name(node)
+        if name == "add" and len(node.args) == 2:
+            _find_add(node, place, order, is_free, found)
+        elif name == "copy_":
+            _find_copy(node, place, is_free, found)
+    return found
+
+
+def _dtype(node: Node) -> Any:
+    meta = node.meta.get("tensor_meta")
+    return None if meta is None else meta.dtype
+
+
+def _find_add(node: Node, place: int, order: Any, is_free: Any, found: Reuse) -> None:
+    total, part = node.args
+    if not isinstance(total, Node) or not isinstance(part, Node) or part not in order:
+        return
+    is_part = _name(part) == "getitem_backward" and list(part.users) == [node]
+    value = part.args[0] if is_part else None
+    if not isinstance(value, Node):
+        return
+    whole, dtypes = node.meta["tensor_meta"], [_dtype(n) for n in (node, total, part, value)]
+    if total.meta.get("tensor_meta") != whole or len(set(dtypes)) > 1:
+        return
+    if _memory(value) is not _memory(total) and is_free(total, place):
+        found.adds[node] = (total, value, part.args[2])
+        found.skipped.add(part)
+
+
+def _find_copy(node: Node, place: int, is_free: Any, found: Reuse) -> None:
+    target, source = node.args
+    if not isinstance(source, Node) or _name(_memory(target)) != "empty":
+        return
+    root = _memory(target)
+    chain = {root, target}
+    is_new = all(user in {*chain, node} for n in chain for user in n.users)
+    if not is_new or source.meta.get("tensor_meta") != node.meta["tensor_meta"]:
+        return
+    if _is_whole(target) and is_free(source, place):
+        found.copies[node] = source
+        found.skipped.update(chain)
