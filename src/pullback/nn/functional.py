@@ -236,16 +236,16 @@ scaled_dot_product_attention = _spell(
     layers.scaled_dot_product_attention, first=("query", "key", "value")
 )
 selu = _spell(activation.selu, has_inplace=True)
-sigmoid = _spell(special.sigmoid)
+sigmoid = special.sigmoid
 silu = _spell(activation.silu, has_inplace=True)
 smooth_l1_loss = _spell(loss.smooth_l1_loss)
 soft_margin_loss = _spell(loss.soft_margin_loss)
 softmax = _spell(activation.softmax, axis="dim")
 softmin = _spell(activation.softmin, axis="dim")
-softplus = _spell(special.softplus)
+softplus = special.softplus
 softshrink = _spell(activation.softshrink)
 softsign = _spell(activation.softsign)
-tanh = _spell(pointwise.tanh)
+tanh = pointwise.tanh
 tanhshrink = _spell(activation.tanhshrink)
 threshold = _spell(activation.threshold, has_inplace=True)
 triplet_margin_loss = _spell(loss.triplet_margin_loss, first=("anchor",))
