@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ import pullback as pb
 __all__ = ["Sample", "check"]
 
 POINTS = 5
+SCIPY = tuple(map(int, importlib.metadata.version("scipy").split(".")[:2]))
 NUMBERS = (pb.Tensor, np.ndarray, np.generic, float, complex)
 Array = NDArray[Any]
 
@@ -185,13 +187,15 @@ def _check_second(sample: Sample, x: Array, direction: Array, weights: Array) ->
 
 def _check_float32(sample: Sample, x: Array, weights: Array, gradient: Array) -> None:
     single = x.astype(np.complex64 if x.dtype.kind == "c" else np.float32)
-    theirs = [np.asarray(leaf).dtype for leaf in _leaves(sample.call(single))]
-    ours = sample.call(pb.tensor(single, requires_grad=True))
-    assert [leaf.dtype for leaf in _leaves(ours) if isinstance(leaf, pb.Tensor)] == [
-        dtype
-        for leaf, dtype in zip(_leaves(ours), theirs, strict=True)
-        if isinstance(leaf, pb.Tensor)
-    ], "dtypes of the results in single precision"
+    if SCIPY >= (1, 17):  # earlier versions return double precision here and there
+        theirs = [np.asarray(leaf).dtype for leaf in _leaves(sample.call(single))]
+        ours = list(_leaves(sample.call(pb.tensor(single, requires_grad=True))))
+        pairs = [
+            (leaf.dtype, dtype)
+            for leaf, dtype in zip(ours, theirs, strict=True)
+            if isinstance(leaf, pb.Tensor)
+        ]
+        assert all(found == expected for found, expected in pairs), f"single precision: {pairs}"
     found = _gradient(sample.call, weights.astype(np.float32), single)
     _compare("single precision", found, gradient, sample.float32)
 
