@@ -35,9 +35,9 @@ else:
     table = lazy_module("pullback.interop.table")
     ufunc_methods = lazy_module("pullback.interop.ufunc_methods")
 
-__all__ = ["attach_protocols", "handler", "name_of"]
+__all__ = ["HANDLERS", "attach_protocols", "handler", "name_of"]
 
-_HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {}
+HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {}
 _OURS = (Tensor, np.ndarray, np.generic)
 _SPACES = {"numpy": "", "numpy.linalg": "linalg.", "numpy.fft": "fft."}
 
@@ -105,9 +105,9 @@ def __array_function__(  # noqa: N807 - NumPy's name
 
 def handler(func: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the function that implements a NumPy function on tensors."""
-    found = _HANDLERS.get(func)
+    found = HANDLERS.get(func)
     if found is None:
-        found = _HANDLERS[func] = _link(func)
+        found = HANDLERS[func] = _link(func)
     return found
 
 

@@ -29,7 +29,7 @@ from pullback.interop import random_numbers, table, vectorize
 from pullback.interop.arguments import holds_gradient, tensors_in, words
 from pullback.interop.callers import OUTSIDE, USER, Callers
 from pullback.interop.math_functions import MATH
-from pullback.interop.protocols import handler
+from pullback.interop.protocols import HANDLERS, handler
 from pullback.tensor.tensor import Tensor, adopt, fresh
 
 __all__ = ["OUTER", "Replacement", "Session", "current_session", "module_classes", "replacements"]
@@ -145,8 +145,9 @@ def _for_users(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
             ):
                 return _as_tensors(made, args)
             return made
-    kwargs.pop("like", None)
-    return ours(*args, **kwargs)
+    if kwargs:
+        kwargs.pop("like", None)
+    return (ours or HANDLERS.get(original) or handler(original))(*args, **kwargs)
 
 
 def _for_users_eagerly(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -176,11 +177,6 @@ def _for_libraries(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> An
             return original(*args, **kwargs)
     kwargs.pop("like", None)
     return ours(*args, **kwargs)
-
-
-def _ours(name: str, original: Any) -> Callable[..., Any]:
-    """Our function, found when it is first called."""
-    return table.IN_MODE.get(name) or (lambda *args, **kwargs: handler(original)(*args, **kwargs))
 
 
 # --- objects that are indexed or called -----------------------------------------------------------
@@ -251,8 +247,8 @@ def _entries() -> list[tuple[str, str, Any, Any, Any]]:
 
     for full in [*table.IN_MODE, *table.names()]:
         space, _, name = full.rpartition(".")
-        original = vars(_SPACES[space]).get(name)
-        add(space, name, _ours(full, original), full not in _CONVERSIONS)
+        # None: the function of ``__array_function__``, which is found when it is first called.
+        add(space, name, table.IN_MODE.get(full), full not in _CONVERSIONS)
     for name, ours in MATH.items():
         add("math", name, ours)
     add("", "ndenumerate", vectorize.enumerated)

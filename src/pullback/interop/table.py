@@ -158,7 +158,8 @@ def names() -> tuple[str, ...]:
 
 def _is_function(name: str) -> bool:
     space, _, short = name.rpartition(".")
-    found = getattr(getattr(np, space) if space else np, short, None)
+    # Without ``getattr``, which would import NumPy's lazy modules (f2py: 40 ms).
+    found = vars(getattr(np, space) if space else np).get(short)
     return callable(found) and not isinstance(found, type | np.ufunc)
 
 

@@ -148,17 +148,11 @@ class UndoLog:
         if version == self.end and len(clocks) == version - self.first:
             if self.whole is None:
                 self.whole = whole
-            if self.whole is whole:
-                if not part.ndim:
-                    clocks.append(clock())
-                    self.olds.append(part[()])  # 40 ns, a copy 130
-                    self.parts.append(index)
-                    return
-                if part.nbytes <= _LARGE_BYTES:
-                    clocks.append(clock())
-                    self.olds.append(part.copy())
-                    self.parts.append(index)
-                    return
+            if self.whole is whole and part.nbytes <= _LARGE_BYTES:
+                clocks.append(clock())
+                self.olds.append(part.copy())
+                self.parts.append(index)
+                return
         self.append(version, part)
 
     def _put(self, part: Any, old: Any) -> None:
@@ -312,7 +306,18 @@ def log_item(counter: list[Any], whole: NDArray[Any], index: Any, part: Any) -> 
     """Logs a write to ``part = whole[index]``, and returns the log."""
     level = counter[1] if len(counter) > 1 else None
     log = level.log if type(level) is LoggedLevel else log_of(counter)
-    log.append_item(counter[0], whole, index, part)
+    version, clocks = counter[0], log.clocks
+    if (
+        not part.ndim
+        and log.whole is whole
+        and version == log.end
+        and len(clocks) == version - log.first
+    ):  # fast path of ``append_item``: a single element
+        clocks.append(clock())
+        log.olds.append(part[()])  # 40 ns, a copy 130
+        log.parts.append(index)
+    else:
+        log.append_item(version, whole, index, part)
     return log
 
 

@@ -316,7 +316,15 @@ class OperatorSpec:
         if is_written:
             return uncover_others
         if self.takes_operands and len(self.arguments) == len(self.tensors) <= 2:
-            return uncover_one if len(self.tensors) == 1 else uncover_two
+            if len(self.tensors) == 1:
+                return uncover_one
+            saved = [
+                sum(2**edge for edge, is_needed in enumerate(self.needs(place)) if is_needed)
+                if place in self.saved_operands
+                else 0
+                for place in (0, 1)
+            ]
+            return partial(uncover_two, self_for=saved[0], other_for=saved[1])
         return uncover_all
 
     @property

@@ -120,6 +120,9 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if basic is not None:
         if _write_at_once(self, basic, value):
             return
+        shares = value._counter is not None and value._counter is self._counter
+        if shares and get_state().modes & NUMPY and _is_in_place(self, basic, value):
+            return  # the second half of ``x[1:] += y``, which has written already
         target = indexing._getitem(self, basic)
         array = value._array
         # Fast path: an ndarray of the right shape needs no further checks.
@@ -138,6 +141,23 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         value = shape.expand_dims(value, value.ndim - plan.gap)
     ndim = _picked_ndim(target, plan.arrays)
     indexing.index_put_(target, plan.arrays, _without_leading_ones(value, ndim))
+
+
+def _is_in_place(self: Tensor, basic: tuple[Any, ...], value: Tensor) -> bool:
+    """Whether a value lies already where it is to be written."""
+    whole, array = self._array, value._array
+    if type(whole) is not _ndarray or type(array) is not _ndarray:
+        return False
+    try:
+        part = whole[basic]
+    except IndexError:
+        return False
+    return bool(
+        part.shape == array.shape
+        and part.strides == array.strides
+        and part.dtype == array.dtype
+        and part.__array_interface__["data"] == array.__array_interface__["data"]
+    )
 
 
 def _write_at_once(self: Tensor, basic: tuple[Any, ...], value: Tensor) -> bool:
