@@ -55,6 +55,12 @@ SPACES = [f"scipy.{name}" for name in pb.scipy.__all__] + [
 ]
 
 
+def is_page_of_this_scipy() -> bool:
+    """Whether docs/scipy.md was written with the SciPy that is installed."""
+    page = (ROOT / "docs" / "scipy.md").read_text(encoding="utf-8")
+    return f"SciPy {importlib.metadata.version('scipy')})" in page
+
+
 def tensor(value: Any) -> pb.Tensor:
     return pb.tensor(value, requires_grad=True)
 
@@ -248,6 +254,11 @@ def test_recorded_functions_have_right_gradients(name):
         return sum(float(np.real(np.sum(a * w))) for a, w in zip(found, weights, strict=True))
 
     given = [pb.tensor(a, requires_grad=w is not None) for a, w in zip(inputs, ways, strict=True)]
+    if not is_page_of_this_scipy():  # other versions may take arrays out of tensors, and raise
+        try:
+            code(function, *given)
+        except pb.errors.DerivativeMissingError:
+            pytest.skip("the code of this SciPy is refused")
     parts = [
         pb.real((leaf * w).sum()) if leaf.dtype.kind == "c" else (leaf * w).sum()
         for leaf, w in zip(leaves(code(function, *given)), weights, strict=True)
@@ -308,8 +319,7 @@ def test_every_declared_name_exists():
 
 
 def test_the_page_is_up_to_date():
-    page = (ROOT / "docs" / "scipy.md").read_text(encoding="utf-8")
-    if f"SciPy {importlib.metadata.version('scipy')})" not in page:
+    if not is_page_of_this_scipy():
         pytest.skip("the page was written with another SciPy")
     script = str(ROOT / "scripts" / "scipy_table.py")
     done = subprocess.run(
