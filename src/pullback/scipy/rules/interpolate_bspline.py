@@ -128,6 +128,21 @@ class BSplineTensor(theirs.BSpline):  # type: ignore[misc] # SciPy has no types
         self._set(knots, c, checked.k, checked.extrapolate, checked.axis)
 
     @property
+    def k(self) -> int:
+        """The degree."""
+        return self._degree
+
+    @property
+    def extrapolate(self) -> Any:
+        """Whether points outside are extrapolated: True, False or "periodic"."""
+        return self._mode
+
+    @property
+    def axis(self) -> int:
+        """The interpolation axis."""
+        return self._place
+
+    @property
     def t(self) -> Tensor:
         """The knots."""
         return self._t
@@ -139,7 +154,7 @@ class BSplineTensor(theirs.BSpline):  # type: ignore[misc] # SciPy has no types
 
     def _set(self, t: Tensor, c: Tensor, k: int, extrapolate: Any, axis: int) -> Any:
         self._t, self._c = t, c
-        self.k, self.extrapolate, self.axis = k, extrapolate, axis
+        self._degree, self._mode, self._place = k, extrapolate, axis
         return self
 
     def _tck(self) -> tuple[Tensor, Tensor, int]:

@@ -111,8 +111,8 @@ class PiecewiseMethods:
 
     _c: Tensor
     _x: Tensor
-    extrapolate: Any
-    axis: int
+    _mode: Any
+    _place: int
 
     @property
     def c(self) -> Tensor:
@@ -131,6 +131,31 @@ class PiecewiseMethods:
     @x.setter
     def x(self, value: Any) -> None:
         self._x = as_float(value)
+
+    @property
+    def extrapolate(self) -> Any:
+        """Whether points outside are extrapolated: True, False or "periodic"."""
+        return self._mode
+
+    @extrapolate.setter
+    def extrapolate(self, value: Any) -> None:
+        self._mode = value
+
+    @property
+    def axis(self) -> int:
+        """The interpolation axis."""
+        return self._place
+
+    @axis.setter
+    def axis(self, value: int) -> None:
+        self._place = value
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_c": self._c, "_x": self._x}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
 
     def _set(self, c: Any, x: Any, extrapolate: Any, axis: int = 0) -> Any:
         self._c, self._x = as_float(c), as_float(x)
@@ -508,7 +533,8 @@ def _periodic_slopes(dx: Tensor, steps: Tensor, secant: Tensor, right: Tensor) -
 # --- splines of arrays, at tensors --------------------------------------------------------------
 
 
-@rule(f"{_NAME}._PPolyBase.__call__", tensors="self x")
+@rule(f"{_NAME}.PPoly.__call__", tensors="self x")
+@rule(f"{_NAME}.BPoly.__call__", tensors="self x")
 def _call(self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     """A piecewise polynomial of arrays at points that are tensors."""
     return _as_tensors(self)(x, nu, extrapolate)

@@ -499,6 +499,12 @@ def _inv(A: Any) -> Any:  # noqa: N803 - SciPy's name
 @rule(f"{_NAME}.norm", tensors="x")
 def _norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
     matrix = _canonical(x)
+    ones = matrix._with(np.ones(matrix.data.shape, matrix.dtype))
+    dtype = np.asarray(linalg.norm(ones, ord, axis)).dtype  # SciPy's choice, after its checks
+    return _norm_of(matrix, ord, axis).astype(dtype)
+
+
+def _norm_of(matrix: Any, ord: Any, axis: Any) -> Any:
     if axis is None:
         if ord in (None, "fro", "f"):
             return (abs(matrix.data) ** 2).sum() ** 0.5
