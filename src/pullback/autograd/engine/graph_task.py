@@ -13,7 +13,7 @@ All state of a pass belongs to its ``GraphTask``, so passes may nest (a hook tha
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import cached_property
 from heapq import heappop, heappush
@@ -237,25 +237,26 @@ class GraphTask:
         pending: dict[Node, int] | None = None
         counts = self.counts_dependencies or has_payloads or not self.is_ordered
         counts = counts or any(type(n) is AccumulateGrad and n.is_watched for n in waiting)
-        queue = _Queue(waiting)
-        target: Any
-        for node in queue if nodes is None else nodes:
+        order, known = itertools.count(), None if nodes is None else iter(nodes)
+        queue = sorted([(_queue_key(n), next(order), n) for n in waiting])  # a heap
+        while queue or known is not None:
+            node: Any = heappop(queue)[2] if known is None else next(known, None)
+            if node is None:
+                break
             grad = pop(node, None)
-            if grad is None and nodes is not None:
+            if grad is None and known is not None:
                 continue
             extras = node._output_metadata.extras
             if pending is None and (counts or (extras is not None and extras.has_hooks)):
                 buffers[node] = grad
-                pending = self.count([*queue, node])
-                queue.restart(pending)
+                pending = self.count([*[n for _, _, n in sorted(queue)], node])
+                queue = sorted([(-n._seq, next(order), n) for n in pending if not pending[n]])
                 continue
             try:
                 results = execute(node, grad)
             except BaseException:
-                if pending is None and not self.captures and type(node) is not AccumulateGrad:
-                    buffers[node] = grad
-                    leaves = [n for n in buffers if type(n) is AccumulateGrad]
-                    accumulate_complete(leaves, buffers, set(), self.xp)
+                if pending is None and not self.captures:
+                    self._write_complete(node, grad, buffers)
                 raise
             edges = (node._edge0,) if node._arity == 1 else node._edges
             for edge, grad in zip(edges, results):  # noqa: B905 - () ends it early
@@ -264,22 +265,31 @@ class GraphTask:
                 array: Any = grad._array if type(grad) is wrapper else grad
                 metadata, target = edge._output_metadata, edge
                 shape = metadata.shape  # None for several outputs
-                if (has_payloads or array is None or array.dtype is not metadata.dtype) or (
+                if (array is None or array.dtype is not metadata.dtype) or (
                     array.shape != shape and not (is_batched and grad.shape == shape)
                 ):
                     target, is_first = self._deliver(buffers, node, edge, grad)
                 else:
+                    grad = match_levels(grad, shape) if has_payloads else grad
                     is_first = target not in buffers
                     held = None if is_first else buffers[target]
                     buffers[target] = grad if held is None else held + grad
                 if pending is not None:
                     pending[target] -= 1
                     if pending[target] == 0:
-                        queue.push(target, -target._seq)
-                elif nodes is None and is_first:
+                        heappush(queue, (-target._seq, next(order), target))
+                elif known is None and is_first:
                     is_leaf = type(target) is AccumulateGrad
                     counts = counts or (is_leaf and target.is_watched)
-                    queue.push(target, _AFTER_ALL_OTHERS if is_leaf else -target._seq)
+                    key = _AFTER_ALL_OTHERS if is_leaf else -target._seq
+                    heappush(queue, (key, next(order), target))
+
+    def _write_complete(self, node: Node, grad: Any, buffers: InputBuffers) -> None:
+        """Writes the gradients of leaves that are ready, before the pass raises."""
+        if type(node) is not AccumulateGrad:
+            buffers[node] = grad
+            leaves = [n for n in buffers if type(n) is AccumulateGrad]
+            accumulate_complete(leaves, buffers, set(), self.xp)
 
     def _deliver(
         self, buffers: InputBuffers, node: Node, edge: Node | Output, grad: Any
@@ -334,29 +344,8 @@ class GraphTask:
         return not any(n is not None and (needed is None or n in needed) for n in behind)
 
 
-class _Queue:
-    """Nodes that are ready; iterating takes out the one with the lowest key, until none is left."""
-
-    def __init__(self, nodes: Iterable[Node]):
-        self._order = itertools.count()  # makes tuples unique
-        self._heap: list[tuple[int, int, Node]] = []
-        for node in nodes:
-            is_leaf = type(node) is AccumulateGrad
-            self.push(node, _AFTER_ALL_OTHERS if is_leaf else -node._seq)
-
-    def push(self, node: Node, key: int) -> None:
-        heappush(self._heap, (key, next(self._order), node))
-
-    def restart(self, pending: dict[Node, int]) -> None:
-        """Queues the nodes that wait for no others."""
-        for node, count in pending.items():
-            if not count:
-                self.push(node, -node._seq)
-
-    def __iter__(self) -> Iterator[Node]:
-        heap = self._heap
-        while heap:
-            yield heappop(heap)[2]
+def _queue_key(node: Node) -> int:
+    return _AFTER_ALL_OTHERS if type(node) is AccumulateGrad else -node._seq
 
 
 def _run_on_new_stack(function: Callable[..., None], *args: Any) -> None:

@@ -14,7 +14,6 @@ from pullback.autograd.graph.inplace import check_inplace, write, write_by
 from pullback.autograd.graph.node import Edge, OperatorNode
 from pullback.autograd.graph.output_metadata import UNDESCRIBED
 from pullback.autograd.graph.saved import save_output
-from pullback.autograd.graph.saved import version as read_version
 from pullback.autograd.record import operands
 from pullback.autograd.record.record import (
     EDGED,
@@ -166,10 +165,10 @@ def node_maker(
         edges: list[Edge] = []
         for place in places:
             value = given[place]
-            if place in lists:
-                edges += [t._edge or edge_of(t) for t in value]
-            elif value is None:
+            if value is None:
                 edges.append(None)
+            elif place in lists:
+                edges += [t._edge or edge_of(t) for t in value]
             else:  # most tensors without an edge are constants
                 edges.append(value._edge or (edge_of(value) if value._flags & EDGED else None))
         if arity == 1:
@@ -196,7 +195,7 @@ def node_maker(
                 setattr(node, name, value._array)
             else:
                 setattr(node, name, value)
-                setattr(node, version, read_version(value))
+                setattr(node, version, (getattr(value, "_counter", None) or (0,))[0])
         if save is not None:
             save(node, *args, **named)
         return node  # type: ignore[no-any-return]
