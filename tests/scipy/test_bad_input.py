@@ -94,6 +94,7 @@ CALLS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Precision loss")  # SciPy 1.18, of equal points
 @pytest.mark.parametrize("name", CALLS)
 def test_the_exception_is_scipys(name):
     call, value = CALLS[name]

@@ -62,6 +62,14 @@ def _cholesky(a: Array, lower: bool, check_finite: bool, clean: bool) -> Any:
     return sl.cho_factor(a, lower=lower, check_finite=check_finite)[0]
 
 
+# Since SciPy 1.18 cho_factor clears the other triangle; before, it is that of the argument.
+_IS_CLEARED = not sl.cho_factor(np.array([[1.0, 0.0], [0.5, 2.0]]))[0][1, 0]
+
+
+def _is_clean(known: Known) -> bool:
+    return _IS_CLEARED or known.options["clean"]
+
+
 def _half(x: Tensor) -> Any:
     """The lower triangle with half of the diagonal."""
     return triangle(x, True) - from_diagonal(diagonal(x)) / 2
@@ -75,7 +83,7 @@ def _cholesky_jvp(known: Known, a_t: Tensor) -> Any:
     both = adjoint(triangular_solve(factor, adjoint(left), True))
     change = factor @ _half(both)
     change = change if lower else adjoint(change)
-    return change if known.options["clean"] else change + triangle(a_t, not lower, offset=1)
+    return change if _is_clean(known) else change + triangle(a_t, not lower, offset=1)
 
 
 def _cholesky_vjp(known: Known, g: Tensor) -> Any:
@@ -89,7 +97,7 @@ def _cholesky_vjp(known: Known, g: Tensor) -> Any:
     both = triangular_solve(factor, adjoint(left), True, is_adjoint=True)
     both = both + adjoint(both)  # twice the Hermitian gradient: two elements for each that is read
     result = triangle(both, lower) - from_diagonal(diagonal(both)) / 2
-    return result if known.options["clean"] else result + triangle(g, not lower, offset=1)
+    return result if _is_clean(known) else result + triangle(g, not lower, offset=1)
 
 
 _CHOLESKY = Primitive("cholesky", _cholesky, _cholesky_jvp, _cholesky_vjp)
@@ -108,7 +116,7 @@ def cholesky(
 def cho_factor(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """The Cholesky factor for ``cho_solve``; the other triangle is that of `a`."""
+    """The Cholesky factor for ``cho_solve``; the other triangle is as in SciPy."""
     del overwrite_a
     return _CHOLESKY(a, lower=bool(lower), check_finite=check_finite, clean=False), lower
 

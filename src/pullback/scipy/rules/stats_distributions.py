@@ -121,7 +121,7 @@ def _inner_probability(formulas: Continuous, y: Any, shapes: list[Tensor], name:
 def _declare_points(method: str, evaluate: Any) -> None:
     """Declares a method that is evaluated at points."""
 
-    @rule(f"scipy.stats.rv_continuous.{method}", tensors="x args kwds")
+    @rule(f"scipy.stats.rv_continuous.{method}", tensors="x args kwds kwargs")
     def apply(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
         formulas = _formulas(CONTINUOUS, self, method, (x, *args), kwds)
         shapes, loc, scale, allowed = _parameters(self, args, kwds)
@@ -170,7 +170,7 @@ _QUANTILE = Primitive("quantile", _quantile, _quantile_jvp)
 
 
 def _declare_quantile(method: str) -> None:
-    @rule(f"scipy.stats.rv_continuous.{method}", tensors="q args kwds")
+    @rule(f"scipy.stats.rv_continuous.{method}", tensors="q args kwds kwargs")
     def apply(self: Any, q: Any, *args: Any, **kwds: Any) -> Any:
         formulas = _formulas(CONTINUOUS, self, method, (q, *args), kwds)
         shapes, loc, scale, allowed = _parameters(self, args, kwds)
@@ -235,7 +235,7 @@ def _entropy(self: Any, *args: Any, **kwds: Any) -> Any:
 
 for _method, _apply in (("mean", _mean), ("var", _var), ("std", _std), ("entropy", _entropy)):
     for _kind in ("rv_continuous", "rv_discrete"):
-        rule(f"scipy.stats.{_kind}.{_method}", tensors="args kwds")(_apply)
+        rule(f"scipy.stats.{_kind}.{_method}", tensors="args kwds kwargs")(_apply)
 
 
 # --- discrete distributions ---
@@ -248,7 +248,7 @@ def _discrete(self: Any, method: str, k: Any, args: Any, kwds: Any) -> tuple[Any
 
 
 def _declare_mass(method: str) -> None:
-    @rule(f"scipy.stats.rv_discrete.{method}", tensors="args kwds")
+    @rule(f"scipy.stats.rv_discrete.{method}", tensors="args kwds kwargs")
     def apply(self: Any, k: Any, *args: Any, **kwds: Any) -> Any:
         formulas, shapes, k, allowed = _discrete(self, method, k, args, kwds)
         inside = (k >= 0) & (k <= formulas.last(*shapes)) & (k == xp.floor(k))
@@ -259,7 +259,7 @@ def _declare_mass(method: str) -> None:
 
 
 def _declare_sum(method: str) -> None:
-    @rule(f"scipy.stats.rv_discrete.{method}", tensors="args kwds")
+    @rule(f"scipy.stats.rv_discrete.{method}", tensors="args kwds kwargs")
     def apply(self: Any, k: Any, *args: Any, **kwds: Any) -> Any:
         formulas, shapes, k, allowed = _discrete(self, method, k, args, kwds)
         k = xp.floor(k)
