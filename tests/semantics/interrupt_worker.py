@@ -425,7 +425,10 @@ class _Tracer:
     def __init__(self, target: int | None):
         self.target = target
         self.count = 0
-        self.steps: list[tuple[CodeType, int]] = []
+        # Two lists, not one of tuples: the collector would see those, and so would programs that
+        # search its objects for tensors, which then take more steps.
+        self.codes: list[CodeType] = []
+        self.offsets: list[int] = []
 
     def start(self) -> None:
         if sys.version_info < (3, 12):
@@ -456,7 +459,8 @@ class _Tracer:
     def _step(self, code: CodeType, offset: int) -> None:
         self.count += 1
         if self.target is None:
-            self.steps.append((code, offset))
+            self.codes.append(code)
+            self.offsets.append(offset)
         elif self.count == self.target:
             self.stop()
             PENDING.interrupt  # noqa: B018 - see there
@@ -469,10 +473,10 @@ def positions(program: Callable[[], Any]) -> list[int]:
     program()
     tracer.stop()
     found = [1]
-    for place in range(1, len(tracer.steps)):
-        code, offset = tracer.steps[place - 1]
+    for place in range(1, len(tracer.codes)):
+        code, offset = tracer.codes[place - 1], tracer.offsets[place - 1]
         name = _instructions(code).get(offset, "CALL")
-        if name.startswith(_CHECKED) or tracer.steps[place][0] is not code:
+        if name.startswith(_CHECKED) or tracer.codes[place] is not code:
             found.append(place + 1)
     return found
 
