@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback._generated import functions_shape as shapes
-from pullback.errors import AutogradError
+from pullback.errors import AutogradError, AutogradValueError
 from pullback.func.numpy_style import hessian, hvp, jacobian, value_and_grad
 from pullback.interop.arguments import as_tensor, carries_gradient
 from pullback.sparse.coloring import color_hessian, color_jacobian
@@ -36,8 +36,20 @@ _SPARSE_SHARE = 0.2  # of nonzeros, up to which it pays
 
 
 def scalar(function: _Function) -> Callable[..., Tensor]:
-    """The function with a result without axes."""
-    return lambda x, *args: shapes.reshape(as_tensor(function(x, *args)), [])
+    """The function with a result without axes; the function must return one number."""
+
+    def run(x: Any, *args: Any) -> Tensor:
+        found = as_tensor(function(x, *args))
+        if found.size != 1:
+            name = getattr(function, "__name__", type(function).__name__)
+            raise AutogradValueError(
+                f"the function to minimize must return one number; {name} returned shape "
+                f"{tuple(found.shape)}. Return its sum, or use pb.optimize.least_squares for a "
+                f"vector of residuals."
+            )
+        return shapes.reshape(found, [])
+
+    return run
 
 
 def vector(function: _Function) -> Callable[..., Tensor]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from scipy import optimize as solvers
 
 from pullback.func.numpy_style import jacobian
+from pullback.interop.mode import run_in_mode
 from pullback.optimize.derivatives import jacobian_of, on_arrays, vector
 from pullback.optimize.unknowns import Unknowns
 
@@ -73,16 +75,18 @@ def least_squares(
 
 
 def curve_fit(
-    f: _Function, xdata: Any, ydata: Any, p0: Any, sigma: Any = None, **options: Any
-) -> tuple[Any, Any]:
+    f: _Function, xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, **options: Any
+) -> tuple[Any, ...]:
     """Fits a function to data by ``scipy.optimize.curve_fit``, with the exact Jacobian.
 
     Args:
         f: ``f(xdata, *parameters)``; with a tree as `p0`, ``f(xdata, tree)``.
         xdata, ydata, sigma, options: as in SciPy.
-        p0: the start: a list or vector, or a tree of arrays such as a dict.
+        p0: the start: a list or vector, or a tree of arrays such as a dict; by default ones, or
+            the middle of the bounds, as many as `f` has parameters.
 
-    Returns the parameters, in the structure of `p0`, and their covariance matrix.
+    Returns the parameters, in the structure of `p0`, their covariance matrix, and what else SciPy
+    returns with ``full_output=True``.
 
     >>> import numpy as np, pullback as pb
     >>> t = np.linspace(0.0, 1.0, 6)
@@ -92,20 +96,23 @@ def curve_fit(
     >>> round(float(p["a"]), 6), round(float(p["b"]), 6)
     (2.0, 1.0)
     """
-    unknowns = Unknowns("curve_fit", p0)
+    unknowns = None if p0 is None else Unknowns("curve_fit", p0)
+    in_mode = run_in_mode(f)
 
     def of_vector(parameters: Any, xdata: Any) -> Any:
-        if unknowns.is_tree:
-            return f(xdata, unknowns.tree(parameters))
-        return f(xdata, *(parameters[place] for place in range(len(parameters))))
+        if unknowns is not None and unknowns.is_tree:
+            return in_mode(xdata, unknowns.tree(parameters))
+        return in_mode(xdata, *(parameters[place] for place in range(len(parameters))))
 
     whole = vector(of_vector)
 
+    @wraps(f)  # SciPy counts the parameters if no start is given
     def values(xdata: Any, *parameters: Any) -> Any:
         return on_arrays(of_vector)(np.stack(parameters), xdata)
 
     def slopes(xdata: Any, *parameters: Any) -> Any:
         return jacobian(whole)(np.stack(parameters), xdata)
 
-    found = solvers.curve_fit(values, xdata, ydata, unknowns.start, sigma, jac=slopes, **options)
-    return unknowns.tree(found[0]), found[1]
+    start = None if unknowns is None else unknowns.start
+    found = solvers.curve_fit(values, xdata, ydata, start, sigma, jac=slopes, **options)
+    return (found[0] if unknowns is None else unknowns.tree(found[0])), *found[1:]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import AutogradTypeError, AutogradValueError
+from pullback.interop.mode import run_in_mode
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 
@@ -54,13 +55,17 @@ class Unknowns:
         return pytree.unflatten(self._spec, parts)
 
     def of_vector(self, function: _Function) -> _Function:
-        """The user's function as a function of the vector and the further arguments."""
+        """The user's function as a function of the vector and the further arguments.
+
+        It runs in `numpy_mode`, as the functions that ``pb.grad`` differentiates.
+        """
+        in_mode = run_in_mode(function)
         if not self.is_tree:
-            return function
+            return in_mode
 
         @functools.wraps(function)
         def run(vector: Any, *args: Any) -> Any:
-            return function(self.tree(vector), *args)
+            return in_mode(self.tree(vector), *args)
 
         return run
 

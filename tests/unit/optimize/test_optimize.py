@@ -168,3 +168,57 @@ def test_bad_start_values_are_refused():
         pb.optimize.minimize(rosenbrock, [])
     with pytest.raises(np.linalg.LinAlgError):
         pb.optimize.minimize(lambda x: 0.0 * x.sum(), [1.0, 1.0], standard_errors=True)
+
+
+# --- functions that write into arrays -------------------------------------------------------------
+
+
+def chain(x):
+    values = np.zeros(2)
+    values[0] = x[0] - 1.0
+    values[1] = x[1] * values[0] + x[1] - 2.0
+    return values
+
+
+def test_functions_that_fill_arrays_run_as_they_stand():
+    found = pb.optimize.minimize(lambda x: (chain(x) ** 2).sum(), [0.1, 0.2], tol=1e-12)
+    np.testing.assert_allclose(found.x, [1.0, 2.0], atol=1e-6)
+    found = pb.optimize.minimize(
+        lambda p: (chain(p["x"]) ** 2).sum(),
+        {"x": [0.1, 0.2]},
+        method="SLSQP",
+        tol=1e-12,
+        constraints={"type": "ineq", "fun": lambda p: np.array([p["x"][0] - 1.0])},
+    )
+    np.testing.assert_allclose(found.x["x"], [1.0, 2.0], atol=1e-6)
+    for solver in (pb.optimize.least_squares, pb.optimize.root):
+        np.testing.assert_allclose(solver(chain, [0.1, 0.2]).x, [1.0, 2.0], atol=1e-6)
+
+    def line(t, a, b):
+        values = np.zeros(len(t))
+        for place, at in enumerate(t):
+            values[place] = a * at + b
+        return values
+
+    t = np.linspace(0.0, 1.0, 5)
+    np.testing.assert_allclose(pb.optimize.curve_fit(line, t, 2 * t + 1)[0], [2.0, 1.0])
+
+
+def test_curve_fit_chooses_a_start_as_scipy_does():
+    class Model:
+        def decay(self, t, a, b):
+            return a * np.exp(-b * t)
+
+    t = np.linspace(0.0, 2.0, 6)
+    y = 1.5 * np.exp(-0.4 * t)
+    for options in ({}, {"bounds": ([0.0, 0.0], [3.0, np.inf])}):
+        found, _, info, *_ = pb.optimize.curve_fit(Model().decay, t, y, full_output=True, **options)
+        np.testing.assert_allclose(found, [1.5, 0.4], rtol=1e-6)
+        assert info["nfev"] > 0
+    with pytest.raises(ValueError, match="number of fit parameters"):
+        pb.optimize.curve_fit(lambda t, *p: p[0] * t, t, y)
+
+
+def test_a_function_to_minimize_that_returns_a_vector_is_named():
+    with pytest.raises(ValueError, match=r"one number; chain returned shape \(2,\)"):
+        pb.optimize.minimize(chain, [0.1, 0.2])
