@@ -103,3 +103,20 @@ def test_what_has_no_rule_is_refused_by_name():
         linalg.spsolve(matrix(tensor(VALUES)), sparse.csc_array(B[:, None]))
     with pytest.raises(DerivativeMissingError, match="mode"):
         linalg.eigsh(matrix(tensor(VALUES)), k=1, sigma=0.5, mode="buckling")
+
+
+def test_a_parameter_in_the_functions_of_an_operator_is_refused_and_not_lost():
+    def solve(p):
+        return linalg.LinearOperator(
+            (2, 2), matvec=lambda v: v * (1 + p[0]), rmatvec=lambda v: v * (1 + p[0]), dtype=float
+        )
+
+    point = np.array([0.3, 0.5])
+    with pytest.raises(pb.errors.DerivativeMissingError, match=r"cg.*capture a gradient"):
+        pb.grad(lambda p: linalg.cg(solve(p), p)[0].sum())(point)
+    with pytest.raises(pb.errors.DerivativeMissingError, match=r"matvec.*capture a gradient"):
+        pb.grad(lambda p: solve(p).matvec(p).sum())(point)
+    with pytest.raises(pb.errors.DerivativeMissingError, match="LinearOperator"):
+        pb.grad(lambda p: (pb.sparse.LinearOperator(lambda x: x**2, p) @ np.ones(2)).sum())(point)
+    with pytest.raises(pb.errors.DerivativeMissingError, match="LinearOperator"):
+        pb.grad(lambda p: (pb.sparse.LinearOperator(lambda x: x * p, point) @ point).sum())(point)

@@ -31,6 +31,7 @@ from pullback.implicit.linear_map import (
     solve_map,
 )
 from pullback.linalg import inv
+from pullback.operators.creation import functions as creation
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.tensor import Tensor, fresh
 
@@ -75,6 +76,7 @@ def attach(
     (2.0, 0.25)
     """
     y = constant_of(y)
+    residual = _with_tensor_result(name, residual)
     first = _flat_residual(name, residual, y)
     if not carries_gradient(first):
         return y
@@ -184,13 +186,26 @@ def _require_regular(matrix: Any, inverse: Any) -> None:
 
 def _flat_residual(name: str, residual: _Residual, y: Tensor) -> Tensor:
     found = residual(y)
-    if not isinstance(found, Tensor):
-        raise AutogradTypeError(
-            f"{name}: the residual must return a tensor, not {type(found).__name__}"
-        )
     if found.size != y.size:
         raise AutogradValueError(
             f"{name}: the residual has {found.size} elements and the solution {y.size}; they must "
             f"have the same number"
         )
     return shapes.reshape(found, [y.size])
+
+
+def _with_tensor_result(name: str, residual: Callable[[Tensor], Any]) -> _Residual:
+    """The residual with a tensor as its result; an array is constant, a list may hold tensors."""
+
+    def run(y: Tensor) -> Tensor:
+        found = residual(y)
+        if isinstance(found, Tensor):
+            return found
+        if isinstance(found, np.ndarray | np.generic | list | tuple | float | complex):
+            return creation.asarray(found)
+        raise AutogradTypeError(
+            f"{name}: the residual must return a tensor, an array or a list of them, not "
+            f"{type(found).__name__}"
+        )
+
+    return run

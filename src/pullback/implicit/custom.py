@@ -6,16 +6,19 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import DUAL
 from pullback.dispatch.modes import TAPE, StateGuard
-from pullback.errors import AutogradTypeError
+from pullback.errors import AutogradError, AutogradTypeError
 from pullback.func.arguments import require_function
 from pullback.func.reverse import vjp
 from pullback.implicit.attach import attach, constant_of
 from pullback.implicit.linear_map import LinearMap
 from pullback.operators.creation import functions as creation
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.batched import BatchedArray
+from pullback.tensor.tensor import Tensor, fresh
 from pullback.utils import pytree
 
 __all__ = ["custom_fixed_point", "custom_linear_solve", "custom_root", "run_detached"]
@@ -161,14 +164,27 @@ class _UserSolve(LinearMap):
         self._is_transposed = is_transposed
 
     def apply(self, x: Tensor) -> Tensor:
-        """Runs the solver, without recording."""
-        shape = list(self._like.shape)
+        """Runs the solver, without recording; once for each sample if it cannot take a batch."""
+        held = x._array
+        try:
+            return self._solve(constant_of(x))
+        except AutogradError:  # the solver reads values, which a batched tensor does not give
+            if type(held) is not BatchedArray:
+                raise
+        k = len(held.levels)
+        rows = held.array.reshape(-1, *held.array.shape[k:])
+        made = np.stack([np.asarray(self._solve(fresh(row))._array) for row in rows])
+        return fresh(BatchedArray(made.reshape(held.array.shape), held.levels))
+
+    def _solve(self, right: Tensor) -> Tensor:
         solver = self._solvers[self._is_transposed]
         product = self._matvec
         if self._is_transposed and not self._symmetric:
             product = functools.partial(_transposed, self._matvec, self._like)
-        found = run_detached(solver, product, x.reshape(shape))
-        return constant_of(_solution("custom_linear_solve", solver, found)).reshape([x.size])
+        shaped = right.reshape(list(self._like.shape))
+        found = run_detached(solver, lambda vector: _constant(product(vector)), shaped)
+        made = _solution("custom_linear_solve", solver, found).reshape([right.size])
+        return constant_of(made)
 
     def adjoint(self) -> LinearMap:
         """Returns the inverse of the transposed function."""
@@ -185,7 +201,11 @@ def _transposed(matvec: _Function, like: Tensor, vector: Any) -> Tensor:
 
 
 def _detached(tree: Any) -> Any:
-    return pytree.map(lambda leaf: constant_of(leaf) if isinstance(leaf, Tensor) else leaf, tree)
+    return pytree.map(_constant, tree)
+
+
+def _constant(value: Any) -> Any:
+    return constant_of(value) if isinstance(value, Tensor) else value
 
 
 def _solution(name: str, solver: _Function, found: Any) -> Tensor:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
-from pullback.library.custom_op import CustomOp
+from pullback.library.custom_op import CUSTOM_OPS, CustomOp
 from pullback.library.define_custom import custom_op
 from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor, fresh
@@ -53,7 +54,8 @@ def numerical(
 
     Args:
         f: takes arrays and returns one array or number; nothing else may change its result.
-        name: of the operator, ``"namespace::name"``; by default ``"numerical::<name of f>"``.
+        name: of the operator, ``"namespace::name"``; by default ``"numerical::<name of f>"``, with
+            a number if that is taken.
         method: ``"central"`` or ``"complex-step"``; the second needs a function that computes with
             complex numbers.
         step: the first step of central differences, in relation to the size of each element; by
@@ -63,6 +65,7 @@ def numerical(
         shape: ``shape(*shapes)`` returns the result's shape from those of the arguments, for
             tensors without data (``device="meta"``).
 
+    Arguments may be tensors, arrays and numbers; without a tensor among them, `f` itself is called.
     A reverse pass evaluates `f` up to ten times for each element of the inputs, a forward pass up
     to ten times (once for each with complex steps). Second derivatives raise.
     The operator has two others beside it, ``<name>_vjp`` and ``<name>_jvp``.
@@ -83,7 +86,7 @@ def numerical(
         )
     settings = _Settings(f, method, 0.02 if step is None else step, max_error)
     names = _argument_names(f)
-    title = name or f"numerical::{settings.name}"
+    title = name or _free_name(settings.name)
     schema = f"({', '.join(f'Tensor {each}' for each in names)}) -> Tensor"
 
     def kernel(*tensors: Tensor) -> Tensor:
@@ -96,7 +99,28 @@ def numerical(
     _register_rules(made, settings, names)
     if shape is not None:
         made.register_fake(_fake_kernel(shape, kernel.__signature__))  # type: ignore[attr-defined]
+    _accept_arrays(made, f)
     return made
+
+
+def _free_name(function: str) -> str:
+    """A name of an operator that is not defined yet; a lambda has no identifier as its name."""
+    base = f"numerical::{function if function.isidentifier() else 'function'}"
+    numbered = (f"{base}_{number}" for number in count(2))
+    return next(name for name in chain([base], numbered) if name not in CUSTOM_OPS)
+
+
+def _accept_arrays(op: CustomOp, f: _Function) -> None:
+    """Lets the operator take arrays and numbers beside tensors, and call `f` without any."""
+    call: _Function = type(op).__call__
+
+    def convert(self: CustomOp, *args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
+            return f(*args, **kwargs)
+        named = {name: creation.asarray(value) for name, value in kwargs.items()}
+        return call(self, *map(creation.asarray, args), **named)
+
+    op.__class__ = type("CustomOp", (type(op),), {"__call__": convert, "__module__": __name__})
 
 
 def _fake_kernel(shape: Callable[..., tuple[int, ...]], signature: Any) -> Callable[..., Tensor]:
@@ -137,8 +161,9 @@ def _argument_names(f: _Function) -> list[str]:
 
 def _register_rules(op: CustomOp, settings: _Settings, names: list[str]) -> None:
     """Registers both rules: each is one call of an operator, which has no derivative itself."""
-    pull = _make_pull(op.name(), settings, names)
-    push = _make_push(op.name(), settings, names)
+    inputs = [f"input{place}" for place in range(len(names))]  # the user's may be "grad"
+    pull = _make_pull(op.name(), settings, inputs)
+    push = _make_push(op.name(), settings, inputs)
     op._helpers += [pull, push]
 
     def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -264,7 +289,7 @@ def _checked(settings: _Settings, found: Estimate) -> Estimate:
 
 
 def _call(settings: _Settings, inputs: list[_Array]) -> _Array:
-    found = np.asarray(settings.f(*inputs))
+    found = np.asarray(settings.f(*map(np.array, inputs)))  # copies: it may write into them
     if found.dtype.kind not in "fc" and found.dtype.kind not in "iub":
         raise AutogradTypeError(
             f"numerical({settings.name}): the function must return numbers, not {found.dtype}"

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import linalg as theirs
 
+from pullback.errors import DerivativeMissingError
 from pullback.func.forward import jvp
 from pullback.func.reverse import grad, vjp
-from pullback.interop.arguments import as_tensor
+from pullback.interop.arguments import as_tensor, carries_gradient
 from pullback.tensor.tensor import Tensor, constant_tensor
 
 __all__ = ["LinearOperator"]
@@ -32,8 +33,15 @@ class LinearOperator(theirs.LinearOperator):  # type: ignore[misc] # SciPy has n
     """
 
     def __init__(self, function: Callable[..., Any], x: Any):
-        point = as_tensor(x).detach()
-        value, self._pull = vjp(function, point)
+        point = as_tensor(x)
+        value, self._pull = vjp(function, point.detach())
+        if carries_gradient(point) or carries_gradient(value):
+            raise DerivativeMissingError(
+                "LinearOperator: its products are constants, and the point or what the function "
+                "captures carries a gradient, which would be lost. Detach them, or use "
+                "pb.implicit.custom_linear_solve."
+            )
+        point = point.detach()
         self._function, self._point, self._shape = function, point, value.shape
         dtype = np.result_type(point.dtype, value.dtype)
         super().__init__(dtype, (int(value.size), int(point.size)))

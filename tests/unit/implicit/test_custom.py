@@ -191,3 +191,41 @@ def test_residual_of_another_size_is_refused():
     b = pb.tensor(1.0, requires_grad=True)
     with pytest.raises(ValueError, match="3 elements and the solution 2"):
         attach(pb.tensor([0.5, 0.5]), lambda y: pb.ones(3) * b * y[0])
+
+
+def test_a_linear_solver_may_read_values_in_every_way_to_the_hessian():
+    base = np.array([[4.0, 1.0], [0.5, 3.0]])
+
+    def solver(product, b):
+        columns = [np.asarray(product(unit)) for unit in np.eye(2)]
+        return np.linalg.solve(np.stack(columns, 1), np.asarray(b))
+
+    def cost(p, solve=lambda a, b: pb.implicit.custom_linear_solve(lambda v: a @ v, b, solver)):
+        return (solve(p[:, None] * np.array([1.0, 2.0]) + base, p**2) ** 3).sum()
+
+    x = np.array([0.3, 0.5])
+    expected = pb.hessian(lambda p: cost(p, np.linalg.solve))(x)
+    for found in (
+        pb.hessian(cost)(x),
+        pb.func.jacfwd(pb.func.grad(cost))(pb.tensor(x)).numpy(),
+        pb.func.jacrev(pb.func.grad(cost))(pb.tensor(x)).numpy(),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_a_residual_may_return_an_array_or_a_list():
+    def newton(f, y, a):
+        y = np.asarray(y)
+        for _ in range(30):
+            y = y - np.asarray(f(y, np.asarray(a))).reshape(y.shape) / (2 * y)
+        return y
+
+    for residual in (
+        lambda y, a: [y[0] ** 2 - a[0], y[1] ** 2 - a[1]],
+        lambda y, a: np.array([y[0] ** 2 - a[0], y[1] ** 2 - a[1]]),
+    ):
+        root = pb.implicit.custom_root(residual, newton)
+        a = np.array([4.0, 9.0])
+        np.testing.assert_allclose(root(np.ones(2), a).numpy(), [2.0, 3.0])
+        found = pb.grad(lambda a, root=root: root(np.ones(2), a).sum())(a)
+        np.testing.assert_allclose(found, [1 / 4, 1 / 6])

@@ -74,3 +74,39 @@ def test_bad_arguments_are_refused():
         numerical(np.sin, method="forward")
     with pytest.raises(TypeError, match="one or more arrays by position"):
         numerical(lambda *x: x[0])
+
+
+def test_two_functions_of_one_name_have_an_operator_each():
+    def make(factor):
+        def box(grad):
+            return factor * np.sin(grad)
+
+        return pb.library.numerical(box)
+
+    first, second, third = make(2.0), make(3.0), pb.library.numerical(lambda x: 4.0 * np.sin(x))
+    try:
+        for op, factor in ((first, 2.0), (second, 3.0), (third, 4.0)):
+            found = pb.grad(lambda x, op=op: op(x).sum())(np.array([0.5, 1.0]))
+            np.testing.assert_allclose(found, factor * np.cos([0.5, 1.0]), rtol=1e-6)
+    finally:
+        for op in (first, second, third):
+            op._destroy()
+
+
+def test_arrays_and_numbers_are_taken_beside_tensors_and_kept():
+    def scale(x, a):
+        x *= a  # as foreign code does that works in place
+        return x
+
+    op = pb.library.numerical(scale)
+    try:
+        x = np.array([1.0, 2.0])
+        np.testing.assert_allclose(pb.grad(lambda x: op(x, 3.0).sum())(x), [3.0, 3.0], rtol=1e-6)
+        np.testing.assert_allclose(pb.grad(lambda a: op(x, a=a).sum())(3.0), 3.0, rtol=1e-6)
+        np.testing.assert_array_equal(x, [1.0, 2.0])
+        kept = pb.tensor(x, requires_grad=True)
+        op(kept * 1.0, pb.tensor(3.0))
+        np.testing.assert_array_equal(kept.detach().numpy(), [1.0, 2.0])
+        assert type(op(np.ones(2), 3.0)) is np.ndarray
+    finally:
+        op._destroy()

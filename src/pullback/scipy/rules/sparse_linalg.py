@@ -18,6 +18,7 @@ from pullback._generated.functions_shape import concatenate, stack
 from pullback.autograd.function.array_function import ArrayFunction, all_values, apply_linear
 from pullback.interop.arguments import as_tensor, plain, refusal
 from pullback.operators.creation import functions as creation
+from pullback.scipy.captures import captures_gradient
 from pullback.scipy.factorization import Factorization
 from pullback.scipy.registry import option_without_rule, refused, rule
 from pullback.sparse import arrays
@@ -190,6 +191,7 @@ def _iterate(function: Callable[..., Any], A: Any, b: Any, options: dict[str, An
     right = right.reshape(-1) if right.ndim == 2 and right.shape[1] == 1 else right
     solver = IterativeSolver(function, options, derivative=False)
     if isinstance(A, linalg.LinearOperator):
+        _require_constant(A, function.__name__)
         dtype = np.result_type(A.dtype, right.dtype)
         right = right.astype(dtype) if right.dtype != dtype else right
         none = creation.zeros(0, dtype=right.dtype)
@@ -523,8 +525,19 @@ def _norm_of(matrix: Any, ord: Any, axis: Any) -> Any:
 # --- linear operators ---------------------------------------------------------------------------
 
 
+def _require_constant(operator: Any, name: str) -> None:
+    """Raises if the functions of an operator capture a gradient: only x is differentiated."""
+    if captures_gradient(operator):
+        raise refusal(
+            f"{_NAME}.{name}",
+            "the functions of a LinearOperator are constants here, and they capture a gradient",
+            "Pass a sparse array, or use pb.implicit.custom_linear_solve.",
+        )
+
+
 @rule(f"{_NAME}.LinearOperator.matvec", tensors="x")
 def _operator_matvec(self: Any, x: Any) -> Any:
+    _require_constant(self, "LinearOperator.matvec")
     return apply_linear(as_tensor(x), self.matvec, self.T.matvec)
 
 
@@ -535,6 +548,7 @@ def _operator_rmatvec(self: Any, x: Any) -> Any:
 
 @rule(f"{_NAME}.LinearOperator.matmat", tensors="X")
 def _operator_matmat(self: Any, X: Any) -> Any:  # noqa: N803 - SciPy's name
+    _require_constant(self, "LinearOperator.matmat")
     return apply_linear(as_tensor(X), self.matmat, self.T.matmat)
 
 
