@@ -17,11 +17,11 @@ DIST_ARGS ?=
 LOWEST_VENV ?= $(VENV)-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest lint format types generate drift dist bench clean same-python
+.PHONY: help demo test test-lowest test-neighbours lint format types generate drift dist bench clean same-python
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.stamp-run  ## install Pullback and show what it does
 	$(BIN)/python -m pullback demo
@@ -33,6 +33,9 @@ test-lowest:  ## run the suite with the lowest Python, NumPy and SciPy that pypr
 	@python=$$(sh scripts/find_python.sh lowest) && \
 	  $(MAKE) --no-print-directory $(LOWEST_VENV)/.stamp-lowest VENV=$(LOWEST_VENV) PYTHON="$$python"
 	$(LOWEST_VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+test-neighbours: $(VENV)/.stamp-neighbours  ## install pandas and others, run the tests that use them
+	$(BIN)/python -m pytest -n auto tests/interop/test_neighbours.py tests/interop/test_constants_in_mode.py tests/examples
 
 lint: $(VENV)/.stamp-dev  ## check rules and format with ruff
 	$(BIN)/ruff check .
@@ -97,6 +100,10 @@ $(VENV)/.stamp-dev: $(VENV)/.stamp-venv pyproject.toml
 $(VENV)/.stamp-lowest: $(VENV)/.stamp-dev scripts/lowest_versions.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  $$($(BIN)/python scripts/lowest_versions.py)
+	@touch $@
+
+$(VENV)/.stamp-neighbours: $(VENV)/.stamp-dev
+	$(INSTALL) '.[neighbours]'
 	@touch $@
 
 $(VENV)/.stamp-dist: $(VENV)/.stamp-dev
