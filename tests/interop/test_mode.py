@@ -305,3 +305,18 @@ def test_objects_are_replaced_after_a_thousand_entries():
             pass
         np.r_[np.ones(2), 1.0]
     assert {tangent() for _ in range(30)} == {7.0}
+
+
+BUFFER = np.zeros(2)
+
+
+def test_write_to_an_element_of_an_outer_array_names_the_line():
+    def fill(x):
+        BUFFER[0] = x[0]
+        return BUFFER.sum()
+
+    line = fill.__code__.co_firstlineno + 1
+    with pytest.raises(ValueError, match=rf"plain ndarray at .*test_mode\.py:{line}") as caught:
+        pb.grad(fill)(np.ones(2))
+    assert isinstance(caught.value, pb.errors.AutogradError)
+    assert BUFFER.tolist() == [0.0, 0.0]

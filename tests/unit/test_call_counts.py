@@ -31,7 +31,7 @@ READ = {"call": 11, "c_call": 11}
 WRITE = {"call": 5, "c_call": 5}
 # Python calls of one gradient of sum(sin(x) * x), and of a batch of gradients by vmap; `pb.grad`
 # enters and leaves `numpy_mode` by three.
-TRANSFORMS = {"grad": 90, "func.grad": 80, "vmap(grad)": 305, "vmap(func.grad)": 300}
+TRANSFORMS = {"grad": 90, "func.grad": 80, "vmap(grad)": 300, "vmap(func.grad)": 300}
 MARGIN = 1.05
 
 SHORT, LONG = 5, 25

@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 import numpy as np
 
 from pullback.dispatch.modes import NUMPY, State, get_state, set_state, state_of
+from pullback.errors import AutogradError, AutogradValueError
 from pullback.interop.callers import ORIGINAL, OUTSIDE, callers_of, file_of
 from pullback.interop.imported import ImportedNames, find_names
 from pullback.interop.replaced import (
@@ -194,9 +195,28 @@ def run_in_mode(function: Callable[_P, _R]) -> Callable[_P, _R]:
         entry = _Entry()
         entry.callers, entry.names = callers, names  # without __init__: a call less
         with entry:
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except ValueError as error:
+                if isinstance(error.__cause__, AutogradError):  # NumPy's error hides ours
+                    raise _lost_in_element(error) from None
+                raise
 
     return call
+
+
+def _lost_in_element(error: ValueError) -> AutogradValueError:
+    """The error of a tensor that is written to an element of a plain array."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    place = f" at {frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else ""
+    return AutogradValueError(
+        f"a tensor that carries a gradient is written to an element of a plain ndarray{place}, "
+        f"which keeps no gradients. The array was made outside of the function that is "
+        f"differentiated, or in another thread. Make it inside (np.zeros and its kin give arrays "
+        f"that record there), or make it a tensor first: array = pb.asarray(array)."
+    )
 
 
 def differentiable(function: Callable[_P, _R]) -> Callable[_P, _R]:
