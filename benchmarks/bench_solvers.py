@@ -9,41 +9,16 @@ evaluations of the residual.
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # processor time counts all threads
-
-import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from bench_scipy import Row, fastest
 from scipy import integrate, optimize
 
 import pullback as pb
 
 SECONDS = 3.0  # for each row
-
-
-class Row(NamedTuple):
-    """Two functions to compare, and the largest ratio of their times."""
-
-    name: str
-    ours: Callable[[], Any]
-    theirs: Callable[[], Any]
-    target: float
-
-
-def fastest(row: Row) -> tuple[float, float]:
-    """The shortest processor times of both, run in turn."""
-    best = [np.inf, np.inf]
-    end = time.perf_counter() + SECONDS
-    while time.perf_counter() < end:
-        for place, call in enumerate((row.ours, row.theirs)):
-            start = time.process_time()
-            call()
-            best[place] = min(best[place], time.process_time() - start)
-    return best[0], best[1]
 
 
 def central(loss: Callable[[Any], Any], x: Any, step: float = 1e-5) -> Any:
@@ -108,7 +83,7 @@ def evaluations_of_root() -> int:
 def main() -> None:
     print(f"{'row':<28}{'gradient':>12}{'differences':>14}{'ratio':>8}{'target':>8}")
     for row in (predator_row(), chain_row(30)):
-        ours, theirs = fastest(row)
+        ours, theirs = fastest(row, SECONDS)
         times = f"{ours * 1e3:>9.2f} ms{theirs * 1e3:>11.2f} ms"
         print(f"{row.name:<28}{times}{ours / theirs:>8.2f}{row.target:>8.2f}")
     print(f"root: {evaluations_of_root()} evaluations of the residual, at most 3")
