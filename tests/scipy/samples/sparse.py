@@ -231,28 +231,36 @@ def _iterations() -> None:
 
 def _operators() -> None:
     linalg = sp.sparse.linalg
-    operator = linalg.aslinearoperator(FIXED)
 
     def linear(x: Any) -> Any:
         return pb.tensor(FIXED.toarray()) @ x
 
-    ours = pb.sparse.LinearOperator(linear, np.zeros(N))
+    # Made by each call: while one of ours lives, a graph does, and recording is slower everywhere.
+    makers = {
+        "LinearOperator": lambda: linalg.aslinearoperator(FIXED),
+        "pb.sparse.LinearOperator": lambda: pb.sparse.LinearOperator(linear, np.zeros(N)),
+    }
     for name in ("cg", "gmres", "minres", "bicgstab"):
         function = getattr(linalg, name)
-        for label, made in (("LinearOperator", operator), ("pb.sparse.LinearOperator", ours)):
+        for label, make in makers.items():
             add(
                 f"linalg.{name} | b | {label}",
-                lambda x, f=function, a=made: f(a, x, rtol=1e-13)[0],
+                lambda x, f=function, make=make: f(make(), x, rtol=1e-13)[0],
                 VECTOR,
                 value_rtol=1e-9,
                 float32=0.0,
             )
-    for label, made in (("from", operator), ("jvp", ours)):
-        add(f"LinearOperator | {label} | matvec", made.matvec, VECTOR, float32=0.0)
-        add(f"LinearOperator | {label} | rmatvec", made.rmatvec, VECTOR, float32=0.0)
+    for label, make in zip(("from", "jvp"), makers.values(), strict=True):
+        for method in ("matvec", "rmatvec"):
+            add(
+                f"LinearOperator | {label} | {method}",
+                lambda x, make=make, method=method: getattr(make(), method)(x),
+                VECTOR,
+                float32=0.0,
+            )
         add(
             f"LinearOperator | {label} | cg",
-            lambda x, a=made: linalg.cg(a, x, rtol=1e-13)[0],
+            lambda x, make=make: linalg.cg(make(), x, rtol=1e-13)[0],
             VECTOR,
             value_rtol=1e-9,
             float32=0.0,
