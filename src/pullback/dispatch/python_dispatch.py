@@ -149,7 +149,7 @@ def _escaped(values: tuple[Any, ...], operator: Any) -> Exception:
 
 
 def _refuse_vmap(operator: Any, values: tuple[Any, ...]) -> None:
-    """Raises where a class of the user's meets vmap, whose levels it would have to wrap."""
+    """Raises where a user class meets vmap, whose levels it would have to wrap."""
     batched = any(hasattr(getattr(v, "_array", None), "levels") for v in values)
     if batched or operator.name().endswith("_level"):
         raise AutogradError(

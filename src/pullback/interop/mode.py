@@ -142,7 +142,7 @@ class numpy_mode:  # noqa: N801 - a block
 
     Holds for the calling thread or task, and for the functions that it calls: for user code, which
     is everything outside of ``site-packages`` and of the standard library. Calls that libraries
-    make are as ever, unless they pass on a tensor that carries a gradient.
+    make are NumPy's own, unless they pass on a tensor that carries a gradient.
 
     Args:
         packages: names of installed packages whose code counts as user code, too.

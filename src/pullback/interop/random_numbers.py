@@ -150,7 +150,7 @@ def _method(name: str, original: Any) -> Any:
 
 
 class _Alike(type):
-    """The class of the subclasses: ``isinstance(rng, np.random.Generator)`` is as ever."""
+    """The class of the subclasses: ``isinstance(rng, np.random.Generator)`` holds."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, cls.__mro__[1])

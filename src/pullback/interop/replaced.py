@@ -285,7 +285,7 @@ def replacements() -> dict[int, Any]:
 
 
 def _property(names: dict[str, Any], name: str, choices: tuple[Any, Any, Any]) -> property:
-    """The attribute of a module that is chosen by the caller; assigning to it works as ever."""
+    """The attribute of a module that is chosen by the caller; an assignment takes its place."""
     user, _, original = choices
 
     def get(_: Any) -> Any:
