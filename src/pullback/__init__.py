@@ -91,6 +91,7 @@ if _typing.TYPE_CHECKING:
         putmask,
     )
     from pullback.kernels.malloc_tuning import set_allocator_tuning
+    from pullback.loops import fori_loop, scan, while_loop
     from pullback.operators.products.composites_einsum import einsum
     from pullback.operators.shape.functions_padding import pad
     from pullback.sparse import sparse_hessian, sparse_jacobian
@@ -128,6 +129,7 @@ else:
             ],
             "pullback.interop": ["differentiable", "numpy_mode"],
             "pullback.kernels.malloc_tuning": ["set_allocator_tuning"],
+            "pullback.loops": ["fori_loop", "scan", "while_loop"],
             "pullback.interop.assignment": [
                 "copyto",
                 "fill_diagonal",
@@ -158,6 +160,7 @@ __all__ = [
     "enable_grad",
     "errors",
     "fft",
+    "fori_loop",
     "func",
     "fx",
     "get_num_threads",
@@ -183,6 +186,7 @@ __all__ = [
     "pad",
     "put_along_axis",
     "save",
+    "scan",
     "schema",
     "scipy",
     "set_allocator_tuning",
@@ -194,6 +198,7 @@ __all__ = [
     "special",
     "utils",
     "value_and_grad",
+    "while_loop",
 ]
 __all__ += _public.__all__ + _aliases.__all__
 __all__ += _creation.__all__ + _array_functions.__all__ + _ranges.__all__

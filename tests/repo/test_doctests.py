@@ -65,6 +65,7 @@ def test_readme_examples_hold(root):
         "dispatcher",
         "guarantees",
         "interception",
+        "loops",
         "migration",
         "modules",
         "tracing",

@@ -56,6 +56,7 @@ LEVELS = {
     "fft": 6.6,
     "special": 6.6,
     "fx": 6.8,  # graphs of programs, and the tracer that makes them
+    "loops": 7.15,  # scan and its kind, on top of checkpointed loops
     "library": 7.2,  # custom operators, and checks that use transforms
     "func": 7,
     "sparse": 7.2,

@@ -12,10 +12,12 @@ runs the whole loop once more with its history and goes through that, as through
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback._generated.public import stack, unbind
 from pullback._lazy import lazy_module
 from pullback.autograd.graph.node import FREED, Edge, Node, freed_error
 from pullback.autograd.graph.output_metadata import UNDESCRIBED
@@ -51,10 +53,12 @@ if TYPE_CHECKING:
 else:
     mode = lazy_module("pullback.interop.mode")
 
-__all__ = ["checkpoint_loop"]
+__all__ = ["checkpoint_loop", "run_checkpointed"]
 
 
-def checkpoint_loop(step: Step, state: Any, n: int, budget: int | str = "500MB") -> Any:
+def checkpoint_loop(
+    step: Callable[[Any], Any], state: Any, n: int, budget: int | str = "500MB"
+) -> Any:
     """Runs ``state = step(state)`` `n` times, keeping few states for the backward pass.
 
     Gradients are those of the plain loop, also of tensors that the step reads besides its state.
@@ -83,24 +87,42 @@ def checkpoint_loop(step: Step, state: Any, n: int, budget: int | str = "500MB")
         )
     if not isinstance(n, int) or isinstance(n, bool) or n < 0:
         raise AutogradValueError(f"checkpoint_loop: n is {n!r}; the number of steps is expected")
+    return run_checkpointed(lambda state: (step(state), []), state, n, budget)[0]
+
+
+def run_checkpointed(
+    step: Step, state: Any, n: int, budget: int | str, name: str = "checkpoint_loop"
+) -> tuple[Any, list[Tensor]]:
+    """Runs ``state, outputs = step(state)`` `n` times, as ``checkpoint_loop`` does.
+
+    Returns the last state, and the outputs of all steps: for each of them the tensors of all steps,
+    stacked. `name` is that of the public function, for messages.
+    """
     leaves, spec = pytree.flatten(state, none_is_leaf=True)
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    slots = slots_for(budget, sum(leaf.nbytes for leaf in tensors))
+    slots = slots_for(budget, sum(leaf.nbytes for leaf in tensors), name)
     is_transformed = in_forward_mode() or get_state().modes & (TRANSFORM | MAPPING)
     if is_transformed:
         warnings.warn(
-            "checkpoint_loop: inside a transform of pullback.func and in forward mode the loop "
-            "runs as it stands and keeps everything; the budget holds for backward() and "
-            "autograd.grad() only",
-            stacklevel=2,
+            f"{name}: inside a transform of pullback.func and in forward mode the loop runs as it "
+            f"stands and keeps everything; the budget holds for backward() and autograd.grad() "
+            f"only",
+            stacklevel=3,
         )
     if get_state().modes & NUMPY:
         step = mode.run_in_mode(step)  # the recomputation, too
-    if is_transformed or not is_grad_enabled():
-        for _ in range(n):
-            state = step(state)
-        return state
-    return state if n == 0 else _LoopBackward(step, spec, n, min(slots, n)).run_forward(leaves)
+    if n and not is_transformed and is_grad_enabled():
+        return _LoopBackward(step, spec, n, min(slots, n)).run_forward(leaves)
+    outputs = []
+    for _ in range(n):
+        state, own = step(state)
+        outputs.append(own)
+    return state, _stacked(outputs)
+
+
+def _stacked(outputs: list[list[Tensor]]) -> list[Tensor]:
+    """The outputs of all steps as one tensor for each."""
+    return [stack(list(parts)) for parts in zip(*outputs, strict=True)]
 
 
 class _Snapshot:
@@ -138,7 +160,7 @@ class _LoopBackward(Node):
     """The node of a loop."""
 
     _is_single = False
-    _outputs: int  # type: ignore[misc]  # as many as the state has tensors that require grad
+    _outputs: int  # type: ignore[misc]  # as many as state and outputs have tensors with gradient
 
     def __init__(self, step: Step, spec: pytree.Spec, n: int, slots: int):
         self.step = step
@@ -148,17 +170,20 @@ class _LoopBackward(Node):
         self.snapshots: Any = []  # of the forward run; after a backward pass only the first
         self.needs: list[tuple[bool, ...]] = []  # before each step, which leaves require grad
         self.captures: list[Edge] = []
+        self.output_count = 0  # of one step
         self.generators: Generators = {}
         self._output_metadata = UNDESCRIBED
 
-    def run_forward(self, leaves: Leaves) -> Any:
-        """Runs the loop, and becomes the history of its result."""
+    def run_forward(self, leaves: Leaves) -> tuple[Any, list[Tensor]]:
+        """Runs the loop, and becomes the history of its results."""
         edges = {
             place: edge_of(leaf)
             for place, leaf in enumerate(leaves)
             if isinstance(leaf, Tensor) and requires_grad(leaf) and leaf.dtype.kind in "fc"
         }
         needs = tuple(place in edges for place in range(len(leaves)))
+        outputs: list[list[Tensor]] = []
+        output_needs: list[tuple[bool, ...]] = []
         captures: dict[Edge, None] = {}
         keep = set(kept_places(self.n, self.slots))
         with watch_generators(self.generators):
@@ -168,18 +193,24 @@ class _LoopBackward(Node):
                 self.needs.append(needs)
                 recorded = RecordedStep(self, self.step, self.spec, leaves, needs)
                 captures.update(dict.fromkeys(recorded.captures))
-                leaves, needs = recorded.leaves, recorded.needs
-                leaves = [x.detach() if isinstance(x, Tensor) else x for x in leaves]
+                needs = recorded.needs[: len(leaves)]
+                output_needs.append(recorded.needs[len(leaves) :])
+                leaves = [x.detach() if isinstance(x, Tensor) else x for x in recorded.leaves]
+                outputs.append([x.detach() for x in recorded.outputs])
         self.captures = list(captures)
         self._edges = (*edges.values(), *self.captures)
-        return self._results(leaves, needs)
+        self.output_count = len(outputs[0])
+        needs += tuple(map(any, zip(*output_needs, strict=True)))
+        return self._results(leaves, _stacked(outputs), needs)
 
     def _keep(self, snapshots: list[_Snapshot], index: int, leaves: Leaves) -> None:
         snapshots.append(_Snapshot(index, leaves, RandomState.now(self.generators)))
 
-    def _results(self, leaves: Leaves, needs: tuple[bool, ...]) -> Any:
-        """The last state, on memory of its own, with this node as its history."""
-        made = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+    def _results(
+        self, leaves: Leaves, outputs: list[Tensor], needs: tuple[bool, ...]
+    ) -> tuple[Any, list[Tensor]]:
+        """The last state and outputs, on their own memory, with this node as their history."""
+        made = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves] + outputs
         self.places = [place for place, needed in enumerate(needs) if needed]
         if self.places:
             self._outputs = len(self.places)
@@ -188,7 +219,8 @@ class _LoopBackward(Node):
                 self.places, recorded_several(self, results, (True,) * len(results)), strict=True
             ):
                 made[place] = tensor
-        return pytree.unflatten(self.spec, made)
+        count = len(leaves)
+        return pytree.unflatten(self.spec, made[:count]), made[count:]
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Runs the steps backwards."""
@@ -196,17 +228,25 @@ class _LoopBackward(Node):
             raise freed_error(self)
         if self._is_watched(xp, grads):
             return self._connected(xp, grads)
-        found = {
+        given = {
             place: xp.to_tensor(grad)._array
             for place, grad in zip(self.places, grads, strict=True)
             if grad is not None
         }
+        count = self.spec.size
+        found = {place: grad for place, grad in given.items() if place < count}
+        of_outputs = {place: grad for place, grad in given.items() if place >= count}
         totals: dict[Edge, Any] = {}
+        known = frozenset(self.captures)
         snapshots, self.snapshots = self.snapshots, self.snapshots[:1]
         for index in reversed(range(self.n)):
+            found |= {place: np.asarray(grad[index]) for place, grad in of_outputs.items()}
             if not found:
                 break
-            found = self._back(index, snapshots, found, totals)
+            recorded = self._record(index, snapshots)
+            if not recorded.captures.keys() <= known:
+                raise changed_error()
+            found = recorded.differentiate(found, totals)
             if snapshots[-1].index == index:
                 snapshots.pop()
         first = [found.get(place) for place, needed in enumerate(self.needs[0]) if needed]
@@ -231,22 +271,23 @@ class _LoopBackward(Node):
             whole = WholeLoop(
                 self, self.step, self.spec, start.load(), self.needs[0], self.captures
             )
-        given = {
-            place: xp.to_tensor(grad)
-            for place, grad in zip(self.places, grads, strict=True)
-            if grad is not None
-        }
+        given: dict[int, Tensor] = {}
+        for place, grad in zip(self.places, grads, strict=True):
+            if grad is not None:
+                given |= self._placed(place, xp.to_tensor(grad))
         found = whole.gradients(given, is_grad_enabled())
         return tuple(None if g is None else xp.from_tensor(g) for g in found)
 
-    def _back(
-        self,
-        index: int,
-        snapshots: list[_Snapshot],
-        grads: dict[int, Any],
-        totals: dict[Edge, Any],
-    ) -> dict[int, Any]:
-        """The gradients of the state before a step from those after it."""
+    def _placed(self, place: int, grad: Tensor) -> dict[int, Tensor]:
+        """A gradient by place in the whole loop, where each step has its own outputs."""
+        first = self.spec.size
+        if place < first:
+            return {place: grad}
+        parts = enumerate(unbind(grad))
+        return {place + step * self.output_count: part for step, part in parts}
+
+    def _record(self, index: int, snapshots: list[_Snapshot]) -> RecordedStep:
+        """Runs a step with its history, from the last kept state; keeps states on the way."""
         start = snapshots[-1]
         at, leaves = start.index, start.load()
         with start.random.restored(self.generators):
@@ -258,10 +299,7 @@ class _LoopBackward(Node):
                 at += split
                 if slots > 1:
                     self._keep(snapshots, at, leaves)
-            recorded = RecordedStep(self, self.step, self.spec, leaves, self.needs[index])
-        if not recorded.captures.keys() <= set(self.captures):
-            raise changed_error()
-        return recorded.differentiate(grads, totals)
+            return RecordedStep(self, self.step, self.spec, leaves, self.needs[index])
 
     def release(self) -> None:
         """Releases the kept states."""

@@ -35,7 +35,7 @@ from pullback.utils import pytree
 
 __all__ = ["Leaves", "RecordedStep", "Step", "WholeLoop", "changed_error", "next_leaves"]
 
-Step = Callable[[Any], Any]
+Step = Callable[[Any], tuple[Any, list[Tensor]]]  # the next state, and outputs of the step
 Leaves = list[Any]  # of a state: tensors without history, and whatever else it has
 
 
@@ -76,7 +76,7 @@ class _Bridge(_Outside):
 def next_leaves(step: Step, spec: pytree.Spec, leaves: Leaves) -> Leaves:
     """The state after a step, without history."""
     with no_grad():
-        found = _run(step, spec, [_plain(leaf) for leaf in leaves])
+        found, _ = _run(step, spec, [_plain(leaf) for leaf in leaves])
     return [_plain(leaf) for leaf in found]
 
 
@@ -84,12 +84,12 @@ def _plain(leaf: Any) -> Any:
     return leaf.detach() if isinstance(leaf, Tensor) else leaf
 
 
-def _run(step: Step, spec: pytree.Spec, given: Leaves) -> Leaves:
+def _run(step: Step, spec: pytree.Spec, given: Leaves) -> tuple[Leaves, list[Tensor]]:
     """Runs a step, and checks the structure of the state that it returns."""
     versions = [version_of(leaf)[0] if isinstance(leaf, Tensor) else 0 for leaf in given]
-    result = step(pytree.unflatten(spec, given))
+    result, outputs = step(pytree.unflatten(spec, given))
     _check_unwritten(given, versions)
-    return _checked_leaves(result, spec, given)
+    return _checked_leaves(result, spec, given), outputs
 
 
 def _check_unwritten(given: Leaves, versions: list[int]) -> None:
@@ -137,7 +137,8 @@ class RecordedStep:
 
     Attributes:
         leaves: the state after the step.
-        needs: which of these require grad.
+        outputs: what the step returns besides; their places are counted behind those of the state.
+        needs: which leaves and outputs require grad.
         captures: the edges that lead out of the step.
     """
 
@@ -150,12 +151,11 @@ class RecordedStep:
             for place, leaf in enumerate(leaves)
         ]
         with enable_grad(), numbered_by(self._owner):
-            self.leaves = _run(step, spec, given)
-        self.needs = tuple(isinstance(y, Tensor) and requires_grad(y) for y in self.leaves)
+            self.leaves, self.outputs = _run(step, spec, given)
+        made = [*self.leaves, *self.outputs]
+        self.needs = tuple(isinstance(y, Tensor) and requires_grad(y) for y in made)
         self.captures: dict[Edge, _Outside] = {}
-        self._roots = {
-            place: edge_of(leaf) for place, leaf in enumerate(self.leaves) if self.needs[place]
-        }
+        self._roots = {place: edge_of(leaf) for place, leaf in enumerate(made) if self.needs[place]}
         self._cut()
 
     def _prepare(self) -> None:
@@ -238,6 +238,7 @@ class RecordedStep:
 class WholeLoop(RecordedStep):
     """All steps of a loop as one, connected to what is outside, as a plain loop would be.
 
+    Its outputs are those of all steps, one after the other.
     Used if the outer pass needs gradients with history, tangents or batch dimensions.
     """
 
@@ -281,7 +282,11 @@ class WholeLoop(RecordedStep):
 
     def gradients(self, grads: dict[int, Tensor], create_graph: bool) -> list[Tensor | None]:
         """The gradients of the state before the loop, and of what it captures."""
-        ends = [(unpack_edge(self._roots[place]), grad) for place, grad in grads.items()]
+        ends = [
+            (unpack_edge(self._roots[place]), grad)
+            for place, grad in grads.items()
+            if place in self._roots
+        ]
         roots = [RootCotangent(*end, grad) for end, grad in ends]  # type: ignore[arg-type]
         wanted = [*self._sources.values(), *self._bridges.values()]
         task = GraphTask(create_graph=create_graph, retain_graph=create_graph)
@@ -292,9 +297,11 @@ class WholeLoop(RecordedStep):
 
 def _repeated(step: Step, n: int) -> Step:
     def run(state: Any) -> Any:
+        outputs: list[Tensor] = []
         for _ in range(n):
-            state = step(state)
-        return state
+            state, own = step(state)
+            outputs += own
+        return state, outputs
 
     return run
 

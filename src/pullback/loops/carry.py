@@ -1,0 +1,98 @@
+"""The carry of a loop: a tree of tensors that keeps its structure, shapes and dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import AutogradTypeError
+from pullback.operators.creation.functions import asarray
+from pullback.tensor.tensor import Tensor
+from pullback.utils import pytree
+
+__all__ = ["Carry", "as_tensor", "kind_of", "structure_error"]
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def as_tensor(leaf: Any, where: str) -> Tensor:
+    """A leaf as a tensor; `where` names it in the error."""
+    if type(leaf) is Tensor:
+        return leaf
+    try:
+        return asarray(leaf)
+    except (TypeError, ValueError) as error:
+        raise AutogradTypeError(
+            f"{where} is of type {type(leaf).__name__}; a tensor, an array or a number is expected"
+        ) from error
+
+
+def kind_of(leaf: Tensor) -> str:
+    """Dtype and shape of a leaf in errors, such as ``float64[3]``."""
+    return f"{leaf.dtype}{list(leaf.shape)}"
+
+
+def structure_error(name: str, what: str, expected: pytree.Spec, found: pytree.Spec) -> Exception:
+    """The error for a tree of another structure than the one before."""
+    return AutogradTypeError(
+        f"{name}: {what} has to keep its structure, {expected!r}, but the function returns "
+        f"{found!r}"
+    )
+
+
+class Carry:
+    """The structure of a carry, by which each new one is checked.
+
+    Args:
+        name: the public function, for errors.
+        init: the first carry; numbers and arrays in it become tensors.
+    """
+
+    def __init__(self, name: str, init: Any):
+        self.name = name
+        given, self.spec = pytree.flatten(init)
+        self.is_number = [type(leaf) in _NUMBERS for leaf in given]
+        self.first = [
+            as_tensor(leaf, f"{name}: init{path}")
+            for leaf, path in zip(given, self.spec.paths(), strict=True)
+        ]
+
+    def tree(self, leaves: list[Tensor]) -> Any:
+        """The carry with these leaves."""
+        return pytree.unflatten(self.spec, leaves)
+
+    def leaves(self, returned: Any) -> list[Tensor]:
+        """The leaves of a carry that a function has returned, with its structure checked."""
+        found, spec = pytree.flatten(returned)
+        if spec != self.spec:
+            raise structure_error(self.name, "the carry", self.spec, spec)
+        if all(type(leaf) is Tensor for leaf in found):
+            return found
+        paths = self.spec.paths()
+        return [as_tensor(x, f"{self.name}: carry{p}") for x, p in zip(found, paths, strict=True)]
+
+    def check(self, before: list[Tensor], after: list[Tensor]) -> None:
+        """Raises if a leaf has another shape or dtype than before; names it."""
+        for place, (old, new) in enumerate(zip(before, after, strict=True)):
+            if old.dtype != new.dtype or old.shape != new.shape:
+                path = self.spec.paths()[place]
+                raise AutogradTypeError(
+                    f"{self.name}: carry{path} is {kind_of(old)} before a step and {kind_of(new)} "
+                    f"after it; shape and dtype have to stay the same. Give init{path} the shape "
+                    f"and dtype of the result, or convert the result with astype() or reshape()."
+                )
+
+    def promote(self, after: list[Tensor]) -> bool:
+        """Gives Python numbers in `init` the dtype of the first result, where it can hold them.
+
+        Returns whether one has changed; the first step has to run again then.
+        """
+        changed = False
+        for place, (old, new) in enumerate(zip(self.first, after, strict=True)):
+            if not self.is_number[place] or old.dtype == new.dtype or new.shape != ():
+                continue
+            if np.result_type(new.dtype, old.dtype.type(0).item()) == new.dtype:
+                self.first[place] = old.astype(new.dtype)
+                changed = True
+        return changed
