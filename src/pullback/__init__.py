@@ -82,6 +82,7 @@ if _typing.TYPE_CHECKING:
         value_and_grad,
     )
     from pullback.interop import differentiable, numpy_mode
+    from pullback.interop.assembly import unique
     from pullback.interop.assignment import (
         copyto,
         fill_diagonal,
@@ -138,6 +139,7 @@ else:
                 "put_along_axis",
                 "putmask",
             ],
+            "pullback.interop.assembly": ["unique"],
             "pullback.operators.shape.functions_padding": ["pad"],
             "pullback.sparse": ["sparse_hessian", "sparse_jacobian"],
             "pullback.utils.serialization": ["load", "save"],
@@ -196,6 +198,7 @@ __all__ = [
     "sparse_hessian",
     "sparse_jacobian",
     "special",
+    "unique",
     "utils",
     "value_and_grad",
     "while_loop",

@@ -20,6 +20,7 @@ every_operator = pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 MASKED = {"Tensor.masked_select", "compress", "delete", "extract", "nn.functional.one_hot"}
 MASKED |= {"piecewise"}
 DATA_DEPENDENT = {"argwhere", "bincount", "flatnonzero", "nonzero", "unique_all", "unique_counts"}
+DATA_DEPENDENT |= {"unique_dim"}
 DATA_DEPENDENT |= {"unique_inverse", "unique_values"}
 
 

@@ -15,6 +15,7 @@ DATA_DEPENDENT = {
     "bincount",
     "flatnonzero",
     "unique_all",
+    "unique_dim",
     "unique_counts",
     "unique_inverse",
     "unique_values",

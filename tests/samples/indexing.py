@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,6 +141,19 @@ def _index_add(make: Make) -> Iterator[Sample]:
     yield call(make(2, 3), -1, np.array([2]), make(2, 1))
 
 
+def _index_reduce(make: Make) -> Iterator[Sample]:
+    for reduce in ("prod", "mean", "amax", "amin"):
+        yield call(make(4), 0, np.array([1, 1, 3]), make(3), reduce)
+        yield call(make(2, 3), 1, np.array([0, 0]), make(2, 2), reduce, include_self=False)
+        yield call(make(2, 3), -1, np.array([2]), make(2, 1), reduce)
+
+
+def _torch_index_reduce(t: Any, x: Any, axis: int, index: Any, *args: Any, **kwargs: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's function is in beta
+        return x.index_reduce(axis, t.as_tensor(index), *args, **kwargs)
+
+
 def _index_select(make: Make) -> Iterator[Sample]:
     yield call(make(4), 0, np.array([1, 1, 3]))
     yield call(make(2, 3), -1, np.array([0, 0]))
@@ -272,6 +286,14 @@ METHODS = [
         None,
         lambda t, x, axis, i, s: x.index_add(axis, t.as_tensor(i), s),
         inplace="index_add_",
+    ),
+    OpInfo(
+        "Tensor.index_reduce",
+        _index_reduce,
+        None,
+        _torch_index_reduce,
+        has_complex=False,
+        inplace="index_reduce_",
     ),
     OpInfo(
         "Tensor.index_select",

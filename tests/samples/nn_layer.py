@@ -36,6 +36,28 @@ def _embedding(make: Make) -> Iterator[Sample]:
     yield call(make.ints(), make(5, 3))
 
 
+def _embedding_bag(make: Make) -> Iterator[Sample]:
+    offsets = np.array([0, 2, 2, 5])
+    for mode in ("sum", "mean", "max"):
+        if not (make.is_complex and mode == "max"):
+            yield call(make.ints(3, 4), make(5, 2), mode=mode)
+            yield call(make.ints(6), make(5, 2), offsets, mode=mode, padding_idx=1)
+            yield call(make.ints(5), make(5, 2), offsets, mode=mode, include_last_offset=True)
+    yield call(make.ints(2, 3), make(5, 2), mode="sum", per_sample_weights=make(2, 3))
+    yield call(make.ints(6), make(5, 2), offsets, mode="sum", per_sample_weights=make(6))
+    yield call(make.ints(0), make(5, 2), np.array([0, 0]))
+
+
+def _bags(t: Any, indices: Any, weight: Any, offsets: Any = None, **kwargs: Any) -> Any:
+    offsets = None if offsets is None else t.as_tensor(offsets)
+    return t.nn.functional.embedding_bag(t.as_tensor(indices), weight, offsets, **kwargs)
+
+
+def _channel_shuffle(make: Make) -> Iterator[Sample]:
+    yield call(make(2, 6, 3), 2)
+    yield call(make(1, 6, 2, 2), groups=3)
+
+
 def _one_hot(make: Make) -> Iterator[Sample]:
     yield call(make.ints(4))
     yield call(make.ints(2, 3), 7)
@@ -139,6 +161,12 @@ OPS = [
         _pixel_shuffle,
         torch=lambda t, x, upscale_factor: t.nn.functional.pixel_shuffle(x, upscale_factor),
     ),
+    OpInfo(
+        "nn.functional.channel_shuffle",
+        _channel_shuffle,
+        torch=lambda t, x, groups: t.channel_shuffle(x, groups),
+    ),
+    OpInfo("nn.functional.embedding_bag", _embedding_bag, torch=_bags, has_complex=False),
     OpInfo(
         "nn.functional.pixel_unshuffle",
         _pixel_unshuffle,

@@ -81,13 +81,16 @@ def _interpolate(make: Make) -> Iterator[Sample]:
     yield call(make(1, 2, 3, 4), (5, 8))
     yield call(make(1, 1, 2, 3, 2), size=3, mode="trilinear")
     yield call(make(0, 2, 4), 6)
+    yield call(make(1, 2, 5, 4), (7, 3), mode="bicubic")
+    yield call(make(1, 1, 2, 3), (5, 1), mode="bicubic", align_corners=True)
+    yield call(make(1, 1, 4, 3), scale_factor=1.6, mode="bicubic")
+    yield call(make(1, 1, 4, 5), scale_factor=1.6, mode="bilinear", recompute_scale_factor=True)
+    yield call(make(1, 2, 5, 4), (3, 6), mode="area")
 
 
 def _resize(t: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     names = ("size", "scale_factor", "mode", "align_corners")
     kwargs = {**dict(zip(names, args, strict=False)), **kwargs}
-    if "linear" not in kwargs.get("mode", "nearest"):
-        kwargs.pop("align_corners", None)
     return t.nn.functional.interpolate(x, **kwargs)
 
 

@@ -134,6 +134,18 @@ def _diag(make: Make) -> Iterator[Sample]:
     yield call(make(3, 4), -1)
 
 
+def _diag_embed(make: Make) -> Iterator[Sample]:
+    yield call(make(3))
+    yield call(make(2, 3), 1)
+    yield call(make(2, 3), offset=-2, axis1=0, axis2=2)
+    yield call(make(2, 1, 3), axis1=-1, axis2=1)
+    yield call(make(2, 0), 1)
+
+
+def _torch_diag_embed(t: Any, x: Any, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Any:
+    return t.diag_embed(x, offset, axis1, axis2)
+
+
 def _diagflat(make: Make) -> Iterator[Sample]:
     yield call(make(2, 2))
     yield call(make(2), -1)
@@ -247,6 +259,7 @@ VIEWS = [
     OpInfo("sliding_window_view", _sliding_window_view, np.lib.stride_tricks.sliding_window_view),
     OpInfo("ravel", _ravel, np.ravel),
     OpInfo("diag", _diag, np.diag, lambda t, x, k=0: t.diag(x, k)),
+    OpInfo("diag_embed", _diag_embed, None, _torch_diag_embed),
     OpInfo("diagflat", _diagflat, np.diagflat, lambda t, x, k=0: t.diagflat(x, k)),
     OpInfo("ascontiguousarray", _contiguous, np.ascontiguousarray),
 ]

@@ -225,6 +225,18 @@ def _np_histogram(x: Any, bins: Any = 10, range: Any = None, **options: Any) -> 
     return np.histogram(x, bins, range, **options)
 
 
+def _unique_dim(make: Make) -> Iterator[Sample]:
+    x = np.round(make(4, 3, low=-1.0, high=1.0))
+    yield call(np.concatenate([x, x[::-1]]), 0)
+    yield call(np.concatenate([x, x[:, :2]], axis=1), axis=-1)
+    yield call(make(5), 0)
+
+
+def _np_unique_dim(x: Any, axis: int) -> Any:
+    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, axis=axis)
+    return values, inverse.reshape(-1), counts
+
+
 def _unique(make: Make) -> Iterator[Sample]:
     yield call(make.ints(2, 5))
     yield call(make.ints(0))
@@ -259,6 +271,7 @@ OPS = [
     plain("nonzero", _nonzero, np.nonzero),
     OpInfo("bincount", _bincount, np.bincount),
     OpInfo("histogram", _histogram, _np_histogram, has_complex=False),
+    plain("unique_dim", _unique_dim, _np_unique_dim),
     plain("unique_all", _unique, np.unique_all),
     plain("unique_counts", _unique, np.unique_counts),
     plain("unique_inverse", _unique, np.unique_inverse),

@@ -29,6 +29,8 @@ __all__ = [
     "index_add_",
     "index_put",
     "index_put_",
+    "index_reduce",
+    "index_reduce_",
     "index_select",
     "masked_fill",
     "masked_fill_",
@@ -61,6 +63,8 @@ _index_add_calls = operators.index_add.calls
 _index_add__calls = operators.index_add_.calls
 _index_put_calls = operators.index_put.calls
 _index_put__calls = operators.index_put_.calls
+_index_reduce_calls = operators.index_reduce.calls
+_index_reduce__calls = operators.index_reduce_.calls
 _index_select_calls = operators.index_select.calls
 _masked_fill_calls = operators.masked_fill.calls
 _masked_fill__calls = operators.masked_fill_.calls
@@ -346,6 +350,44 @@ def index_put_(self, /, indices, values, accumulate=False):
         return kernel(self, indices, values, accumulate)
     except ERRORS as error:
         raise named_error(error, "index_put_", self, indices, values) from None
+
+
+def index_reduce(self, /, axis, index, source, reduce, *, include_self=True):
+    """Reduces slices into those of an axis that an index names, by prod, mean, amax or amin."""
+    try:
+        if type(self) is not Tensor:
+            self = as_operand(self)
+        if type(index) is not Tensor:
+            index = as_operand(index)
+        if type(source) is not Tensor:
+            source = as_operand(source)
+        flags = self._flags | index._flags | source._flags
+        try:
+            kernel = _index_reduce_calls[get_state()][flags]
+        except KeyError:
+            kernel = operators.index_reduce.link_call(flags)
+        return kernel(self, axis, index, source, reduce, include_self=include_self)
+    except ERRORS as error:
+        raise named_error(error, "index_reduce", self, index, source) from None
+
+
+def index_reduce_(self, /, axis, index, source, reduce, *, include_self=True):
+    """Reduces slices into those of an axis that an index names, by prod, mean, amax or amin."""
+    try:
+        if type(self) is not Tensor:
+            self = as_operand(self)
+        if type(index) is not Tensor:
+            index = as_operand(index)
+        if type(source) is not Tensor:
+            source = as_operand(source)
+        flags = self._flags | index._flags | source._flags
+        try:
+            kernel = _index_reduce__calls[get_state()][flags]
+        except KeyError:
+            kernel = operators.index_reduce_.link_call(flags)
+        return kernel(self, axis, index, source, reduce, include_self=include_self)
+    except ERRORS as error:
+        raise named_error(error, "index_reduce_", self, index, source) from None
 
 
 def index_select(self, /, axis, index):

@@ -36,6 +36,26 @@ def index_put_(
     values: ArrayLike,
     accumulate: bool = ...,
 ) -> Tensor: ...
+def index_reduce(
+    self: ArrayLike,
+    /,
+    axis: int,
+    index: ArrayLike,
+    source: ArrayLike,
+    reduce: str,
+    *,
+    include_self: bool = ...,
+) -> Tensor: ...
+def index_reduce_(
+    self: ArrayLike,
+    /,
+    axis: int,
+    index: ArrayLike,
+    source: ArrayLike,
+    reduce: str,
+    *,
+    include_self: bool = ...,
+) -> Tensor: ...
 def index_select(self: ArrayLike, /, axis: int, index: ArrayLike) -> Tensor: ...
 def masked_fill(self: ArrayLike, /, mask: ArrayLike, value: ArrayLike) -> Tensor: ...
 def masked_fill_(self: ArrayLike, /, mask: ArrayLike, value: ArrayLike) -> Tensor: ...

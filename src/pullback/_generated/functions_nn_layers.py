@@ -18,8 +18,10 @@ __all__ = [
     "_safe_softmax",
     "_uniform_like",
     "bilinear",
+    "channel_shuffle",
     "dropout",
     "embedding",
+    "embedding_bag",
     "linear",
     "one_hot",
     "pixel_shuffle",
@@ -33,8 +35,10 @@ __masked_scale_calls = operators._masked_scale.calls
 __safe_softmax_calls = operators._safe_softmax.calls
 __uniform_like_calls = operators._uniform_like.calls
 _bilinear_calls = operators.bilinear.calls
+_channel_shuffle_calls = operators.channel_shuffle.calls
 _dropout_calls = operators.dropout.calls
 _embedding_calls = operators.embedding.calls
+_embedding_bag_calls = operators.embedding_bag.calls
 _linear_calls = operators.linear.calls
 _one_hot_calls = operators.one_hot.calls
 _pixel_shuffle_calls = operators.pixel_shuffle.calls
@@ -144,6 +148,21 @@ def bilinear(self, other, /, weight, bias=None):
         raise named_error(error, "bilinear", self, other, weight, bias) from None
 
 
+def channel_shuffle(self, /, groups):
+    """Interleaves the channels (axis 1) of several groups."""
+    try:
+        if type(self) is not Tensor:
+            self = as_operand(self)
+        flags = self._flags
+        try:
+            kernel = _channel_shuffle_calls[get_state()][flags]
+        except KeyError:
+            kernel = operators.channel_shuffle.link_call(flags)
+        return kernel(self, groups)
+    except ERRORS as error:
+        raise named_error(error, "channel_shuffle", self) from None
+
+
 def dropout(self, /, p=0.5, training=True, *, generator=None):
     """Zeroes elements with probability p while training, and enlarges the others to make up for it."""
     try:
@@ -174,6 +193,44 @@ def embedding(self, /, weight, padding_idx=None):
         return kernel(self, weight, padding_idx)
     except ERRORS as error:
         raise named_error(error, "embedding", self, weight) from None
+
+
+def embedding_bag(
+    self,
+    /,
+    weight,
+    offsets=None,
+    mode="mean",
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
+    """Sums, means or maxima of the rows of a matrix at bags of numbers; padding_idx is left out."""
+    try:
+        if type(self) is not Tensor:
+            self = as_operand(self)
+        if type(weight) is not Tensor:
+            weight = as_operand(weight)
+        if offsets is not None and type(offsets) is not Tensor:
+            offsets = as_operand(offsets)
+        if per_sample_weights is not None and type(per_sample_weights) is not Tensor:
+            per_sample_weights = as_operand(per_sample_weights)
+        flags = self._flags | weight._flags
+        if offsets is not None:
+            flags |= offsets._flags
+        if per_sample_weights is not None:
+            flags |= per_sample_weights._flags
+        try:
+            kernel = _embedding_bag_calls[get_state()][flags]
+        except KeyError:
+            kernel = operators.embedding_bag.link_call(flags)
+        return kernel(
+            self, weight, offsets, mode, per_sample_weights, include_last_offset, padding_idx
+        )
+    except ERRORS as error:
+        raise named_error(
+            error, "embedding_bag", self, weight, offsets, per_sample_weights
+        ) from None
 
 
 def linear(self, /, weight, bias=None):
@@ -243,7 +300,16 @@ def pixel_unshuffle(self, /, downscale_factor):
 
 
 def scaled_dot_product_attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, generator=None
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    *,
+    scale=None,
+    enable_gqa=False,
+    generator=None,
 ):
     """Means of values, weighted by the softmax of the products of queries and keys."""
     try:
@@ -263,7 +329,15 @@ def scaled_dot_product_attention(
         except KeyError:
             kernel = operators.scaled_dot_product_attention.link_call(flags)
         return kernel(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, generator=generator
+            query,
+            key,
+            value,
+            attn_mask,
+            dropout_p,
+            is_causal,
+            scale=scale,
+            enable_gqa=enable_gqa,
+            generator=generator,
         )
     except ERRORS as error:
         raise named_error(

@@ -414,8 +414,16 @@ def avg_pool2d(
         raise named_error(error, "avg_pool2d", self) from None
 
 
-def interpolate(self, /, size=None, scale_factor=None, mode="nearest", align_corners=False):
-    """Resizes signals, images or volumes (N, C, *space) by 'nearest', 'nearest-exact' or 'linear'."""
+def interpolate(
+    self,
+    /,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=None,
+    recompute_scale_factor=None,
+):
+    """Resizes signals, images or volumes (N, C, *space) by nearest elements, means, lines or cubics."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -428,7 +436,7 @@ def interpolate(self, /, size=None, scale_factor=None, mode="nearest", align_cor
             kernel = _interpolate_calls[get_state()][flags]
         except KeyError:
             kernel = operators.interpolate.link_call(flags)
-        return kernel(self, size, scale_factor, mode, align_corners)
+        return kernel(self, size, scale_factor, mode, align_corners, recompute_scale_factor)
     except ERRORS as error:
         raise named_error(error, "interpolate", self) from None
 

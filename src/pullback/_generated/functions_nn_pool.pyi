@@ -91,7 +91,8 @@ def interpolate(
     size: Sequence[int] | int | None = ...,
     scale_factor: Sequence[float] | None = ...,
     mode: str = ...,
-    align_corners: bool = ...,
+    align_corners: bool | None = ...,
+    recompute_scale_factor: bool | None = ...,
 ) -> Tensor: ...
 def max_pool1d(
     self: ArrayLike,

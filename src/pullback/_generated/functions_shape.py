@@ -24,6 +24,7 @@ __all__ = [
     "column_stack",
     "concatenate",
     "diag",
+    "diag_embed",
     "diagflat",
     "diagonal",
     "dsplit",
@@ -71,6 +72,7 @@ _column_stack_calls = operators.column_stack.calls
 _concatenate_calls = operators.concatenate.calls
 _constant_pad_calls = operators.constant_pad.calls
 _diag_calls = operators.diag.calls
+_diag_embed_calls = operators.diag_embed.calls
 _diagflat_calls = operators.diagflat.calls
 _diagonal_calls = operators.diagonal.calls
 _diagonal_backward_calls = operators.diagonal_backward.calls
@@ -274,6 +276,21 @@ def diag(self, /, k=0):
         return kernel(self, k)
     except ERRORS as error:
         raise named_error(error, "diag", self) from None
+
+
+def diag_embed(self, /, offset=0, axis1=-2, axis2=-1):
+    """Matrices with the last axis as a diagonal, and zeros elsewhere."""
+    try:
+        if type(self) is not Tensor:
+            self = as_operand(self)
+        flags = self._flags
+        try:
+            kernel = _diag_embed_calls[get_state()][flags]
+        except KeyError:
+            kernel = operators.diag_embed.link_call(flags)
+        return kernel(self, offset, axis1, axis2)
+    except ERRORS as error:
+        raise named_error(error, "diag_embed", self) from None
 
 
 def diagflat(self, /, k=0):

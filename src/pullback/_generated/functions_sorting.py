@@ -38,6 +38,7 @@ __all__ = [
     "topk",
     "unique_all",
     "unique_counts",
+    "unique_dim",
     "unique_inverse",
     "unique_values",
 ]
@@ -68,6 +69,7 @@ _sort_calls = operators.sort.calls
 _topk_calls = operators.topk.calls
 _unique_all_calls = operators.unique_all.calls
 _unique_counts_calls = operators.unique_counts.calls
+_unique_dim_calls = operators.unique_dim.calls
 _unique_inverse_calls = operators.unique_inverse.calls
 _unique_values_calls = operators.unique_values.calls
 
@@ -516,6 +518,21 @@ def unique_counts(self, /):
         return kernel(self)
     except ERRORS as error:
         raise named_error(error, "unique_counts", self) from None
+
+
+def unique_dim(self, /, axis, sorted=True, return_inverse=False, return_counts=False):
+    """The distinct slices of an axis in order, how to restore the input, and how often each occurs."""
+    try:
+        if type(self) is not Tensor:
+            self = as_operand(self)
+        flags = self._flags
+        try:
+            kernel = _unique_dim_calls[get_state()][flags]
+        except KeyError:
+            kernel = operators.unique_dim.link_call(flags)
+        return kernel(self, axis, sorted, return_inverse, return_counts)
+    except ERRORS as error:
+        raise named_error(error, "unique_dim", self) from None
 
 
 def unique_inverse(self, /):

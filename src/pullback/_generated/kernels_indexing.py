@@ -394,6 +394,10 @@ composite(
 composite(
     operators.fill_diagonal_, functions_indexing.fill_diagonal_, indexing_composites.fill_diagonal_
 )
+composite(operators.index_reduce, functions_indexing.index_reduce, indexing_composites.index_reduce)
+composite(
+    operators.index_reduce_, functions_indexing.index_reduce_, indexing_composites.index_reduce_
+)
 composite(operators.index_select, functions_indexing.index_select, indexing_composites.index_select)
 composite(
     operators.masked_select, functions_indexing.masked_select, indexing_composites.masked_select

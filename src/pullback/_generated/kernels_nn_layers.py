@@ -163,7 +163,14 @@ operator(
 
 # fmt: off
 composite(operators.bilinear, functions_nn_layers.bilinear, nn_layers_composites.bilinear)
+composite(
+    operators.channel_shuffle, functions_nn_layers.channel_shuffle,
+    nn_layers_composites.channel_shuffle
+)
 composite(operators.dropout, functions_nn_layers.dropout, nn_layers_composites.dropout)
+composite(
+    operators.embedding_bag, functions_nn_layers.embedding_bag, nn_layers_composites.embedding_bag
+)
 composite(
     operators.pixel_shuffle, functions_nn_layers.pixel_shuffle, nn_layers_composites.pixel_shuffle
 )

@@ -539,6 +539,7 @@ composite(
 composite(operators.chunk, functions_shape.chunk, shape_composites.chunk)
 composite(operators.column_stack, functions_shape.column_stack, shape_composites.column_stack)
 composite(operators.diag, functions_shape.diag, shape_composites.diag)
+composite(operators.diag_embed, functions_shape.diag_embed, shape_composites.diag_embed)
 composite(operators.diagflat, functions_shape.diagflat, shape_composites.diagflat)
 composite(operators.dsplit, functions_shape.dsplit, shape_composites.dsplit)
 composite(operators.dstack, functions_shape.dstack, shape_composites.dstack)

@@ -218,6 +218,16 @@ operator(
 )  # fmt: skip
 
 
+# unique_dim(Tensor self, int axis, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor values, Tensor inverse_indices, Tensor counts)
+operator(
+    operators.unique_dim, functions_sorting.unique_dim, sorting_kernels.unique_dim,
+    "self (axis) (sorted) (return_inverse) (return_counts)",
+    outputs="values inverse_indices counts", returns="tuple",
+    differentiable_outputs=(True, False, False), node="UniqueDimBackward0", vjps=("unique_dim",),
+    meta="data_dependent"
+)  # fmt: skip
+
+
 # unique_inverse(Tensor self) -> (Tensor values, Tensor inverse_indices)
 operator(
     operators.unique_inverse, functions_sorting.unique_inverse, np.unique_inverse, "self",

@@ -489,6 +489,9 @@ celu = stock_operator(
 celu_ = stock_operator(
     "pullback::celu_(Tensor(a!) self, float alpha=1.0) -> Tensor(a!)", _kernels_nn_activation
 )
+channel_shuffle = stock_operator(
+    "pullback::channel_shuffle(Tensor self, int groups) -> Tensor", _kernels_nn_layers
+)
 choose = stock_operator(
     "pullback::choose(Tensor self, Tensor[] choices, str mode='raise') -> Tensor", _kernels_indexing
 )
@@ -638,6 +641,10 @@ deg2rad_out = stock_operator(
     "pullback::deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
 )
 diag = stock_operator("pullback::diag(Tensor self, int k=0) -> Tensor", _kernels_shape)
+diag_embed = stock_operator(
+    "pullback::diag_embed(Tensor self, int offset=0, int axis1=-2, int axis2=-1) -> Tensor",
+    _kernels_shape,
+)
 diagflat = stock_operator("pullback::diagflat(Tensor self, int k=0) -> Tensor", _kernels_shape)
 diagonal = stock_operator(
     "pullback::diagonal(Tensor(a) self, int offset=0, int axis1=0, int axis2=1) -> Tensor(a)",
@@ -686,6 +693,10 @@ elu_ = stock_operator(
 )
 embedding = stock_operator(
     "pullback::embedding(Tensor self, Tensor weight, int? padding_idx=None) -> Tensor",
+    _kernels_nn_layers,
+)
+embedding_bag = stock_operator(
+    "pullback::embedding_bag(Tensor self, Tensor weight, Tensor? offsets=None, str mode='mean', Tensor? per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None) -> Tensor",
     _kernels_nn_layers,
 )
 empty = stock_operator(
@@ -948,6 +959,14 @@ index_put_ = stock_operator(
     "pullback::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
     _kernels_indexing,
 )
+index_reduce = stock_operator(
+    "pullback::index_reduce(Tensor self, int axis, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
+    _kernels_indexing,
+)
+index_reduce_ = stock_operator(
+    "pullback::index_reduce_(Tensor(a!) self, int axis, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)",
+    _kernels_indexing,
+)
 index_select = stock_operator(
     "pullback::index_select(Tensor self, int axis, Tensor index) -> Tensor", _kernels_indexing
 )
@@ -961,7 +980,7 @@ interp = stock_operator(
     _kernels_sorting,
 )
 interpolate = stock_operator(
-    "pullback::interpolate(Tensor self, int[]? size=None, float[]? scale_factor=None, str mode='nearest', bool align_corners=False) -> Tensor",
+    "pullback::interpolate(Tensor self, int[]? size=None, float[]? scale_factor=None, str mode='nearest', bool? align_corners=None, bool? recompute_scale_factor=None) -> Tensor",
     _kernels_nn_pool,
 )
 isfinite = stock_operator("pullback::isfinite(Tensor self) -> Tensor", _kernels_pointwise)
@@ -1500,7 +1519,7 @@ rrelu = stock_operator(
     _kernels_nn_activation,
 )
 scaled_dot_product_attention = stock_operator(
-    "pullback::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, Generator? generator=None) -> Tensor",
+    "pullback::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False, Generator? generator=None) -> Tensor",
     _kernels_nn_layers,
 )
 scatter = stock_operator(
@@ -1698,6 +1717,10 @@ unique_all = stock_operator(
 )
 unique_counts = stock_operator(
     "pullback::unique_counts(Tensor self) -> (Tensor values, Tensor counts)", _kernels_sorting
+)
+unique_dim = stock_operator(
+    "pullback::unique_dim(Tensor self, int axis, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor values, Tensor inverse_indices, Tensor counts)",
+    _kernels_sorting,
 )
 unique_inverse = stock_operator(
     "pullback::unique_inverse(Tensor self) -> (Tensor values, Tensor inverse_indices)",

@@ -156,6 +156,7 @@ ceil_: OperatorEntry
 ceil_out: OperatorEntry
 celu: OperatorEntry
 celu_: OperatorEntry
+channel_shuffle: OperatorEntry
 choose: OperatorEntry
 chunk: OperatorEntry
 clamp: OperatorEntry
@@ -205,6 +206,7 @@ deg2rad: OperatorEntry
 deg2rad_: OperatorEntry
 deg2rad_out: OperatorEntry
 diag: OperatorEntry
+diag_embed: OperatorEntry
 diagflat: OperatorEntry
 diagonal: OperatorEntry
 diagonal_backward: OperatorEntry
@@ -223,6 +225,7 @@ dstack: OperatorEntry
 elu: OperatorEntry
 elu_: OperatorEntry
 embedding: OperatorEntry
+embedding_bag: OperatorEntry
 empty: OperatorEntry
 entr: OperatorEntry
 eq: OperatorEntry
@@ -321,6 +324,8 @@ index_add: OperatorEntry
 index_add_: OperatorEntry
 index_put: OperatorEntry
 index_put_: OperatorEntry
+index_reduce: OperatorEntry
+index_reduce_: OperatorEntry
 index_select: OperatorEntry
 inner: OperatorEntry
 instance_norm: OperatorEntry
@@ -592,6 +597,7 @@ unbind: OperatorEntry
 unfold: OperatorEntry
 unique_all: OperatorEntry
 unique_counts: OperatorEntry
+unique_dim: OperatorEntry
 unique_inverse: OperatorEntry
 unique_values: OperatorEntry
 vander: OperatorEntry

@@ -12,7 +12,14 @@ from pullback.nn.linear import new_parameter
 from pullback.nn.module import Module
 from pullback.tensor import Tensor
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d"]
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+]
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -26,6 +33,7 @@ class _Conv(Module):
     """Base of convolutions over one, two and three axes."""
 
     axes: ClassVar[int]
+    is_transposed: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -55,7 +63,8 @@ class _Conv(Module):
         self.dilation = _repeat(dilation, self.axes)
         self.padding_mode = padding_mode
         self.padding = self._read_padding(padding)
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        first, second = (out_channels, in_channels)[:: -1 if self.is_transposed else 1]
+        shape = (first, second // groups, *self.kernel_size)
         self.weight = new_parameter(shape, dtype)
         if bias:
             self.bias = new_parameter((out_channels,), dtype)
@@ -127,6 +136,8 @@ class _Conv(Module):
             text += f", padding={self.padding}"
         if self.dilation != (1,) * self.axes:
             text += f", dilation={self.dilation}"
+        extra = getattr(self, "output_padding", (0,) * self.axes)
+        text += f", output_padding={extra}" if extra != (0,) * self.axes else ""
         text += f", groups={self.groups}" if self.groups != 1 else ""
         text += ", bias=False" if self.bias is None else ""
         return text + (
@@ -179,6 +190,114 @@ class Conv3d(_Conv):
     >>> import pullback as pb
     >>> pb.nn.Conv3d(1, 2, 3)(pb.ones((1, 1, 5, 5, 5))).shape
     (1, 2, 3, 3, 3)
+    """
+
+    axes = 3
+
+
+class _ConvTranspose(_Conv):
+    """Base of transposed convolutions over one, two and three axes."""
+
+    is_transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        if padding_mode != "zeros":
+            raise ValueError(
+                f'Only "zeros" padding mode is supported for {type(self).__name__}, but got '
+                f"{padding_mode!r}"
+            )
+        if isinstance(padding, str):
+            raise TypeError(f"{type(self).__name__}: padding is {padding!r}; give numbers")
+        options = (stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+        super().__init__(in_channels, out_channels, kernel_size, *options)
+        self.output_padding = _repeat(output_padding, self.axes)
+
+    def forward(self, input: Any, output_size: Any = None) -> Tensor:
+        """The transposed convolution; `output_size` chooses one of the sizes that fit a stride."""
+        self._require_channels(input)
+        extra = self.output_padding
+        if output_size is not None:
+            extra = self._output_padding(tuple(input.shape[-self.axes :]), tuple(output_size))
+        convolve = getattr(F, f"conv_transpose{self.axes}d")
+        options = (self.stride, self.padding, extra, self.groups, self.dilation)
+        return convolve(input, self.weight, self.bias, *options)  # type: ignore[no-any-return]
+
+    def _output_padding(self, space: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+        smallest = tuple(
+            (n - 1) * s - 2 * p + d * (k - 1) + 1
+            for n, s, p, d, k in zip(
+                space, self.stride, self.padding, self.dilation, self.kernel_size, strict=True
+            )
+        )
+        extra = tuple(w - n for w, n in zip(wanted[-self.axes :], smallest, strict=True))
+        if len(wanted) < self.axes or any(
+            not 0 <= e < s for e, s in zip(extra, self.stride, strict=True)
+        ):
+            largest = tuple(n + s - 1 for n, s in zip(smallest, self.stride, strict=True))
+            raise ModuleInputError(
+                f"expected an output_size between {smallest} and {largest} for an input of size "
+                f"{space}, got {wanted}"
+            )
+        return extra
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transpose of `Conv1d`, which maps few elements to many.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: length of the kernel.
+        stride: distance of two elements of the input in the output.
+        padding: elements removed at both ends.
+        output_padding: elements added at the end.
+        groups: blocks of channels that do not mix.
+        bias: whether there is a bias.
+        dilation: distance of the kernel's elements.
+        padding_mode: ``"zeros"``.
+        device: ignored; all data is in the machine's memory.
+        dtype: of the parameters, float64 by default.
+
+    >>> import pullback as pb
+    >>> pb.nn.ConvTranspose1d(2, 3, 4, stride=2, padding=1)(pb.ones((1, 2, 10))).shape
+    (1, 3, 20)
+    """
+
+    axes = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transpose of `Conv2d`; the arguments are those of `ConvTranspose1d`.
+
+    >>> import pullback as pb
+    >>> up = pb.nn.ConvTranspose2d(1, 2, 3, stride=2, padding=1)
+    >>> up(pb.ones((1, 1, 4, 4)), output_size=(8, 8)).shape
+    (1, 2, 8, 8)
+    """
+
+    axes = 2
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """The transpose of `Conv3d`; the arguments are those of `ConvTranspose1d`.
+
+    >>> import pullback as pb
+    >>> pb.nn.ConvTranspose3d(1, 2, 2, stride=2)(pb.ones((1, 1, 2, 2, 2))).shape
+    (1, 2, 4, 4, 4)
     """
 
     axes = 3

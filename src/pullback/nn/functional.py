@@ -25,6 +25,7 @@ from pullback._generated import functions_nn_norm as norm
 from pullback._generated import functions_nn_pool as pool
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_special as special
+from pullback.autograd import no_grad
 from pullback.kernels.random import source_of_numbers
 from pullback.operators.creation.functions import asarray
 from pullback.operators.shape.functions_padding import pad as pad_axes
@@ -47,6 +48,7 @@ __all__ = [
     "cdist",
     "celu",
     "celu_",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -63,6 +65,7 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "fold",
     "gaussian_nll_loss",
@@ -178,6 +181,7 @@ batch_norm = _spell(norm.batch_norm)
 bilinear = _spell(layers.bilinear, first=("input1", "input2"))
 binary_cross_entropy = _spell(loss.binary_cross_entropy)
 binary_cross_entropy_with_logits = _spell(loss.binary_cross_entropy_with_logits)
+channel_shuffle = _spell(layers.channel_shuffle)
 cdist = _spell(distance.cdist, first=("x1", "x2"))
 celu = _spell(activation.celu, has_inplace=True)
 conv1d = _spell(conv.conv1d)
@@ -191,7 +195,6 @@ cosine_similarity = _spell(distance.cosine_similarity, axis="dim", first=("x1", 
 cross_entropy = _spell(loss.cross_entropy)
 dropout = _spell(layers.dropout, has_inplace=True)
 elu = _spell(activation.elu, has_inplace=True)
-embedding = _spell(layers.embedding)
 fold = _spell(conv.fold)
 gaussian_nll_loss = _spell(loss.gaussian_nll_loss)
 gelu = _spell(activation.gelu)
@@ -204,7 +207,6 @@ hardtanh = _spell(activation.hardtanh, has_inplace=True)
 hinge_embedding_loss = _spell(loss.hinge_embedding_loss)
 huber_loss = _spell(loss.huber_loss)
 instance_norm = _spell(norm.instance_norm)
-interpolate = _spell(pool.interpolate)
 kl_div = _spell(loss.kl_div)
 l1_loss = _spell(loss.l1_loss)
 layer_norm = _spell(norm.layer_norm)
@@ -379,6 +381,98 @@ def gumbel_softmax(
     )
     one_hot_values = asarray((places == best).astype(soft.dtype))
     return one_hot_values - soft.detach() + soft
+
+
+def _shorten(weight: Any, input: Any, max_norm: float | None, norm_type: float) -> None:
+    """Bounds the norms of the rows that are looked up, in place."""
+    if max_norm is None:
+        return
+    with no_grad():
+        rows = np.unique(asarray(input).detach().numpy())
+        picked = weight.detach().numpy()[rows]
+        norms = np.linalg.norm(picked, norm_type, axis=1, keepdims=True)
+        weight[rows] = picked * np.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
+
+
+def _refuse_sparse(name: str, scale_grad_by_freq: bool, sparse: bool) -> None:
+    if sparse or scale_grad_by_freq:
+        raise NotImplementedError(f"{name}: sparse and scale_grad_by_freq are not supported")
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """The rows of a matrix at given numbers; the arguments are those of `Embedding`.
+
+    >>> import numpy as np, pullback as pb
+    >>> embedding(np.array([1, 0]), pb.tensor([[1.0], [2.0]])).tolist()
+    [[2.0], [1.0]]
+    """
+    _refuse_sparse("embedding", scale_grad_by_freq, sparse)
+    _shorten(weight, input, max_norm, norm_type)
+    return layers.embedding(input, weight, padding_idx)
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums, means or maxima of rows of a matrix; the arguments are those of `EmbeddingBag`.
+
+    >>> import numpy as np, pullback as pb
+    >>> embedding_bag(np.array([[1, 0]]), pb.tensor([[1.0], [2.0]]), mode="sum").tolist()
+    [[3.0]]
+    """
+    _refuse_sparse("embedding_bag", scale_grad_by_freq, sparse)
+    _shorten(weight, input, max_norm, norm_type)
+    return layers.embedding_bag(
+        input, weight, offsets, mode, per_sample_weights, include_last_offset, padding_idx
+    )
+
+
+def interpolate(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """Resizes signals, images or volumes of shape (batch, channels, *space).
+
+    Args:
+        input: the tensor.
+        size: new lengths of the axes of space.
+        scale_factor: factors instead of lengths.
+        mode: ``"nearest"``, ``"nearest-exact"``, ``"area"``, ``"linear"``, ``"bilinear"``,
+            ``"bicubic"`` or ``"trilinear"``.
+        align_corners: whether the outermost elements keep their places.
+        recompute_scale_factor: computes the factor again from the rounded lengths.
+        antialias: refused.
+
+    >>> import pullback as pb
+    >>> interpolate(pb.tensor([[[1.0, 3.0]]]), 3, mode="linear", align_corners=True).tolist()
+    [[[1.0, 2.0, 3.0]]]
+    """
+    if antialias:
+        raise NotImplementedError("interpolate: antialias=True is not supported")
+    return pool.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
 
 
 _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}

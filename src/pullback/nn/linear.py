@@ -233,8 +233,8 @@ class Embedding(Module):
             with no_grad():
                 self.weight[self.padding_idx] = 0.0
 
-    def forward(self, input: Any) -> Tensor:
-        """The vectors at the places of an array of integers."""
+    def require_rows(self, input: Any) -> Any:
+        """The numbers of vectors as an array; raises unless they are integers in range."""
         values = np.asarray(input.detach().numpy() if isinstance(input, Tensor) else input)
         if values.dtype.kind not in "iu":
             raise ModuleInputError(f"expected integers to look up, got dtype {values.dtype}")
@@ -243,15 +243,12 @@ class Embedding(Module):
                 f"expected integers from 0 to {self.num_embeddings - 1}, got {values.min()} to "
                 f"{values.max()}"
             )
-        if self.max_norm is not None:
-            self._shorten(np.unique(values), self.max_norm)
-        return F.embedding(values, self.weight, self.padding_idx)  # type: ignore[no-any-return]
+        return values
 
-    def _shorten(self, rows: Any, longest: float) -> None:
-        with no_grad():
-            picked = self.weight.detach().numpy()[rows]
-            norms = np.linalg.norm(picked, self.norm_type, axis=1, keepdims=True)
-            self.weight[rows] = picked * np.where(norms > longest, longest / (norms + 1e-7), 1.0)
+    def forward(self, input: Any) -> Tensor:
+        """The vectors at the places of an array of integers."""
+        values = self.require_rows(input)
+        return F.embedding(values, self.weight, self.padding_idx, self.max_norm, self.norm_type)
 
     def extra_repr(self) -> str:
         """Sizes and options."""
@@ -298,14 +295,28 @@ class Unflatten(Module):
     (2, 3, 4)
     """
 
-    def __init__(self, dim: int, unflattened_size: tuple[int, ...]):
+    def __init__(self, dim: int, unflattened_size: Any):
         super().__init__()
-        self.dim, self.unflattened_size = dim, unflattened_size
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+        if self.unflattened_size.count(-1) > 1 or min(self.unflattened_size, default=0) < -1:
+            raise ValueError(
+                f"Unflatten: unflattened_size is {self.unflattened_size}; lengths are expected, of "
+                "which one may be -1"
+            )
 
     def forward(self, input: Any) -> Tensor:
         """The input with more axes."""
         shape = tuple(input.shape)
         dim = self.dim + len(shape) if self.dim < 0 else self.dim
+        known = math.prod(n for n in self.unflattened_size if n >= 0)
+        is_open = -1 in self.unflattened_size
+        if not 0 <= dim < len(shape) or (
+            shape[dim] % known if is_open and known else shape[dim] != known or is_open
+        ):
+            raise ModuleInputError(
+                f"expected dimension {self.dim} to be {'a multiple of ' if is_open else ''}{known} "
+                f"for {self.unflattened_size}, got shape {shape}"
+            )
         return input.reshape((*shape[:dim], *self.unflattened_size, *shape[dim + 1 :]))  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:

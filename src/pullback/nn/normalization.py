@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,17 @@ from pullback.nn.module import Module
 from pullback.operators.creation.functions import ones, zeros
 from pullback.tensor import Tensor
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "LayerNorm"]
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LayerNorm",
+    "RMSNorm",
+]
 
 
 def _scale_and_shift(module: Module, shape: Any, affine: bool, bias: bool, dtype: Any) -> None:
@@ -157,6 +168,110 @@ class BatchNorm3d(_BatchNorm):
     dims = (5,)
 
 
+class _InstanceNorm(_BatchNorm):
+    """Base of instance normalizations; inputs may have no batch."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ):
+        options = (eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, *options, bias=bias)
+
+    def forward(self, input: Any) -> Tensor:
+        """The input, with mean 0 and variance 1 in each channel of each sample."""
+        shape = tuple(input.shape)
+        if len(shape) not in self.dims:
+            wanted = " or ".join(map(str, self.dims))
+            raise ModuleInputError(f"expected {wanted}D input (got {len(shape)}D input)")
+        has_batch = len(shape) == max(self.dims)
+        channels = shape[1 if has_batch else 0]
+        if channels != self.num_features:
+            if self.affine:
+                raise ModuleInputError(
+                    f"expected {self.num_features} channels, got {channels} (shape {shape})"
+                )
+            warnings.warn(
+                f"{type(self).__name__}: the input of shape {shape} has {channels} channels and "
+                f"num_features is {self.num_features}, which only affine=True uses",
+                stacklevel=3,
+            )
+        result = F.instance_norm(
+            input if has_batch else input[None],
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return result if has_batch else result[0]  # type: ignore[no-any-return]
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Normalizes each channel of each signal, of shape (batch, channels, length) or without batch.
+
+    Args:
+        num_features: number of channels.
+        eps: added to the variance.
+        momentum: share of the new batch in the running values.
+        affine: whether there are a scale and a shift.
+        track_running_stats: whether there are running values, which evaluation mode then uses.
+        device: ignored; all data is in the machine's memory.
+        dtype: of the parameters, float64 by default.
+        bias: whether there is a shift, with `affine`.
+
+    >>> import pullback as pb
+    >>> y = pb.nn.InstanceNorm1d(1)(pb.tensor([[[1.0, 3.0]]]))
+    >>> [round(v, 4) for v in y.reshape(-1).tolist()]
+    [-1.0, 1.0]
+    """
+
+    dims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Normalizes each channel of each image; the arguments are those of `InstanceNorm1d`.
+
+    >>> import pullback as pb
+    >>> pb.nn.InstanceNorm2d(3)(pb.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
+    """
+
+    dims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Normalizes each channel of each volume; the arguments are those of `InstanceNorm1d`.
+
+    >>> import pullback as pb
+    >>> pb.nn.InstanceNorm3d(3)(pb.ones((2, 3, 2, 4, 4))).shape
+    (2, 3, 2, 4, 4)
+    """
+
+    dims = (4, 5)
+
+
+def _lengths(normalized_shape: Any) -> tuple[int, ...]:
+    is_number = isinstance(normalized_shape, int)
+    return (normalized_shape,) if is_number else tuple(normalized_shape)
+
+
+def _require_lengths(input: Any, lengths: tuple[int, ...]) -> None:
+    shape = tuple(input.shape)
+    if shape[len(shape) - len(lengths) :] != lengths:
+        raise ModuleInputError(f"expected last dimensions {lengths}, got shape {shape}")
+
+
 class LayerNorm(Module):
     """Normalizes the last axes of each sample.
 
@@ -184,8 +299,7 @@ class LayerNorm(Module):
         dtype: Any = None,
     ):
         super().__init__()
-        is_number = isinstance(normalized_shape, int)
-        self.normalized_shape = (normalized_shape,) if is_number else tuple(normalized_shape)
+        self.normalized_shape = _lengths(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         _scale_and_shift(self, self.normalized_shape, elementwise_affine, bias, dtype)
         self.reset_parameters()
@@ -196,11 +310,7 @@ class LayerNorm(Module):
 
     def forward(self, input: Any) -> Tensor:
         """The input, normalized along its last axes."""
-        shape = tuple(input.shape)
-        if shape[len(shape) - len(self.normalized_shape) :] != self.normalized_shape:
-            raise ModuleInputError(
-                f"expected last dimensions {self.normalized_shape}, got shape {shape}"
-            )
+        _require_lengths(input, self.normalized_shape)
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
@@ -208,6 +318,56 @@ class LayerNorm(Module):
         return (
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(Module):
+    """Divides the last axes of each sample by the root of their mean square.
+
+    Args:
+        normalized_shape: lengths of these axes; a number for one of them.
+        eps: added to the mean square; by default the rounding unit of the input's dtype.
+        elementwise_affine: whether there is a scale for each element.
+        device: ignored; all data is in the machine's memory.
+        dtype: of the parameters, float64 by default.
+
+    >>> import pullback as pb
+    >>> y = pb.nn.RMSNorm(2)(pb.tensor([1.0, 7.0]))
+    >>> [round(v, 4) for v in y.tolist()]
+    [0.2, 1.4]
+    """
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,  # noqa: ARG002 - PyTorch's argument
+        dtype: Any = None,
+    ):
+        super().__init__()
+        self.normalized_shape = _lengths(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        if elementwise_affine:
+            self.weight = new_parameter(self.normalized_shape, dtype)
+        else:
+            self.register_parameter("weight", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sets the scale to one."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, x: Any) -> Tensor:
+        """The input, with mean square 1 along its last axes."""
+        _require_lengths(x, self.normalized_shape)
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        """Options."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )
 
 

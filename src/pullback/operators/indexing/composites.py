@@ -18,6 +18,8 @@ __all__ = [
     "extract",
     "fill_diagonal",
     "fill_diagonal_",
+    "index_reduce",
+    "index_reduce_",
     "index_select",
     "masked_select",
     "put",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 _MODES = ("raise", "wrap", "clip")
+_SLICE_REDUCTIONS = ("prod", "mean", "amax", "amin")
 
 
 def _within(name: str, indices: Tensor, n: int, mode: str) -> Tensor:
@@ -61,6 +64,52 @@ def index_select(self: Tensor, axis: int, index: Tensor) -> Tensor:
     if index.ndim > 1:
         raise ValueError(f"index_select: the index has shape {index.shape}; it may have one axis")
     return take(self, shape.reshape(index, -1), axis)
+
+
+def _spread_index(self: Tensor, axis: int, index: Tensor, source: Tensor, reduce: str) -> Tensor:
+    """The index of slices as one of elements, for `scatter_reduce`."""
+    axis = _axis("index_reduce", self, axis)
+    if reduce not in _SLICE_REDUCTIONS:
+        raise ValueError(
+            f"index_reduce: reduce must be one of {', '.join(_SLICE_REDUCTIONS)}, not {reduce!r}"
+        )
+    expected = (*self.shape[:axis], *index.shape, *self.shape[axis + 1 :])
+    if index.ndim != 1 or source.shape != expected:
+        raise ValueError(
+            f"index_reduce: the index has shape {index.shape} and the source {source.shape}; a "
+            f"tensor of shape {self.shape} needs an index with one axis, and a source of the "
+            f"same shape but for as many slices on axis {axis} as the index has"
+        )
+    column = shape.reshape(index, [-1 if a == axis else 1 for a in range(self.ndim)])
+    return shape.broadcast_to(column, source.shape)
+
+
+def index_reduce(
+    self: Tensor,
+    axis: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """A copy with slices reduced into those that an index names."""
+    spread = _spread_index(self, axis, index, source, reduce)
+    return indexing.scatter_reduce(self, axis, spread, source, reduce, include_self=include_self)
+
+
+def index_reduce_(
+    self: Tensor,
+    axis: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """Reduces slices into those that an index names."""
+    spread = _spread_index(self, axis, index, source, reduce)
+    return indexing.scatter_reduce_(self, axis, spread, source, reduce, include_self=include_self)
 
 
 def compress(condition: Tensor, self: Tensor, axis: int | None = None) -> Tensor:

@@ -24,6 +24,7 @@ __all__ = [
     "chunk",
     "column_stack",
     "diag",
+    "diag_embed",
     "diagflat",
     "dsplit",
     "dstack",
@@ -112,6 +113,24 @@ def diag(self: Tensor, k: int = 0) -> Tensor:
     if self.ndim != 2:
         raise ValueError(f"diag: one or two axes are needed, the shape is {self.shape}")
     return clone(shape_functions.diagonal(self, k))
+
+
+def diag_embed(self: Tensor, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
+    """Matrices with the last axis as a diagonal, along the new axes `axis1` and `axis2`."""
+    ndim = self.ndim + 1
+    if not self.ndim:
+        raise ValueError("diag_embed: at least one axis is needed, the shape is ()")
+    for axis in (axis1, axis2):
+        if not -ndim <= axis < ndim:
+            raise np.exceptions.AxisError(axis, ndim, "diag_embed")
+    axis1, axis2 = axis1 % ndim, axis2 % ndim
+    if axis1 == axis2:
+        raise ValueError(f"diag_embed: axis1 and axis2 are both {axis1}; they must differ")
+    n = self.shape[-1] + abs(offset)
+    shape = list(self.shape[:-1])
+    for axis in sorted((axis1, axis2)):
+        shape.insert(axis, n)
+    return shape_functions._diagonal_backward(self, shape, offset, axis1, axis2)
 
 
 def diagflat(self: Tensor, k: int = 0) -> Tensor:

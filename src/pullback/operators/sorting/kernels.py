@@ -26,6 +26,7 @@ __all__ = [
     "searchsorted",
     "sort",
     "topk",
+    "unique_dim",
 ]
 
 Array = NDArray[Any]
@@ -57,6 +58,18 @@ def argsort(
     # Equals keep their order only if both the input and the result are turned round.
     backwards = np.argsort(np.flip(x, axis), axis=axis, kind=kind)
     return np.asarray(x.shape[axis] - 1 - np.flip(backwards, axis))
+
+
+def unique_dim(
+    x: Array,
+    axis: int,
+    sorted: bool = True,  # noqa: ARG001 - always in order
+    return_inverse: bool = False,  # noqa: ARG001 - always computed
+    return_counts: bool = False,  # noqa: ARG001 - always computed
+) -> tuple[Array, Array, Array]:
+    """The distinct slices of an axis, the number of each slice among them, and their counts."""
+    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, axis=axis)
+    return values, inverse.reshape(-1), counts
 
 
 def topk(

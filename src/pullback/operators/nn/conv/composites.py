@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from pullback._generated import functions_nn_conv as private
-from pullback._generated.functions_shape import expand_dims, reshape, squeeze
+from pullback._generated.functions_shape import _constant_pad, expand_dims, reshape, squeeze
 
 __all__ = [
     "Ints",
@@ -124,21 +124,30 @@ def _conv_transpose(
     channels = weight.shape[1] * groups
     if bias is not None and bias.shape != (channels,):
         raise ValueError(f"{name}: the bias has shape {list(bias.shape)}, not [{channels}]")
-    if any(e >= s for e, s in zip(extra, stride, strict=True)):
-        raise ValueError(f"{name}: output_padding {extra} must be smaller than stride {stride}")
+    if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
+        raise ValueError(
+            f"{name}: output_padding {extra} must be smaller than stride {stride} or dilation "
+            f"{dilation}"
+        )
+    # output_padding is less padding after an axis; what remains of it is zeros.
+    ends = tuple(max(0, p - e) for p, e in zip(padding, extra, strict=True))
+    zeros = [max(0, e - p) for p, e in zip(padding, extra, strict=True)]
     space = tuple(
-        (n - 1) * s - 2 * p + d * (k - 1) + e + 1
-        for n, s, p, d, k, e in zip(
-            x.shape[-axes:], stride, padding, dilation, weight.shape[2:], extra, strict=True
+        (n - 1) * s - p - end + d * (k - 1) + 1
+        for n, s, p, end, d, k in zip(
+            x.shape[-axes:], stride, padding, ends, dilation, weight.shape[2:], strict=True
         )
     )
-    sides = both_sides(padding)
+    sides = tuple(side for pair in zip(padding, ends, strict=True) for side in pair)
     result = batched(
         name,
         lambda x: private._conv_input(x, weight, space, stride, sides, dilation, groups),
         x,
         axes + 2,
     )
+    if any(zeros):
+        widths = [0, 0] * (x.ndim - axes) + [count for zero in zeros for count in (0, zero)]
+        result = _constant_pad(result, widths, [0] * len(widths))
     return result if bias is None else result + reshape(bias, (channels, *[1] * axes))
 
 

@@ -8,21 +8,28 @@ from typing import Any
 import numpy as np
 
 from pullback._generated import functions_nn_layers as nn
+from pullback._generated.functions_indexing import index_add, scatter_reduce
 from pullback._generated.functions_pointwise import _where as where
+from pullback._generated.functions_pointwise import maximum
 from pullback._generated.functions_products import matmul
 from pullback._generated.functions_reduction import sum
 from pullback._generated.functions_shape import (
+    broadcast_to,
     expand_dims,
     matrix_transpose,
     permute_dims,
+    repeat,
     reshape,
     swapaxes,
 )
-from pullback.tensor.tensor import wrap
+from pullback._generated.functions_sorting import searchsorted
+from pullback.tensor.tensor import has_values, wrap
 
 __all__ = [
     "bilinear",
+    "channel_shuffle",
     "dropout",
+    "embedding_bag",
     "pixel_shuffle",
     "pixel_unshuffle",
     "scaled_dot_product_attention",
@@ -59,6 +66,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     *,
     scale: float | None = None,
+    enable_gqa: bool = False,
     generator: Any = None,
 ) -> Any:
     """Attention; a mask of truth values says where to look, one of numbers is added."""
@@ -66,6 +74,8 @@ def scaled_dot_product_attention(
         raise ValueError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
     if scale is None:
         scale = query.shape[-1] ** -0.5
+    if enable_gqa:
+        key, value = (_repeat_heads(query, part) for part in (key, value))
     scores = matmul(query * scale, matrix_transpose(key))
     if is_causal:
         attn_mask = wrap(np.tri(*scores.shape[-2:], dtype=bool))
@@ -76,6 +86,95 @@ def scaled_dot_product_attention(
     if dropout_p:
         weights = nn.dropout(weights, dropout_p, generator=generator)
     return matmul(weights, value)
+
+
+def _repeat_heads(query: Any, x: Any) -> Any:
+    """Keys or values of few heads (axis -3), one after the other for each head of the queries."""
+    heads, own = query.shape[-3], x.shape[-3]
+    if heads % own:
+        raise ValueError(
+            f"scaled_dot_product_attention: with enable_gqa the {heads} heads of query (axis -3) "
+            f"must be a multiple of those of key and value, not of {own}"
+        )
+    return x if heads == own else repeat(x, heads // own, x.ndim - 3)
+
+
+def embedding_bag(
+    indices: Any,
+    weight: Any,
+    offsets: Any = None,
+    mode: str = "mean",
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """Reduces rows by bags; rows of the padding go to one more bag, which is left out."""
+    _check_bags(indices, offsets, mode, per_sample_weights)
+    if offsets is None:
+        bags, length = indices.shape
+        numbers = wrap(np.repeat(np.arange(bags), length))
+        indices = reshape(indices, -1)
+        if per_sample_weights is not None:
+            per_sample_weights = reshape(per_sample_weights, -1)
+    else:
+        bags = offsets.shape[0] - include_last_offset
+        places = wrap(np.arange(indices.shape[0]))
+        numbers = searchsorted(offsets, places, side="right") - 1
+    if padding_idx is not None:
+        numbers = where(indices == padding_idx % weight.shape[0], bags, numbers)
+    rows = nn.embedding(indices, weight)
+    if per_sample_weights is not None:
+        rows = rows * expand_dims(per_sample_weights, -1)
+    start = wrap(np.zeros((bags + 1, weight.shape[1]), rows.dtype))
+    if mode == "max":
+        spread = broadcast_to(expand_dims(numbers, -1), rows.shape)
+        return scatter_reduce(start, 0, spread, rows, "amax", include_self=False)[:bags]
+    total = index_add(start, 0, numbers, rows)[:bags]
+    if mode == "sum":
+        return total
+    ones = wrap(np.ones(indices.shape[0], rows.dtype))
+    counts = index_add(wrap(np.zeros(bags + 1, rows.dtype)), 0, numbers, ones)[:bags]
+    return total / expand_dims(maximum(counts, 1), -1)
+
+
+def _check_bags(indices: Any, offsets: Any, mode: str, per_sample_weights: Any) -> None:
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', not {mode!r}")
+    if indices.ndim != (2 if offsets is None else 1):
+        raise ValueError(
+            f"embedding_bag: the input has shape {list(indices.shape)}; two axes (bags, numbers) "
+            "are expected without offsets, and one with them"
+        )
+    if offsets is not None and offsets.ndim != 1:
+        raise ValueError(f"embedding_bag: offsets has shape {list(offsets.shape)}, not one axis")
+    if offsets is not None and has_values(offsets) and offsets.size:
+        found = offsets._array
+        if found[0] != 0 or found[-1] > indices.shape[0] or np.any(np.diff(found) < 0):
+            raise ValueError(
+                "embedding_bag: offsets must start at 0, grow, and end within the input's "
+                f"{indices.shape[0]} numbers, but they are {found.tolist()}"
+            )
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise NotImplementedError(
+                f"embedding_bag: per_sample_weights needs mode='sum', not {mode!r}"
+            )
+        if per_sample_weights.shape != indices.shape:
+            raise ValueError(
+                f"embedding_bag: per_sample_weights has shape {list(per_sample_weights.shape)}, "
+                f"the input {list(indices.shape)}; they must be the same"
+            )
+
+
+def channel_shuffle(x: Any, groups: int) -> Any:
+    """Channels of all groups in turn."""
+    if x.ndim < 3 or groups < 1 or x.shape[1] % groups:
+        raise ValueError(
+            f"channel_shuffle: {groups} groups do not divide the channels (axis 1) of the input of "
+            f"shape {list(x.shape)}"
+        )
+    split = reshape(x, (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+    return reshape(swapaxes(split, 1, 2), x.shape)
 
 
 def pixel_shuffle(x: Any, upscale_factor: int) -> Any:

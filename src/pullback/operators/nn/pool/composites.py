@@ -27,8 +27,8 @@ __all__ = [
     "max_pool2d_with_indices",
 ]
 
-_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
-_NEAREST = ("nearest", "nearest-exact")
+_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
+_NEAREST = ("nearest", "nearest-exact", "area")
 
 
 def _max_pool_with_indices(
@@ -143,32 +143,57 @@ adaptive_max_pool1d_with_indices = partial(_adaptive_max_pool_with_indices, 1)
 adaptive_max_pool2d_with_indices = partial(_adaptive_max_pool_with_indices, 2)
 
 
+def _new_sizes(
+    space: tuple[int, ...], size: Ints | None, scale_factor: Any
+) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+    """The new length of each axis, and the factors where they were given."""
+    axes = len(space)
+    if (size is None) == (scale_factor is None):
+        raise ValueError("interpolate: give either size or scale_factor")
+    scales: tuple[float | None, ...] = (None,) * axes
+    if scale_factor is None:
+        sizes = each("interpolate: size", size or 0, axes)
+    else:
+        given = [scale_factor] if isinstance(scale_factor, int | float) else list(scale_factor)
+        given = given * axes if len(given) == 1 else given
+        if len(given) != axes:
+            raise ValueError(f"interpolate: scale_factor is {scale_factor}; give one or {axes}")
+        scales = tuple(given)
+        sizes = tuple(int(n * s) for n, s in zip(space, given, strict=True))
+    if min(sizes) < 1:
+        raise ValueError(f"interpolate: the size {list(sizes)} has an axis without elements")
+    return sizes, scales
+
+
 def interpolate(
     x: Any,
     size: Ints | None = None,
     scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
-    align_corners: bool = False,
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
 ) -> Any:
     """Resizes the axes after the first two, one after the other."""
     axes = x.ndim - 2
     if mode not in (*_NEAREST, *_LINEAR) or _LINEAR.get(mode, axes) != axes or axes < 1:
         raise ValueError(
             f"interpolate: the mode {mode!r} does not fit an input of shape {list(x.shape)}; give "
-            "'nearest', 'nearest-exact', or 'linear', 'bilinear' or 'trilinear' for one, two or "
-            "three axes after batch and channels"
+            "'nearest', 'nearest-exact' or 'area', 'bicubic' for two axes after batch and "
+            "channels, or 'linear', 'bilinear' or 'trilinear' for one, two or three"
         )
-    if (size is None) == (scale_factor is None):
-        raise ValueError("interpolate: give either size or scale_factor")
-    if scale_factor is None:
-        sizes, scales = each("interpolate: size", size or 0, axes), (None,) * axes
-    else:
-        given = [scale_factor] if isinstance(scale_factor, int | float) else list(scale_factor)
-        scales = tuple(given * axes if len(given) == 1 else given)
-        sizes = tuple(int(n * s) for n, s in zip(x.shape[2:], scales, strict=True))
-    if min(sizes) < 1:
-        raise ValueError(f"interpolate: the size {list(sizes)} has an axis without elements")
-    kind = "linear" if mode in _LINEAR else mode
+    if align_corners is not None and mode in _NEAREST:
+        raise ValueError(
+            f"interpolate: align_corners has no meaning for mode={mode!r}; leave it None"
+        )
+    sizes, scales = _new_sizes(tuple(x.shape[2:]), size, scale_factor)
+    if recompute_scale_factor:
+        if scale_factor is None:
+            raise ValueError("interpolate: recompute_scale_factor needs a scale_factor")
+        scales = (None,) * axes
+    kind = "cubic" if mode == "bicubic" else "linear" if mode in _LINEAR else mode
     for axis, (length, scale) in enumerate(zip(sizes, scales, strict=True), 2):
-        x = private._resize(x, axis, length, kind, align_corners, scale)
+        if mode == "area":
+            x = private._adaptive_avg(x, axis, length)
+        else:
+            x = private._resize(x, axis, length, kind, bool(align_corners), scale)
     return x
