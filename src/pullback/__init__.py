@@ -56,6 +56,7 @@ from pullback.tensor import Tensor
 
 if _typing.TYPE_CHECKING:
     from pullback import (
+        distributed,
         fft,
         func,
         fx,
@@ -102,6 +103,7 @@ else:
         __name__,
         {
             "pullback": [
+                "distributed",
                 "fft",
                 "func",
                 "fx",

@@ -23,6 +23,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     ├── GraphError                  RuntimeError                  a graph of pullback.fx misused
     ├── TraceError                  RuntimeError                  a program that cannot be traced
     ├── FileFormatError             ValueError                    a file that is damaged
+    ├── PartitionLostError          RuntimeError                  data lost with its worker
     ├── MissingPackageError         ImportError                   an optional package is needed
     ├── ModuleInputError            RuntimeError, ValueError      an input that a module refuses
     ├── CodegenError                RuntimeError                  a table or formula refused
@@ -84,6 +85,7 @@ __all__ = [
     "OpCheckError",
     "OperatorDefinitionError",
     "OperatorNotFoundError",
+    "PartitionLostError",
     "PullbackError",
     "RegistrationError",
     "SavedVersionError",
@@ -125,6 +127,10 @@ class FileFormatError(PullbackError, ValueError):
 
 class MissingPackageError(PullbackError, ImportError):
     """Something needs a package that is optional, and that is not installed."""
+
+
+class PartitionLostError(PullbackError, RuntimeError):
+    """A partition of data was in the memory of a worker that is gone, and has no origin."""
 
 
 class ModuleInputError(PullbackError, RuntimeError, ValueError):

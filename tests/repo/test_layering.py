@@ -26,6 +26,7 @@ LEVELS = {
     "utils._python_dispatch": 2.1,
     "utils.checkpoint": 7.1,  # runs functions in numpy_mode again
     "utils.serialization": 7,
+    "utils.progress": 0.5,
     "dispatch": 1,
     "kernels": 1,
     "ops": 2,  # the namespaces of operators, beside the tables that they are made from
@@ -67,6 +68,7 @@ LEVELS = {
     "compiled": 7.3,  # programs that are traced once and run as graphs
     "scipy": 7.3,  # derivative rules of SciPy's functions
     "optimize": 7.4,
+    "distributed": 7.4,  # derivatives of sums over partitions, on executors
     "nn": 7.4,
     "optim": 7.4,
     "": 7.5,  # the contents page: gathers all levels up to 7, and level 8 may use it as users do
@@ -99,6 +101,7 @@ THIRD_PARTY = {
     "dispatch": set(),
 }
 THIRD_PARTY |= {"codegen": {"numpy", "yaml"}, "compiled": {"numpy", "llvmlite"}}
+THIRD_PARTY |= {"distributed": {"numpy", "dask", "distributed"}}
 OF_SCIPY = ("kernels", "interop", "_generated.scipy_special", "scipy", "optimize", "sparse")
 THIRD_PARTY |= {unit: {"numpy", "scipy"} for unit in OF_SCIPY}
 

@@ -9,6 +9,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback._cpython import get_frame
 from pullback._lazy import lazy_module
 from pullback.autograd.debug.anomaly import is_anomaly_enabled
 from pullback.autograd.debug.forward_trace import record_cut
@@ -230,12 +231,34 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - 
 
 
 def __reduce__(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:  # noqa: N807
+    if requires_grad(self) and not self.is_leaf:
+        _refuse_task_border(self)
     array = self._array
     return _restored, (
         array if isinstance(array, Payload) else np.asarray(array),
         requires_grad(self),
         *([self._meta.role] if self._meta is not None and self._meta.role else []),
     )
+
+
+_TASK_BORDERS = ("distributed.protocol", "loky.backend", "multiprocessing.reduction")
+
+
+def _refuse_task_border(tensor: Tensor) -> None:
+    """Raises where a tensor with a history is pickled for another process, which loses it.
+
+    A pickle for a file is PyTorch's: the tensor comes back as a leaf.
+    """
+    frame: Any = get_frame(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(_TASK_BORDERS):
+            node = tensor.grad_fn
+            raise AutogradError(
+                f"a tensor with a history ({node.name()}) cannot be sent to another process: "
+                f"gradients do not pass the border of a task. Send x.detach(), or differentiate "
+                f"inside the task (pullback.distributed.value_and_grad_over)"
+            )
+        frame = frame.f_back
 
 
 def _restored(array: NDArray[Any], grad: bool, role: str = "") -> Tensor:

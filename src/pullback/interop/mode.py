@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable
-from functools import wraps
-from types import FunctionType, ModuleType
+from functools import partial, update_wrapper, wraps
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
@@ -202,7 +202,26 @@ def run_in_mode(function: Callable[_P, _R]) -> Callable[_P, _R]:
                     raise _lost_in_element(error) from None
                 raise
 
-    return call
+    return _InMode(call)
+
+
+class _InMode(partial[Any]):
+    """A function that runs in the mode: pickled as the function itself, bound as a method.
+
+    A ``partial``, because its calls are compiled code; a plain function could not be pickled, since
+    it belongs to one process.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, call: Callable[..., Any]):
+        update_wrapper(self, call)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return run_in_mode, (self.__wrapped__.__wrapped__,)  # type: ignore[attr-defined]
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
 
 
 def _lost_in_element(error: ValueError) -> AutogradValueError:

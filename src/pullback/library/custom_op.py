@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, TypeVar, overload
 
 from pullback.dispatch import DispatchKey, DispatchKeySet, Library, OpOverload
@@ -29,11 +30,28 @@ from pullback.library.fake import automatic_fake, fake_kernel, missing_fake
 from pullback.library.kernel_call import checked_kernel
 from pullback.schema import FunctionSchema
 
-__all__ = ["CUSTOM_OPS", "CustomOp"]
+__all__ = ["CUSTOM_OPS", "CustomOp", "custom_op_named"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 CUSTOM_OPS: dict[str, CustomOp] = {}
+
+
+def custom_op_named(qualname: str, module: str) -> CustomOp:
+    """The custom operator of a name; imports the module that defines it."""
+    if qualname not in CUSTOM_OPS:
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise OperatorDefinitionError(
+                f"{qualname} is defined in module {module}, which this process cannot import: "
+                f"{error}"
+            ) from error
+    if qualname not in CUSTOM_OPS:
+        raise OperatorDefinitionError(
+            f"module {module} defines no custom operator {qualname} in this process"
+        )
+    return CUSTOM_OPS[qualname]
 
 
 class CustomOp:
@@ -85,6 +103,22 @@ class CustomOp:
 
     def __repr__(self) -> str:
         return f'<CustomOp(op="{self._qualname}")>'
+
+    def __copy__(self) -> CustomOp:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CustomOp:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., CustomOp], tuple[str, str]]:
+        # By name: another process has the operator once it has imported the module that makes it.
+        module = self._fn.__module__
+        if module == "__main__":
+            raise OperatorDefinitionError(
+                f"{self._qualname} is defined in __main__, which other processes do not import, so "
+                f"it cannot be pickled; move its definition into a module"
+            )
+        return custom_op_named, (self._qualname, module)
 
     @property
     def op(self) -> OpOverload:

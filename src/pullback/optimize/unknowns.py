@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from pullback.errors import AutogradTypeError, AutogradValueError
 from pullback.interop.mode import run_in_mode
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
+from pullback.utils.progress import ProgressBar
 
 __all__ = ["Progress", "Unknowns"]
 
@@ -103,7 +103,7 @@ def _as_floats(name: str, leaf: Any) -> _Array:
 
 
 class Progress:
-    """A progress bar for iterations: tqdm's if it is installed, else a line of text.
+    """A progress bar for the iterations of a solver.
 
     Attributes:
         callback: what SciPy calls after each iteration; the user's own is called, too.
@@ -111,35 +111,15 @@ class Progress:
 
     def __init__(self, name: str, is_visible: bool, callback: _Function | None):
         self._user = callback
-        self._bar: Any = None
-        self._name = name
-        self._count = 0
-        self.callback: _Function | None = callback
-        if is_visible:
-            tqdm = _tqdm()
-            self._bar = tqdm(desc=name, unit="it") if tqdm else sys.stderr
-            self.callback = self._step
+        self._bar = ProgressBar(name, None, is_visible, unit="iterations")
+        self.callback: _Function | None = self._step if is_visible else callback
 
     def _step(self, intermediate_result: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._count += 1
-        if self._bar is sys.stderr:
-            sys.stderr.write(f"\r{self._name}: {self._count} iterations")
-        else:
-            self._bar.update()
+        self._bar.update()
         if self._user is not None:
             return self._user(intermediate_result, *args, **kwargs)
         return None
 
     def close(self) -> None:
         """Ends the line of the bar."""
-        if self._bar is sys.stderr:
-            sys.stderr.write("\n")
-        elif self._bar is not None:
-            self._bar.close()
-
-
-def _tqdm() -> Any:
-    try:
-        return __import__("tqdm").tqdm
-    except ImportError:
-        return None
+        self._bar.close()
