@@ -12,9 +12,21 @@ the differences.
 
 from __future__ import annotations
 
-from pullback.compat.autograd import extend, misc, numpy, scipy, test_util
-from pullback.compat.autograd.extend import primitive
-from pullback.compat.autograd.operators import (
+from pullback.compat.autograd import (
+    builtins,
+    core,
+    differential_operators,
+    extend,
+    misc,
+    numpy,
+    scipy,
+    test_util,
+    tracer,
+    util,
+    wrap_util,
+)
+from pullback.compat.autograd.builtins import dict, isinstance, list, tuple, type
+from pullback.compat.autograd.differential_operators import (
     checkpoint,
     deriv,
     elementwise_grad,
@@ -35,10 +47,15 @@ from pullback.compat.autograd.operators import (
     value_and_grad,
     vector_jacobian_product,
 )
+from pullback.compat.autograd.primitives import primitive
 
 __all__ = [
+    "builtins",
     "checkpoint",
+    "core",
     "deriv",
+    "dict",
+    "differential_operators",
     "elementwise_grad",
     "extend",
     "grad",
@@ -48,7 +65,9 @@ __all__ = [
     "hessian_tensor_product",
     "hessian_vector_product",
     "holomorphic_grad",
+    "isinstance",
     "jacobian",
+    "list",
     "make_ggnvp",
     "make_hvp",
     "make_jvp",
@@ -60,6 +79,11 @@ __all__ = [
     "scipy",
     "tensor_jacobian_product",
     "test_util",
+    "tracer",
+    "tuple",
+    "type",
+    "util",
     "value_and_grad",
     "vector_jacobian_product",
+    "wrap_util",
 ]

@@ -16,6 +16,7 @@ import numpy as np
 from pullback._generated import functions_pointwise as pointwise
 from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.graph.views import requires_grad
+from pullback.compat.autograd.boxes import Box, box_value, is_user_type
 from pullback.errors import AutogradTypeError, AutogradValueError
 from pullback.func import jvp, vjp
 from pullback.operators.creation import functions as creation
@@ -32,8 +33,10 @@ def conjugate(tensor: Tensor) -> Tensor:
     return pointwise.conj(tensor) if tensor.dtype.kind == "c" else tensor
 
 
-def is_traced(tensor: Tensor) -> bool:
-    """Returns whether an outer transform differentiates or maps the tensor."""
+def is_traced(tensor: Tensor | Box) -> bool:
+    """Returns whether a transform differentiates or maps the tensor or boxed value."""
+    if not isinstance(tensor, Tensor):
+        return True
     if requires_grad(tensor) or tangents_of(tensor):
         return True
     return not isinstance(tensor._array, np.ndarray)
@@ -51,13 +54,41 @@ def plain(tree: Any) -> Any:
 
 
 class Argument:
-    """An argument as tensors; converts gradients back to the argument's type."""
+    """An argument as tensors; converts gradients back to the argument's type.
+
+    Attributes:
+        returned_bool: whether the function that was called with it returned a bool.
+    """
 
     def __init__(self, given: Any):
+        self.returned_bool = False
         leaves, self.spec = pytree.flatten(given)
         self._keeps = any(isinstance(leaf, Tensor) and not is_traced(leaf) for leaf in leaves)
-        self.leaves = [_tensor(leaf) for leaf in leaves]
+        self.boxes = {p: box_value(leaf) for p, leaf in enumerate(leaves) if is_user_type(leaf)}
+        self.leaves = [
+            self.boxes[p]._node if p in self.boxes else _tensor(leaf)
+            for p, leaf in enumerate(leaves)
+        ]
         self.tree = pytree.unflatten(self.spec, self.leaves)
+
+    def open(self, tree: Any) -> Any:
+        """The argument as the function sees it: boxes in the place of their handles."""
+        if not self.boxes:
+            return tree
+        leaves = pytree.leaves(tree)
+        for place, box in self.boxes.items():
+            box._node, leaves[place] = leaves[place], box
+        return pytree.unflatten(self.spec, leaves)
+
+    def gradient(self, tree: Any) -> Any:
+        """A gradient as what went in; those by boxed values are taken from their cells."""
+        made = self.result(pytree.map(conjugate, tree))
+        if not self.boxes:
+            return made
+        leaves = pytree.leaves(made)
+        for place, box in self.boxes.items():
+            leaves[place] = box._trace.take()
+        return pytree.unflatten(self.spec, leaves)
 
     def result(self, tree: Any) -> Any:
         """A result as what went in: tensors if tensors did, else arrays and numbers."""
@@ -96,6 +127,11 @@ def _cast(value: Any, to: Tensor) -> Tensor:
 
 def _result(leaf: Any) -> Tensor:
     """A leaf of what a function has returned."""
+    if isinstance(leaf, Box) and not isinstance(leaf, Tensor):
+        raise AutogradTypeError(
+            f"the function returned a {type(leaf._value).__name__}; functions of values of "
+            f"registered types have to return arrays and numbers"
+        )
     try:
         made = creation.asarray(leaf)
     except (TypeError, ValueError) as error:
@@ -105,11 +141,12 @@ def _result(leaf: Any) -> Tensor:
     return made if made.dtype.kind in "fc" else creation.asarray(made, dtype=float)
 
 
-def _returning_tensors(fun: _Function) -> _Function:
+def _returning_tensors(fun: _Function, argument: Argument) -> _Function:
     def run(x: Any) -> Any:
-        leaves, spec = pytree.flatten(fun(x))
-        if not any(isinstance(leaf, Tensor) and is_traced(leaf) for leaf in leaves):
+        leaves, spec = pytree.flatten(fun(argument.open(x)))
+        if not any(isinstance(leaf, Box) and is_traced(leaf) for leaf in leaves):
             warnings.warn("Output seems independent of input.", stacklevel=2)
+        argument.returned_bool = any(isinstance(leaf, bool | np.bool_) for leaf in leaves)
         if not leaves:
             raise AutogradTypeError("the function returned nothing; a number or array is needed")
         return pytree.unflatten(spec, [_result(leaf) for leaf in leaves])
@@ -127,7 +164,12 @@ class Pulled:
 
     def __init__(self, fun: _Function, x: Any):
         self.argument = Argument(x)
-        self.value, self._vjp = vjp(_returning_tensors(fun), self.argument.tree)
+        run = _returning_tensors(fun, self.argument)
+        self._vjp: _Function
+        if self.argument.leaves:
+            self.value, self._vjp = vjp(run, self.argument.tree)
+        else:  # empty containers: nothing to differentiate by
+            self.value, self._vjp = run(x), lambda _: (x,)
         self._leaves, self._spec = pytree.flatten(self.value)
 
     @property
@@ -141,13 +183,17 @@ class Pulled:
         pairs = zip(found, self._leaves, strict=True)
         seeds = [conjugate(_cast(leaf, to)) for leaf, to in pairs]
         (gradient,) = self._vjp(pytree.unflatten(self._spec, seeds))
-        return self.argument.result(pytree.map(conjugate, gradient))
+        return self.argument.gradient(gradient)
 
 
 def pushed(fun: _Function, x: Any, tangent: Any) -> tuple[Any, Any]:
     """The value of a function and its derivative in a direction, as what went in."""
     argument = Argument(x)
     found = pytree.flatten_like(argument.spec, tangent, "the tangent, like the argument,")
-    value, slope = jvp(_returning_tensors(fun), (argument.tree,), (argument.like(found),))
+    if argument.boxes:
+        raise AutogradTypeError(
+            "values of registered types have no forward mode; use grad or make_vjp"
+        )
+    value, slope = jvp(_returning_tensors(fun, argument), (argument.tree,), (argument.like(found),))
     keeps = any(isinstance(leaf, Tensor) and not is_traced(leaf) for leaf in found)
     return (value, slope) if keeps else (argument.result(value), argument.result(slope))

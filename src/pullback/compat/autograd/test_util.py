@@ -5,19 +5,19 @@ Random directions, central differences, and an AssertionError with both numbers.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from pullback.compat.autograd.operators import by_argument, make_jvp, make_vjp
+from pullback.compat.autograd.differential_operators import make_jvp, make_vjp
+from pullback.compat.autograd.wrap_util import get_name, unary_to_nary, wraps
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 
 __all__ = ["check_equivalent", "check_grads", "check_jvp", "check_like", "check_vjp"]
-__all__ += ["combo_check"]
+__all__ += ["combo_check", "scalar_close"]
 
 _Function = Callable[..., Any]
 _STEP = 1e-6
@@ -53,11 +53,19 @@ def _numeric(f: _Function, x: Any, direction: Any) -> Any:
     return [(np.asarray(after) - np.asarray(before)) / _STEP for after, before in ends]
 
 
+def scalar_close(a: float, b: float) -> bool:
+    """Returns whether two numbers agree to a millionth, of themselves or in absolute value.
+
+    >>> scalar_close(1.0, 1.0 + 1e-8), scalar_close(1.0, 1.1)
+    (True, False)
+    """
+    difference = abs(a - b)
+    return bool(difference < _TOLERANCE or difference / abs(a + b) < _TOLERANCE)
+
+
 def _assert_close(what: str, f: _Function, x: Any, exact: float, numeric: float) -> None:
-    difference = abs(exact - numeric)
-    close = difference < _TOLERANCE or difference / abs(exact + numeric) < _TOLERANCE
-    assert close, (
-        f"Derivative ({what}) check of {getattr(f, '__name__', f)} failed with arg {x}:\n"
+    assert scalar_close(exact, numeric), (
+        f"Derivative ({what}) check of {get_name(f)} failed with arg {x}:\n"
         f"analytic: {exact}\nnumeric:  {numeric}"
     )
 
@@ -104,7 +112,7 @@ def check_equivalent(x: Any, y: Any) -> None:
     _assert_close("equivalence", check_equivalent, (x, y), _inner(v, x), _inner(v, y))
 
 
-@by_argument
+@unary_to_nary
 def check_grads(
     f: _Function, x: Any, modes: Sequence[str] = ("fwd", "rev"), order: int = 2
 ) -> None:
@@ -116,12 +124,12 @@ def check_grads(
     if "fwd" in modes:
         check_jvp(f, x)
         if order > 1:
-            again = functools.wraps(f)(lambda x, v: make_jvp(f)(x)(v)[1])
+            again = wraps(f, "jvp_{fun}")(lambda x, v: make_jvp(f)(x)(v)[1])
             check_grads(again, (0, 1), modes, order=order - 1)(x, _random_like(x))
     if "rev" in modes:
         check_vjp(f, x)
         if order > 1:
-            again = functools.wraps(f)(lambda x, v: make_vjp(f)(x)[0](v))
+            again = wraps(f, "vjp_{fun}")(lambda x, v: make_vjp(f)(x)[0](v))
             check_grads(again, (0, 1), modes, order=order - 1)(x, _random_like(f(x)))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from pullback.autograd.namespaces import tensors as xp
+from pullback.errors import DerivativeMissingError
 from pullback.interop.arguments import as_tensor
 from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import option_without_rule, rule
@@ -51,6 +52,7 @@ def _matrix_function(name: str, compute: Callable[..., Any]) -> Primitive:
 
     def along(a: Tensor, direction: Tensor, options: dict[str, Any]) -> Any:
         n = a.shape[-1]
+        _require_branch(name, a._array, options)
         size = xp.maximum(xp.max(xp.sum(xp.abs(direction.detach()), -2), -1), 1)[..., None, None]
         upper = xp.concatenate([a + xp.zeros_like(direction), direction / size], -1)
         lower = xp.concatenate([xp.zeros_like(upper[..., :n]), upper[..., :n]], -1)
@@ -66,9 +68,20 @@ def _matrix_function(name: str, compute: Callable[..., Any]) -> Primitive:
     return primitive
 
 
+def _require_branch(name: str, a: Any, options: dict[str, Any]) -> None:
+    """Raises where the derivative is not defined: eigenvalues on a branch cut."""
+    if name != "logm" and not (name == "fractional_matrix_power" and options["t"] % 1):
+        return
+    values = np.linalg.eigvals(a) if isinstance(a, np.ndarray) else np.ones(1)  # else vmap's
+    if np.any((values.real <= 0) & (np.abs(values.imag) <= 1e-7 * np.abs(values))):
+        raise DerivativeMissingError(
+            f"scipy.linalg.{name}: A has an eigenvalue on the negative real axis, where the "
+            f"function jumps and has no derivative; shift A, or compute with A.detach()"
+        )
+
+
 _EXPM = _matrix_function("expm", sl.expm)
 _LOGM = _matrix_function("logm", sl.logm)
-_SQRTM = _matrix_function("sqrtm", sl.sqrtm)
 _POWER = _matrix_function("fractional_matrix_power", sl.fractional_matrix_power)
 _TRIGONOMETRIC = {
     name: _matrix_function(name, getattr(sl, name))
@@ -87,6 +100,20 @@ def _declare(name: str, primitive: Primitive) -> None:
 
 for _name, _primitive in (*_TRIGONOMETRIC.items(), ("logm", _LOGM), ("expm", _EXPM)):
     _declare(_name, _primitive)
+
+
+def _sqrtm_jvp(known: Known, a_t: Tensor) -> Any:
+    """X X = A: X dX + dX X = dA, also where X is complex for a real A."""
+    (x,) = known.outputs
+    return _SYLVESTER(x, x, a_t)
+
+
+def _sqrtm_vjp(known: Known, g: Tensor) -> Any:
+    x = adjoint(known.outputs[0])
+    return _SYLVESTER(x, x, g)
+
+
+_SQRTM = Primitive("sqrtm", lambda a: np.asarray(sl.sqrtm(a)), _sqrtm_jvp, _sqrtm_vjp)
 
 
 @rule("scipy.linalg.sqrtm", tensors="A")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pullback.compat.autograd.scipy import linalg, signal, special, stats
+from pullback.compat.autograd.scipy import integrate, linalg, signal, special, stats
 
-__all__ = ["linalg", "signal", "special", "stats"]
+__all__ = ["integrate", "linalg", "signal", "special", "stats"]

@@ -21,14 +21,14 @@ def _symmetric(cov: Any) -> Any:
     return (cov + anp.transpose(cov)) / 2 if anp.ndim(cov) == 2 else cov
 
 
-def logpdf(x: Any, mean: Any, cov: Any) -> Any:
+def logpdf(x: Any, mean: Any, cov: Any, allow_singular: bool = False) -> Any:
     """The logarithm of the density, for one point or for points along the leading axes."""
-    return _logpdf(x, mean, _symmetric(cov))
+    return _logpdf(x, mean, _symmetric(cov), allow_singular)
 
 
-def pdf(x: Any, mean: Any, cov: Any) -> Any:
+def pdf(x: Any, mean: Any, cov: Any, allow_singular: bool = False) -> Any:
     """The density."""
-    return _pdf(x, mean, _symmetric(cov))
+    return _pdf(x, mean, _symmetric(cov), allow_singular)
 
 
 def entropy(mean: Any, cov: Any) -> Any:

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from pullback.compat.autograd import numpy as anp
-from pullback.compat.autograd.extend import defjvp_argnum, defvjp_argnum, primitive
 from pullback.compat.autograd.linear import Pulled, pushed
+from pullback.compat.autograd.primitives import defjvp_argnum, defvjp_argnum, primitive
+from pullback.compat.autograd.wrap_util import unary_to_nary
 from pullback.errors import AutogradTypeError
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 
 __all__ = [
-    "by_argument",
     "checkpoint",
     "deriv",
     "elementwise_grad",
@@ -47,42 +47,13 @@ __all__ = [
 _Function = Callable[..., Any]
 
 
-def by_argument(operator: Callable[..., Any]) -> Callable[..., _Function]:
-    """An operator on functions of one argument, as one on functions of many.
-
-    >>> at = by_argument(lambda fun, x: (x, fun(x)))
-    >>> at(lambda a, b: a - b, 1)(10, 3)
-    (3, 7)
-    """
-
-    @functools.wraps(operator)
-    def nary(fun: _Function, argnum: Any = 0, *options: Any, **named: Any) -> _Function:
-        if not isinstance(argnum, int | tuple | list):
-            raise AutogradTypeError(
-                f"argnum must be a position or a tuple of positions, not {argnum!r}"
-            )
-        places = [argnum] if isinstance(argnum, int) else list(argnum)
-
-        @functools.wraps(fun)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            def unary(x: Any) -> Any:
-                given = list(args)
-                for place, value in zip(places, [x] if isinstance(argnum, int) else x, strict=True):
-                    given[place] = value
-                return fun(*given, **kwargs)
-
-            chosen = tuple(args[place] for place in places)
-            x = chosen[0] if isinstance(argnum, int) else chosen
-            return operator(functools.wraps(fun)(unary), x, *options, **named)
-
-        return run
-
-    return nary
-
-
 def _require_real(name: str, pulled: Pulled, *, scalar: bool) -> Tensor:
     """The value of a function that has to be real, and perhaps a scalar."""
     value = pulled.single
+    if pulled.argument.returned_bool:
+        raise AutogradTypeError(
+            f"{name}: the function returned a bool, which has no derivative; return a number"
+        )
     if value is None or value.dtype.kind == "c" or (scalar and value.size != 1):
         kind = "a tree" if value is None else f"{value.dtype} of shape {value.shape}"
         wanted = "real scalar-output" if scalar else "real-output"
@@ -102,9 +73,10 @@ def _seed(value: Tensor) -> Any:
     return np.ones(value.shape, value.dtype)
 
 
-@by_argument
+@unary_to_nary
 def grad(fun: _Function, x: Any) -> Any:
-    """A function that computes the gradient of a real function with one element as its result.
+    """
+    Returns a function which computes the gradient of a real function with one element as result.
 
     >>> grad(lambda x, y: x * y**2, (0, 1))(2.0, 3.0)
     (9.0, 12.0)
@@ -113,7 +85,7 @@ def grad(fun: _Function, x: Any) -> Any:
     return pulled(_seed(_require_real("Grad", pulled, scalar=True)))
 
 
-@by_argument
+@unary_to_nary
 def value_and_grad(fun: _Function, x: Any) -> Any:
     """A function that computes the value and the gradient.
 
@@ -125,7 +97,7 @@ def value_and_grad(fun: _Function, x: Any) -> Any:
     return pulled.argument.result(value), pulled(_seed(value))
 
 
-@by_argument
+@unary_to_nary
 def grad_and_aux(fun: _Function, x: Any) -> Any:
     """For a function that returns two things: the gradient of the first, and the second.
 
@@ -155,7 +127,7 @@ def grad_and_aux(fun: _Function, x: Any) -> Any:
     return pulled((_seed(value), zeros)), pytree.unflatten(spec, leaves)
 
 
-@by_argument
+@unary_to_nary
 def elementwise_grad(fun: _Function, x: Any) -> Any:
     """A function that computes the sums of the Jacobian's columns in one pass.
 
@@ -166,7 +138,7 @@ def elementwise_grad(fun: _Function, x: Any) -> Any:
     return pulled(_seed(_require_real("Elementwise_grad", pulled, scalar=False)))
 
 
-@by_argument
+@unary_to_nary
 def deriv(fun: _Function, x: Any) -> Any:
     """A function that computes the derivative in the direction of all ones, in forward mode.
 
@@ -185,7 +157,7 @@ def _ones_of(leaf: Any) -> Any:
     return np.ones(array.shape, array.dtype) * (1 + 1j if array.dtype.kind == "c" else 1)
 
 
-@by_argument
+@unary_to_nary
 def jacobian(fun: _Function, x: Any) -> Any:
     """A function that computes the Jacobian: the axes of the result, then those of the argument.
 
@@ -208,7 +180,7 @@ def jacobian(fun: _Function, x: Any) -> Any:
     return pytree.unflatten(pulled.argument.spec, made)
 
 
-@by_argument
+@unary_to_nary
 def hessian(fun: _Function, x: Any) -> Any:
     """A function that computes the Hessian.
 
@@ -219,7 +191,7 @@ def hessian(fun: _Function, x: Any) -> Any:
     return jacobian(jacobian(fun))(x)
 
 
-@by_argument
+@unary_to_nary
 def holomorphic_grad(fun: _Function, x: Any) -> Any:
     """A function that computes the complex derivative of a holomorphic function.
 
@@ -262,7 +234,7 @@ def multigrad_dict(fun: _Function) -> _Function:
     return run
 
 
-@by_argument
+@unary_to_nary
 def make_vjp(fun: _Function, x: Any) -> Any:
     """``make_vjp(fun)(x)`` is the function that pulls cotangents back, and the value.
 
@@ -274,7 +246,7 @@ def make_vjp(fun: _Function, x: Any) -> Any:
     return pulled, pulled.argument.result(pulled.value)
 
 
-@by_argument
+@unary_to_nary
 def make_jvp(fun: _Function, x: Any) -> Any:
     """``make_jvp(fun)(x)(v)`` is the value and the derivative in the direction v.
 
@@ -284,7 +256,7 @@ def make_jvp(fun: _Function, x: Any) -> Any:
     return lambda tangent: pushed(fun, x, tangent)
 
 
-@by_argument
+@unary_to_nary
 def make_hvp(fun: _Function, x: Any) -> Any:
     """``make_hvp(fun)(x)`` is the function that multiplies by the Hessian, and the gradient.
 
@@ -343,7 +315,7 @@ def make_ggnvp(
         curve, _ = make_vjp(grad(g))(value)
         return lambda vector: back(curve(pushed(fun, x, vector)[1]))
 
-    return by_argument(at)(f, f_argnum)
+    return unary_to_nary(at)(f, f_argnum)
 
 
 def checkpoint(fun: _Function) -> _Function:
