@@ -12,6 +12,10 @@ An entry has a schema, a line of documentation, kernels and derivatives::
         other: grad * conj(self)
         result: self_t * other_p + self_p * other_t
 
+``lower`` is what the compiler of ``pb.compile`` makes of the operator: an expression in its
+arguments, which may call the functions of ``pullback.compiled.expressions``. A function of NumPy on
+elements implies it.
+
 Under ``derivatives`` stand formulas by argument or output, or sections of them by autograd key
 under ``dispatch``; ``output_differentiability`` stands beside ``derivatives``. What has no gradient
 must say so: every tensor argument needs a formula or ``non_differentiable``.
@@ -46,6 +50,7 @@ _FIELDS = (
     "variants",
     "dispatch",
     "part",
+    "lower",
     "derivatives",
     "output_differentiability",
 )
@@ -120,6 +125,7 @@ def _op(item: Item) -> _Op:
         doc=_doc(fields["doc"]),
         python=fields["python"].text("'python'") if "python" in fields else None,
         part=fields["part"].text("'part'") if "part" in fields else None,
+        lower=_lowering(fields.get("lower"), func, dispatch, tags),
         place=item.place(),
     )
     with fields["func"].locating():
@@ -175,6 +181,18 @@ def _with_meta(dispatch: dict[str, str], func: FunctionSchema, tags: frozenset[s
         dispatch["Meta"] = "view"
     for tag in tags & {"elementwise", "reduction"}:
         dispatch["Meta"] = tag
+
+
+def _lowering(
+    item: Item | None, func: FunctionSchema, dispatch: dict[str, str], tags: frozenset[str]
+) -> str | None:
+    """The expression of an operator for the compiler; that of NumPy's functions is implied."""
+    if item is not None:
+        return item.text("'lower'")
+    module, _, name = dispatch.get("CPU", "").rpartition(".")
+    if module != "numpy" or "elementwise" not in tags or len(func.returns) != 1:
+        return None
+    return f"{name}({', '.join(a.name for a in func.arguments.flat_non_out)})"
 
 
 def _check_unique(ops: Iterable[_Op]) -> None:

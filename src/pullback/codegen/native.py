@@ -61,6 +61,7 @@ class NativeFunction:
     doc: str = ""
     python: str | None = None  # the public function's name, where it is not the operator's
     part: str | None = None  # one of several views: an expression in the arguments and `number`
+    lower: str | None = None  # what it computes, for the compiler: an expression in the arguments
     place: Place | None = field(default=None, compare=False)
 
     @property

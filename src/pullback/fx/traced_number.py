@@ -53,6 +53,7 @@ class TracedNumber:
     def _step(self, function: Callable[..., Any], *args: Any) -> Any:
         value = function(*(_value(arg) for arg in args))
         node = self.tracer.graph.call_function(function, tuple(_symbol(arg) for arg in args))
+        node.meta["number"] = type(value)
         return TracedNumber(value, node, self.tracer)
 
     def _read(self, number: Any, what: str) -> Any:

@@ -113,7 +113,9 @@ class Tracer:
 
     def input_number(self, name: str, value: Any) -> TracedNumber:
         """Adds an input that is a Python number."""
-        return TracedNumber(value, self.graph.placeholder(name), self)
+        node = self.graph.placeholder(name)
+        node.meta["number"] = type(value)
+        return TracedNumber(value, node, self)
 
     def _note_outside(self, array: NDArray[Any], node: Node) -> None:
         root = _root(array)
@@ -252,6 +254,7 @@ class Tracer:
                 held = original._array
                 source = self.lift(held) if isinstance(held, np.ndarray) else held
                 node.meta["view_of"] = source.node
+                node.meta["byte_offset"] = _address(array) - _address(real._array)
                 break
         return fresh(made)
 
@@ -344,6 +347,11 @@ def _read_error(what: str, line: str) -> TraceError:
         f"right for this value only. Choose by pb.where(condition, a, b) instead of a branch, and "
         f"pass what decides about the structure as a Python value."
     )
+
+
+def _address(array: NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _root(array: Any) -> Any:

@@ -23,7 +23,7 @@ from pullback.codegen.emit.rows import (
 )
 from pullback.codegen.emit.source import quoted
 from pullback.codegen.families import module_alias, table_name
-from pullback.codegen.native import META_RULES
+from pullback.codegen.native import META_RULES, is_foreach_func
 from pullback.schema import OptionalType, SchemaKind
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "functions_module",
     "functions_with_out",
     "kernels_module",
+    "lowerings_module",
     "made_of_entry",
     "methods_module",
     "operators_module",
@@ -313,3 +314,17 @@ def _jvp_owner(op: Emitted, ops: list[Emitted]) -> Emitted | None:
     entry = op.matched.info["Default"].func.func
     owner = next(other for other in ops if other.function.func == entry)
     return owner if has_jvp(owner) else None
+
+
+def lowerings_module(ops: Iterable[Emitted]) -> str:
+    """The module with what the compiler makes of operators, by their names."""
+    text = _header("What operators compute, for the compiler.", "the tables")
+    found = {
+        str(op.schema.name): op.function.lower
+        for op in ops
+        if op.function.lower is not None
+        and op.schema.kind() is SchemaKind.functional
+        and not is_foreach_func(op.function)
+    }
+    listed = "".join(f"    {quoted(k)}: {quoted(v)},\n" for k, v in sorted(found.items()))
+    return text + f'__all__ = ["LOWERINGS"]\n\nLOWERINGS: dict[str, str] = {{\n{listed}}}\n'

@@ -1,0 +1,77 @@
+"""Operators that stay as they are: calls of eager kernels in a compiled program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.dispatch.keys import KEY_BITS, DispatchKey
+from pullback.dispatch.modes import get_state, set_state
+from pullback.fx.tracer import PLAIN_STATE
+from pullback.tensor.tensor import Tensor, as_operand, wrap
+
+__all__ = ["Hole", "OpaqueCall"]
+
+_CPU = KEY_BITS[DispatchKey.CPU]
+
+
+class Hole(NamedTuple):
+    """The place of an operand in the arguments of a call."""
+
+    operand: int
+    kind: str  # "tensor", "operand" (a number beside tensors) or "number"
+
+
+class OpaqueCall:
+    """The call of an operator or function, with holes for its operands.
+
+    Attributes:
+        name: for messages and ``explain``.
+        reason: why it is not compiled.
+    """
+
+    __slots__ = ("args", "function", "kwargs", "name", "reason")
+
+    def __init__(self, target: Any, args: Any, kwargs: dict[str, Any], reason: str):
+        below = getattr(target, "below", None)
+        self.function: Callable[..., Any] = target if below is None else below(_CPU)
+        self.name = str(getattr(target, "__name__", target))
+        self.args = args
+        self.kwargs = kwargs
+        self.reason = reason
+
+    def __call__(self, *operands: Any) -> Any:
+        """Runs the call on arrays; returns an array or a tuple of arrays."""
+        before = get_state()
+        set_state(PLAIN_STATE)
+        try:
+            args = [_filled(value, operands) for value in self.args]
+            kwargs = {name: _filled(value, operands) for name, value in self.kwargs.items()}
+            found = self.function(*args, **kwargs)
+        finally:
+            set_state(before)
+        if isinstance(found, tuple | list):
+            return tuple(map(_as_array, found))
+        return _as_array(found)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _as_array(value: Any) -> Any:
+    held = value._array if isinstance(value, Tensor) else value
+    return np.asarray(held, order="C")
+
+
+def _filled(value: Any, operands: tuple[Any, ...]) -> Any:
+    if isinstance(value, Hole):
+        array = operands[value.operand]
+        if value.kind == "tensor":
+            return wrap(np.asarray(array))
+        number = np.asarray(array).item()
+        return as_operand(number) if value.kind == "operand" else number
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(_filled(item, operands) for item in value)
+    return value
