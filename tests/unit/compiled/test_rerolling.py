@@ -1,0 +1,31 @@
+"""Loops of random programs, found again in the flat graph of a trace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.compiled.loops import LoopProgram, loop_arguments, with_gradient
+from tests.unit.compiled.lowering import eager_results, lowered_results
+
+
+def _check(seed):
+    program = LoopProgram(seed)
+    function = with_gradient(program) if seed % 2 else program
+    args = loop_arguments(seed, program)
+    expected = eager_results(function, *args)
+    found, _, _ = lowered_results(function, *args)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_loop_computes_the_same(seed):
+    _check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(40, 240, 20))
+def test_more_random_loops_compute_the_same(first):
+    for seed in range(first, first + 20):
+        _check(seed)
