@@ -133,6 +133,12 @@ def measure_peak(workload: Workload, pool: Pool, *, small: bool = False) -> tupl
     return peak, runs
 
 
+def measure_steady(workload: Workload, pool: Pool, *, small: bool = False) -> Outcome:
+    """What runs add to memory after the first one, which may have compiled."""
+    outcome = Outcome(f"steady {workload.name}", "memory of runs after the first", unit="B")
+    return _in_fresh_processes("steady", outcome, workload, pool, small)
+
+
 def _in_fresh_processes(
     op: str,
     outcome: Outcome,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["SECTIONS", "replace_section", "write_section"]
 
-SECTIONS = ("Times", "Memory", "Scaling", "Cold start")
+SECTIONS = ("Times", "Compiled", "Memory", "Scaling", "Cold start")
 _HEAD = """# Results
 
 Written by `python benchmarks/run.py`, section by section; `benchmarks/README.md` tells how it

@@ -3,12 +3,14 @@
     python -m benchmarks.harness.worker PEER
 
 Requests: ``prepare`` (a workload; the results go to a file), ``sample`` (time it for a while),
-``saved``, ``rss`` and ``peak`` (memory), ``stop``. An answer has ``ok``, or ``reason`` when the
-peer has no way to do it. Whatever a library prints goes to stderr, so that answers stay readable.
+``saved``, ``rss``, ``peak`` and ``steady`` (memory), ``stop``. An answer has ``ok``, or ``reason``
+when the peer has no way to do it. Whatever a library prints goes to stderr, so that answers stay
+readable.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -59,6 +61,14 @@ def peak_resident() -> int:
 def reset_peak() -> None:
     """Lets the peak begin again at what this process holds now."""
     Path("/proc/self/clear_refs").write_text("5")
+
+
+def return_free_memory() -> None:
+    """Gives memory that the C library keeps for later back to the system, where it can."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is None:
+        raise UnavailableError("free memory is returned by glibc's malloc_trim")
+    trim(0)
 
 
 class Session:
@@ -122,6 +132,18 @@ class Session:
             run()
         reached = peak_resident()
         return {"bytes": max(highest, reached), "growth": max(0, reached - before)}
+
+    def steady(self, workload: str, small: bool) -> dict[str, Any]:
+        """What runs add to the memory that this process holds after the first of them."""
+        run = self.peer.prepare(_find(workload).task, self._problem(workload, small))
+        run()
+        gc.collect()
+        return_free_memory()
+        before = resident()
+        reset_peak()
+        for _ in range(PEAK_RUNS):
+            run()
+        return {"bytes": max(0, peak_resident() - before)}
 
     def rss(self, workload: str, small: bool) -> dict[str, Any]:
         """What a forward pass adds to the memory of this process, for each operation."""

@@ -13,9 +13,11 @@ PEERS = {  # name -> module, class; in the order of the table's columns
     "torch": ("torch_peer", "TorchPeer"),
     "torch.compile": ("torch_peer", "CompiledTorchPeer"),
     "jax.jit": ("jax_peer", "JaxPeer"),
+    "jax.idiom": ("jax_peer", "IdiomaticJaxPeer"),
     "autograd": ("autograd_peer", "AutogradPeer"),
     "mygrad": ("mygrad_peer", "MygradPeer"),
     "numpy": ("numpy_peer", "NumpyPeer"),
+    "numba": ("numba_peer", "NumbaPeer"),
 }
 
 

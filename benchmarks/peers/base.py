@@ -9,7 +9,7 @@ and ``saved_bytes`` tells how much a forward pass keeps for the backward pass, b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,3 +51,16 @@ def flatten(value: Any) -> list[Any]:
     if isinstance(value, list | tuple):
         return [leaf for item in value for leaf in flatten(item)]
     return [value]
+
+
+class StackedRows(NamedTuple):
+    """The result of the task ``row_loop``, computed for all observations at once."""
+
+    outputs: Any  # arrays with an entry for each observation
+    rows: Any  # for each output, the gradients of its entries by every parameter
+
+    def by_observation(self) -> Any:
+        """The same in the order of the loop."""
+        count = len(self.outputs[0])
+        values = [[y[i] for y in self.outputs] for i in range(count)]
+        return values, [[[g[i] for g in grads] for grads in self.rows] for i in range(count)]

@@ -7,7 +7,7 @@ from typing import Any
 import llvmlite  # noqa: F401 - what the backend needs
 
 import pullback as pb
-from benchmarks.peers.base import Peer, Run
+from benchmarks.peers.base import Peer, Run, StackedRows
 from benchmarks.peers.pullback_peer import PullbackPeer
 from benchmarks.workloads.base import LEARNING_RATE, Problem
 
@@ -58,6 +58,56 @@ class CompiledPeer(Peer):
             return loss, state
 
         return run
+
+    def rows(self, problem: Problem) -> Run:
+        fn, xp = problem.fn, self.xp
+
+        def values_and_rows(params: Any, consts: Any) -> Any:
+            leaves = tuple(p.detach().requires_grad_() for p in params)
+            outputs = fn(xp, leaves, consts)
+            ones = pb.ones(len(params[0]))
+            rows = [pb.autograd.grad(y, leaves, ones, retain_graph=True) for y in outputs]
+            return tuple(y.detach() for y in outputs), rows
+
+        return self._compiled(values_and_rows, problem)
+
+    def row_loop(self, problem: Problem) -> Run:
+        """One program with the loop over the observations in it; its results are stacked."""
+        fn, xp = problem.fn, self.xp
+
+        def observe(params: Any, consts: Any) -> Any:
+            leaves = tuple(p.detach().requires_grad_() for p in params)
+            outputs = fn(xp, leaves, consts)
+            rows = [pb.autograd.grad(y, leaves, retain_graph=True) for y in outputs]
+            return [y.detach() for y in outputs], rows
+
+        def loop(params: Any, consts: Any) -> Any:
+            found = [
+                observe(tuple(p[i] for p in params), tuple(c[i] for c in consts))
+                for i in range(len(params[0]))
+            ]
+            outputs = [pb.stack([y[k] for y, _ in found]) for k in range(2)]
+            rows = [
+                [pb.stack([r[k][j] for _, r in found]) for j in range(len(params))]
+                for k in range(2)
+            ]
+            return outputs, rows
+
+        compiled = self._compiled(loop, problem)
+        return lambda: StackedRows(*compiled())
+
+    def arrays(self, result: Any) -> list[Any]:
+        if isinstance(result, StackedRows):
+            result = result.by_observation()
+        return super().arrays(result)
+
+    def jvp(self, problem: Problem) -> Run:
+        fn, xp = problem.fn, self.xp
+
+        def push(params: Any, consts: Any) -> Any:
+            return pb.func.jvp(lambda x: fn(xp, (x,), consts), params, (consts[-1],))
+
+        return self._compiled(push, problem)
 
     def _matrix(self, transform: Any, problem: Problem) -> Run:
         fn, xp = problem.fn, self.xp

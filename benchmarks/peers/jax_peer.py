@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from benchmarks.peers.base import Peer, Run
+from benchmarks.peers.base import Peer, Run, StackedRows, UnavailableError
 from benchmarks.peers.namespaces import numpy_like
-from benchmarks.workloads.base import LEARNING_RATE, Problem
+from benchmarks.workloads.base import LEARNING_RATE, Problem, Task
 
 
 def conv2d(x: Any, w: Any, b: Any) -> Any:
@@ -28,6 +29,21 @@ def set_row(x: Any, i: int, row: Any) -> Any:
 def scan(step: Any, carry: Any, *sequences: Any) -> Any:
     carry = tuple(jnp.asarray(c) for c in carry)
     return lax.scan(lambda c, rows: (step(c, *rows), None), carry, sequences)[0]
+
+
+def repeat(step: Any, x: Any, count: int) -> Any:
+    """What `step`, called so many times, makes of x."""
+    return lax.scan(lambda c, _: (step(c), None), x, None, count)[0]
+
+
+def iterates(step: Any, x: Any, count: int) -> Any:
+    """The results of `step`, called so many times one after the other, stacked."""
+
+    def both(carry: Any, _: Any) -> Any:
+        following = step(carry)
+        return following, following
+
+    return lax.scan(both, x, None, count)[1]
 
 
 @jax.custom_vjp
@@ -53,6 +69,8 @@ def namespace() -> SimpleNamespace:
         conv2d=conv2d,
         set_row=set_row,
         scan=scan,
+        repeat=repeat,
+        iterates=iterates,
         sigmoid=jax.nn.sigmoid,
         relu=jax.nn.relu,
         logsumexp=jax.nn.logsumexp,
@@ -174,3 +192,22 @@ class JaxPeer(Peer):
 
     def arrays(self, result: Any) -> list[Any]:
         return [np.asarray(leaf) for leaf in jax.tree.leaves(result)]
+
+
+class IdiomaticJaxPeer(JaxPeer):
+    """JAX where a problem has a form that its users would write: a scan, or vectorised by hand."""
+
+    name = "jax.idiom"
+
+    def prepare(self, task: Task, problem: Problem) -> Run:
+        if task == "row_loop":
+            compiled = self.rows(problem)
+            return lambda: StackedRows(*compiled())
+        if problem.idiom is None:
+            raise UnavailableError("the same as jax.jit")
+        return super().prepare(task, replace(problem, fn=problem.idiom))
+
+    def arrays(self, result: Any) -> list[Any]:
+        if isinstance(result, StackedRows):
+            result = result.by_observation()
+        return super().arrays(result)

@@ -2,7 +2,8 @@
 
 A namespace has: exp, log, log1p, tanh, sin, cos, sqrt, sigmoid, relu, logaddexp, sum, mean,
 logsumexp, cross, concatenate, stack, cross_entropy (mean over a batch), conv2d (3x3, a border of
-zeros), scan (a loop that carries values), copy, set_row (x[i] = row), custom_tanh, formula_tanh
+zeros), scan (a loop that carries values along sequences), long_scan (the same, for a loop that no
+compiler should unroll), copy, set_row (x[i] = row), custom_tanh, formula_tanh
 (the same, for a peer that has two ways to define it) and numpy_sin.
 """
 
@@ -57,6 +58,7 @@ def numpy_like(module: ModuleType, **special: Any) -> SimpleNamespace:
         "set_row": set_row,
         "copy": copy,
         "scan": loop,
+        "long_scan": special.get("scan", loop),
         "custom_tanh": getattr(module, "tanh", None),
         "formula_tanh": special.get("custom_tanh", getattr(module, "tanh", None)),
         "numpy_sin": getattr(module, "sin", None),

@@ -26,6 +26,10 @@ def set_row(x: Any, i: int, row: Any) -> Any:
     return x
 
 
+def scan(step: Any, carry: Any, *sequences: Any) -> Any:
+    return pb.scan(lambda c, rows: (step(c, *rows), None), carry, sequences)[0]
+
+
 class PullbackPeer(TensorPeer):
     name = "pullback"
     lib = pb
@@ -42,6 +46,7 @@ class PullbackPeer(TensorPeer):
             set_row=set_row,
             copy=pb.clone,
             scan=loop,
+            long_scan=scan,
             custom_tanh=self.custom_tanh(),
             formula_tanh=define_op(
                 "bench::formula_tanh(Tensor self) -> Tensor",

@@ -45,6 +45,7 @@ class TorchPeer(TensorPeer):
             set_row=set_row,
             copy=torch.clone,
             scan=loop,
+            long_scan=loop,
             custom_tanh=custom_tanh,
             formula_tanh=custom_tanh,
             numpy_sin=torch.sin,  # np.sin refuses tensors that require grad

@@ -13,6 +13,7 @@ from benchmarks.workloads import (
     logistic,
     lstm,
     mlp,
+    ode,
     pose,
     scalar,
 )
@@ -25,6 +26,7 @@ _MODULES = (
     gmm,
     bundle,
     lstm,
+    ode,
     pose,
     logistic,
     conv,

@@ -56,6 +56,8 @@ class Problem:
     params: Arrays
     consts: Arrays = ()
     hand: Callable[[Arrays, Arrays], list[Array]] | None = None  # derived by hand, in NumPy
+    idiom: Callable[[Any, Any, Any], Any] | None = None  # `fn` as users of JAX would write it
+    loops: Callable[[Arrays, Arrays], Any] | None = None  # by hand, as loops that numba compiles
     operations: int | None = None  # of the forward pass, where a cost per operation is of interest
 
 

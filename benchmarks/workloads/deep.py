@@ -34,7 +34,7 @@ def deep(operations: int) -> Problem:
         return [np.sum(x), g]
 
     x = generator().normal(size=8)
-    return Problem(fn, (x,), (np.full(8, 1.0001),), hand, operations)
+    return Problem(fn, (x,), (np.full(8, 1.0001),), hand, operations=operations)
 
 
 UNROLLED = "the chain would be unrolled: compilation does not end"

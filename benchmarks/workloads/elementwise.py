@@ -18,7 +18,15 @@ def tiny(n: int) -> Problem:
         (x,) = params
         return [np.sum(x * x), x + x]
 
-    return Problem(fn, (generator().normal(size=n),), hand=hand)
+    def loops(params: Arrays, consts: Arrays) -> Any:  # noqa: ARG001
+        (x,) = params
+        total, g = 0.0, np.empty(n)
+        for i in range(n):
+            total += x[i] * x[i]
+            g[i] = x[i] + x[i]
+        return total, g
+
+    return Problem(fn, (generator().normal(size=n),), hand=hand, loops=loops)
 
 
 def chain(n: int, repeats: int) -> Problem:
@@ -44,9 +52,28 @@ def chain(n: int, repeats: int) -> Problem:
             g = -(g * y) * (1 - t * t) * a
         return [np.sum(x), g]
 
+    def idiom(xp: Any, params: Any, consts: Any) -> Any:
+        a, b = consts
+        return xp.sum(xp.repeat(lambda x: xp.exp(-xp.tanh(x * a + b)), params[0], repeats))
+
+    def loops(params: Arrays, consts: Arrays) -> Any:
+        (start,) = params
+        a, b = consts
+        total, g = 0.0, np.empty(n)
+        for i in range(n):
+            x, slope = start[i], 1.0
+            for _ in range(repeats):
+                t = np.tanh(x * a[i] + b[i])
+                x = np.exp(-t)
+                slope *= -x * (1 - t * t) * a[i]
+            total += x
+            g[i] = slope
+        return total, g
+
     rng = generator()
     x, a, b = (rng.normal(size=n) for _ in range(3))
-    return Problem(fn, (x,), (a, b), hand, operations=5 * repeats + 1)
+    operations = 5 * repeats + 1
+    return Problem(fn, (x,), (a, b), hand, idiom=idiom, loops=loops, operations=operations)
 
 
 def pushed_chain(n: int, repeats: int) -> Problem:
@@ -150,6 +177,13 @@ WORKLOADS = (
         {"n": 8, "repeats": 25},
         {"n": 3, "repeats": 4},
         task="jacobian",
+    ),
+    Workload(
+        "chain_medium",
+        "twice mul, add, tanh, neg, exp on 1,000 elements",
+        chain,
+        {"n": 1000, "repeats": 2},
+        {"n": 5, "repeats": 2},
     ),
     Workload(
         "chain_large",

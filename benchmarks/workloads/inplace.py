@@ -28,7 +28,30 @@ def recurrence(rows: int, columns: int) -> Problem:
             g[i] = 0.0
         return [np.sum(x * x), g]
 
-    return Problem(fn, (generator().normal(size=(rows, columns)),), hand=hand)
+    def idiom(xp: Any, params: Any, consts: Any) -> Any:  # noqa: ARG001
+        first = params[0][0]
+        following = xp.iterates(xp.tanh, first, rows - 1)
+        return xp.sum(first * first) + xp.sum(following * following)
+
+    def loops(params: Arrays, consts: Arrays) -> Any:  # noqa: ARG001
+        (start,) = params
+        x, g = np.empty((rows, columns)), np.zeros((rows, columns))
+        total = 0.0
+        for j in range(columns):
+            x[0, j] = start[0, j]
+            for i in range(1, rows):
+                x[i, j] = np.tanh(x[i - 1, j])
+            slope = 0.0
+            for i in range(rows - 1, -1, -1):
+                total += x[i, j] * x[i, j]
+                slope += 2.0 * x[i, j]
+                if i > 0:
+                    slope *= 1 - x[i, j] * x[i, j]
+            g[0, j] = slope
+        return total, g
+
+    start = (generator().normal(size=(rows, columns)),)
+    return Problem(fn, start, hand=hand, idiom=idiom, loops=loops)
 
 
 WORKLOADS = tuple(

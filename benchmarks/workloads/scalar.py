@@ -27,7 +27,21 @@ def rosenbrock(n: int) -> Problem:
             g[i] -= 400.0 * step * x[i] + 2.0 * rest
         return [total, g]
 
-    return Problem(fn, (generator().normal(size=n),), hand=hand)
+    def idiom(xp: Any, params: Any, consts: Any) -> Any:  # noqa: ARG001
+        (x,) = params
+        return xp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+    def loops(params: Arrays, consts: Arrays) -> Any:  # noqa: ARG001
+        (x,) = params
+        total, g = 0.0, np.zeros(n)
+        for i in range(n - 1):
+            step, rest = x[i + 1] - x[i] ** 2, 1.0 - x[i]
+            total += 100.0 * step**2 + rest**2
+            g[i + 1] += 200.0 * step
+            g[i] -= 400.0 * step * x[i] + 2.0 * rest
+        return total, g
+
+    return Problem(fn, (generator().normal(size=n),), hand=hand, idiom=idiom, loops=loops)
 
 
 WORKLOADS = (

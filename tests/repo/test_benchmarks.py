@@ -10,9 +10,10 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import ablation, run
+from benchmarks import ablation, compiled, run
 from benchmarks.harness import revisions
 from benchmarks.harness.check import DisagreementError, difference, read
+from benchmarks.harness.compiled_goals import TARGETS, TWO_THREADS, CompiledRow
 from benchmarks.harness.goals import goals_of
 from benchmarks.harness.measure import (
     Effort,
@@ -95,6 +96,43 @@ def along(task, arrays, direction):
         rows = [[np.stack(rest[i * each + k :: 2 * each]) for k in range(each)] for i in range(2)]
     products = [sum((g * d).sum(axis=1) for g, d in zip(r, direction, strict=True)) for r in rows]
     return np.stack(products)
+
+
+@pytest.mark.parametrize("name", [n for n, w in WORKLOADS.items() if w.problem(small=True).loops])
+def test_loops_for_numba_agree_with_derivatives_by_hand(name):
+    problem = WORKLOADS[name].problem(small=True)
+    found = [np.asarray(part) for part in problem.loops(problem.params, problem.consts)]
+    difference(found, problem.hand(problem.params, problem.consts))
+
+
+def test_forms_for_jax_compute_the_same(results):
+    pytest.importorskip("jax", reason="compares forms of a program for JAX")
+    peer, compared = load("jax.idiom"), 0
+    for name, workload in WORKLOADS.items():
+        problem = workload.problem(small=True)
+        if problem.idiom is not None or workload.task == "row_loop":
+            run = peer.prepare(workload.task, problem)
+            difference(peer.arrays(run()), results[name])
+            compared += 1
+    assert compared >= 5
+
+
+def test_the_table_of_compiled_programs(monkeypatch, capsys, tmp_path):
+    assert TARGETS.keys() | TWO_THREADS.keys() <= WORKLOADS.keys()
+    table = tmp_path / "RESULTS.md"
+    arguments = ["--quick", "--only", "tiny", "--peers", "pullback", "numpy"]
+    monkeypatch.setattr(sys, "argv", ["compiled.py", *arguments, "--results", str(table)])
+    assert compiled.main() == 0
+    assert "workload  ours  eager" in capsys.readouterr().out
+    assert "## Compiled" in table.read_text(encoding="utf-8")
+
+
+def test_goals_of_compiled_programs_count_the_faster_form():
+    times = {"pullback.compile": 1.0, "pullback": 4.0, "jax.jit": 5.0, "jax.idiom": 2.0}
+    row = CompiledRow(Outcome("mlp_train_b64", "", best=times), TARGETS["mlp_train_b64"])
+    assert [(g.value, g.verdict) for g in row.goals()] == [(0.5, "ok, aim"), (0.25, "ok, aim")]
+    times["jax.idiom"] = 1.0
+    assert row.goals()[0].verdict == "miss"
 
 
 def test_every_workload_has_an_independent_check():
