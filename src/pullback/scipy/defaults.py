@@ -13,12 +13,12 @@ RECORDED = {
     "cluster.vq": "whiten",
     "fft": "fftshift ifftshift",
     "ndimage": """
-        center_of_mass mean median standard_deviation sum sum_labels variance vectorized_filter
+        mean median standard_deviation sum sum_labels variance vectorized_filter
     """,
     "optimize": "rosen rosen_der",
     "signal": """
-        abcd_normalize bilinear_zpk bode cheb1ord cheb2ord closest_STFT_dual_window convolve
-        correlate detrend ellipord firwin freqresp freqs freqs_zpk freqz freqz_sos freqz_zpk
+        abcd_normalize bilinear_zpk bode cheb1ord cheb2ord closest_STFT_dual_window
+        detrend ellipord firwin freqresp freqs freqs_zpk freqz freqz_sos freqz_zpk
         gauss_spline group_delay invres invresz kaiser_atten lombscargle lp2bp_zpk lp2bs_zpk
         lp2hp lp2hp_zpk lp2lp lp2lp_zpk normalize sos2tf sosfreqz sweep_poly tf2zpk
         vectorstrength zpk2tf

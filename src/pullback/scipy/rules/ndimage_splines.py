@@ -1,0 +1,499 @@
+"""Rules of the interpolation of ``scipy.ndimage``, by image and by coordinates.
+
+An image is filtered to the coefficients of a spline, which is a linear map, and the spline is
+evaluated at coordinates. `_EVALUATE` gives values and partial derivatives, `_SPREAD` its transpose
+by the coefficients; they are each other's derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.ndimage as theirs
+from numpy.typing import NDArray
+
+from pullback.autograd.function.array_function import apply_linear, conjugate
+from pullback.autograd.namespaces import tensors as xp
+from pullback.interop.arguments import as_tensor
+from pullback.operators.shape.functions_padding import pad
+from pullback.scipy.primitive import Known, Primitive
+from pullback.scipy.registry import option_without_rule
+from pullback.scipy.rules.ndimage_filters import declare, is_zero, number_of, sequence_of
+from pullback.tensor.tensor import Tensor
+
+__all__: list[str] = []
+
+_Array = NDArray[Any]
+_Orders = tuple[tuple[int, ...], ...]  # for each result, the order of the derivative by each axis
+_MODES = {
+    *("constant", "grid-constant", "grid-mirror", "grid-wrap", "mirror", "nearest", "reflect"),
+    "wrap",
+}
+_PAD = 12  # pixels that SciPy adds where the border of the filter is not that of the mode
+_BLOCK = 1 << 15  # points at a time: their weights stay in the cache
+_SHORT = 48  # pixels of a line whose filter SciPy begins inexactly
+
+# --- coefficients ---------------------------------------------------------------------------------
+
+
+def _filter_axis(x: Any, order: int, axis: int, mode: str) -> Any:
+    """The coefficients along an axis; the transpose is the same filter, with other end weights."""
+    n = x.shape[axis]
+    if order < 2 or n < 2:
+        return x
+
+    def run(v: _Array) -> Any:
+        return theirs.spline_filter1d(v, order, axis, v.dtype, mode)
+
+    def transpose(y: _Array) -> Any:
+        if n <= _SHORT:
+            matrix = theirs.spline_filter1d(np.eye(n), order, 0, np.float64, mode)
+            return np.moveaxis(np.moveaxis(y, axis, -1) @ matrix, -1, axis)
+        if mode in ("reflect", "grid-mirror", "nearest", "grid-wrap"):
+            return run(y)
+        shape = [1] * y.ndim
+        shape[axis] = n
+        weights = np.ones(n)
+        weights[[0, -1]] = 2.0
+        weights = weights.reshape(shape)
+        return run(y * weights) / weights
+
+    return apply_linear(x, run, transpose)
+
+
+def _as_double(x: Any) -> Any:
+    dtype = np.complex128 if x.dtype.kind == "c" else np.float64
+    return x if x.dtype == dtype else xp.astype(x, dtype)
+
+
+def _require_order(order: int, lowest: int = 0) -> None:
+    if not lowest <= order <= 5:
+        raise RuntimeError("spline order not supported")
+
+
+def _require_mode(mode: str) -> None:
+    if mode not in _MODES:
+        raise RuntimeError("boundary mode not supported")
+
+
+@declare("spline_filter1d", "input")
+def _spline_filter1d(
+    input: Any,
+    order: int = 3,
+    axis: int = -1,
+    output: Any = np.float64,  # noqa: ARG001 - read by `declare`
+    mode: str = "mirror",
+) -> Any:
+    _require_order(order)
+    _require_mode(mode)
+    if not -input.ndim <= axis < input.ndim:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {input.ndim}")
+    return _filter_axis(_as_double(input), order, axis % input.ndim, mode)
+
+
+@declare("spline_filter", "input")
+def _spline_filter(
+    input: Any,
+    order: int = 3,
+    output: Any = np.float64,  # noqa: ARG001 - read by `declare`
+    mode: str = "mirror",
+) -> Any:
+    _require_order(order, 2)
+    _require_mode(mode)
+    found = _as_double(input)
+    for axis in range(input.ndim):
+        found = _filter_axis(found, order, axis, mode)
+    return found
+
+
+# --- evaluation -----------------------------------------------------------------------------------
+
+
+class _Line(NamedTuple):
+    """The coefficients along an axis that points read, and their weights."""
+
+    places: _Array  # for each of the order + 1 coefficients
+    weights: dict[int, _Array]  # of each derivative
+
+
+def _fold_coordinate(at: _Array, n: int, mode: str) -> tuple[_Array, Any]:
+    """Coordinates inside of the image, and their slopes by the given ones."""
+    if mode in ("grid-constant", "nearest"):  # coefficients continue there
+        return at, 1.0
+    if mode == "constant":
+        is_outside = (at < 0) | (at > n - 1)
+        return np.clip(at, 0, n - 1), np.where(is_outside, 0.0, 1.0)
+    if n == 1:
+        return np.zeros_like(at), 0.0
+    if mode == "wrap":  # the last pixel lies on the first; both ends belong to the image
+        inside = np.where(at < 0, at + (n - 1) * (np.trunc(-at / (n - 1)) + 1), at)
+        return np.where(at > n - 1, at - (n - 1) * np.trunc(at / (n - 1)), inside), 1.0
+    if mode == "grid-wrap":
+        return np.where((at < 0) | (at > n - 1), at % n, at), 1.0
+    if mode == "mirror":
+        turned = at % (2 * n - 2)
+        is_back = turned > n - 1
+        return np.where(is_back, 2 * n - 2 - turned, turned), np.where(is_back, -1.0, 1.0)
+    turned = (at + 0.5) % (2 * n) - 0.5
+    is_back = turned > n - 0.5
+    return np.where(is_back, 2 * n - 1 - turned, turned), np.where(is_back, -1.0, 1.0)
+
+
+def _basis(order: int, fraction: _Array, derivative: int) -> list[Any]:
+    """The B-splines that are not zero at a point, by the recursion of Cox and de Boor."""
+    values: list[Any] = [np.ones_like(fraction)]
+    if derivative > order:
+        return [np.zeros_like(fraction)] * (order + 1)
+    for n in range(1, order - derivative + 1):
+        before = [0.0, *values, 0.0]
+        values = [
+            ((fraction + (n - k)) * before[k] + (k + 1 - fraction) * before[k + 1]) / n
+            for k in range(n + 1)
+        ]
+    for _ in range(derivative):
+        before = [0.0, *values, 0.0]
+        values = [before[k] - before[k + 1] for k in range(len(values) + 1)]
+    return values
+
+
+def _line(at: _Array, n: int, order: int, mode: str, derivatives: set[int]) -> _Line:
+    inside, slope = _fold_coordinate(at, n, mode)
+    from_left = inside if order % 2 else inside + 0.5
+    start = np.floor(from_left)
+    places = start.astype(np.intp) + (np.arange(order + 1) - order // 2)[:, None]
+    fraction = from_left - start
+    weights = {
+        d: np.stack(_basis(order, fraction, d)) * (slope**d if d else 1.0) for d in derivatives
+    }
+    unused: Any = None
+    if mode == "grid-constant":
+        unused = (places < 0) | (places >= n)
+    elif mode == "constant":
+        unused = (at < 0) | (at > n - 1)
+    if unused is not None:
+        weights = {d: np.where(unused, 0.0, w) for d, w in weights.items()}
+    return _Line(_fold_places(places, n, mode), weights)
+
+
+def _fold_places(places: _Array, n: int, mode: str) -> _Array:
+    """The coefficients that continue those of the image beyond its borders."""
+    if n == 1 or mode in ("grid-constant", "nearest"):
+        return np.clip(places, 0, n - 1)
+    if mode == "grid-wrap":
+        return places % n
+    period = 2 * n if mode in ("reflect", "grid-mirror") else 2 * n - 2
+    places = places % period
+    return np.where(places < n, places, period - places - (1 if period == 2 * n else 0))
+
+
+def _taps(coordinates: _Array, shape: Sequence[int], order: int, mode: str, orders: _Orders) -> Any:
+    """For each coefficient that points read: its place, and its weight in each result."""
+    lines = [
+        _line(at, n, order, mode, {wanted[axis] for wanted in orders})
+        for axis, (at, n) in enumerate(zip(coordinates, shape, strict=True))
+    ]
+    strides = np.append(np.cumprod(shape[:0:-1])[::-1], 1).astype(np.intp)
+    for line, stride in zip(lines, strides, strict=True):
+        np.multiply(line.places, stride, out=line.places)
+    for tap in product(range(order + 1), repeat=len(shape)):
+        place = sum(line.places[k] for line, k in zip(lines[1:], tap[1:], strict=True))
+        weights = []
+        for wanted in orders:
+            weight = lines[0].weights[wanted[0]][tap[0]]
+            for line, k, d in zip(lines[1:], tap[1:], wanted[1:], strict=True):
+                weight = weight * line.weights[d][k]
+            weights.append(weight)
+        yield lines[0].places[tap[0]] + place, weights
+
+
+def _evaluate(
+    c: _Array, coordinates: _Array, order: int, mode: str, orders: _Orders, shape: Any
+) -> Any:
+    if not any(map(any, orders)):
+        options = {"order": order, "mode": mode, "prefilter": False, "output": c.dtype}
+        return theirs.map_coordinates(c, coordinates, **options)[None]
+    flat = np.ascontiguousarray(c).ravel()
+    found = np.zeros((len(orders), coordinates.shape[1]), c.dtype)
+    for first in range(0, coordinates.shape[1], _BLOCK):
+        block = slice(first, first + _BLOCK)
+        for place, weights in _taps(coordinates[:, block], shape, order, mode, orders):
+            values = flat[place]
+            for number, weight in enumerate(weights):
+                found[number, block] += values * weight
+    return found
+
+
+def _spread(
+    y: _Array, coordinates: _Array, order: int, mode: str, orders: _Orders, shape: Any
+) -> Any:
+    size = int(np.prod(shape))
+    parts = [y.real, y.imag] if y.dtype.kind == "c" else [y]
+    found = np.zeros((len(parts), size))
+    for first in range(0, coordinates.shape[1], max(_BLOCK, size // 4)):
+        block = slice(first, first + max(_BLOCK, size // 4))
+        for place, weights in _taps(coordinates[:, block], shape, order, mode, orders):
+            for part, total in zip(parts, found, strict=True):
+                given = sum(part[k, block] * weight for k, weight in enumerate(weights))
+                total += np.bincount(place, given, size)
+    return (found[0] if len(parts) == 1 else found[0] + 1j * found[1]).reshape(shape)
+
+
+def _raise_orders(orders: _Orders) -> _Orders:
+    """The derivatives of each result by each coordinate."""
+    return tuple(
+        tuple(d + (axis == by) for axis, d in enumerate(wanted))
+        for wanted in orders
+        for by in range(len(wanted))
+    )
+
+
+def _by_coordinates(c: Any, coordinates: Any, y: Any, options: dict[str, Any]) -> Any:
+    """The cotangent of the coordinates of ``sum(y * evaluate(c, coordinates))``."""
+    orders = options["orders"]
+    slopes = _EVALUATE(c, coordinates, **{**options, "orders": _raise_orders(orders)})
+    slopes = xp.reshape(slopes, [len(orders), *coordinates.shape])
+    found = xp.sum(conjugate(slopes) * xp.expand_dims(y, 1), 0)
+    return xp.real(found) if found.dtype.kind == "c" else found
+
+
+def _spread_tangents(y: Any, tangent: Any) -> Any:
+    """Each result times the tangent of each coordinate."""
+    return xp.reshape(xp.expand_dims(y, 1) * xp.expand_dims(tangent, 0), [-1, y.shape[-1]])
+
+
+def _evaluate_vjp(known: Known, y: Tensor) -> Any:
+    c, coordinates = known.inputs
+    by_c = _SPREAD(y, coordinates, **known.options) if known.needs[0] else None
+    needs = known.needs[1]
+    return by_c, _by_coordinates(c, coordinates, y, known.options) if needs else None
+
+
+def _evaluate_jvp(known: Known, by_c: Any, by_coordinates: Any) -> Any:
+    c, coordinates = known.inputs
+    terms = []
+    if by_c is not None:
+        terms.append(_EVALUATE(by_c, coordinates, **known.options))
+    if by_coordinates is not None:
+        orders = known.options["orders"]
+        options = {**known.options, "orders": _raise_orders(orders)}
+        slopes = _EVALUATE(c, coordinates, **options)
+        slopes = xp.reshape(slopes, [len(orders), *coordinates.shape])
+        terms.append(xp.sum(slopes * xp.expand_dims(by_coordinates, 0), 1))
+    return sum(terms[1:], terms[0])
+
+
+def _spread_vjp(known: Known, c: Tensor) -> Any:
+    y, coordinates = known.inputs
+    by_y = _EVALUATE(c, coordinates, **known.options) if known.needs[0] else None
+    needs = known.needs[1]
+    return by_y, _by_coordinates(c, coordinates, y, known.options) if needs else None
+
+
+def _spread_jvp(known: Known, by_y: Any, by_coordinates: Any) -> Any:
+    y, coordinates = known.inputs
+    terms = []
+    if by_y is not None:
+        terms.append(_SPREAD(by_y, coordinates, **known.options))
+    if by_coordinates is not None:
+        options = {**known.options, "orders": _raise_orders(known.options["orders"])}
+        terms.append(_SPREAD(_spread_tangents(y, by_coordinates), coordinates, **options))
+    return sum(terms[1:], terms[0])
+
+
+_EVALUATE = Primitive("scipy.ndimage.map_coordinates", _evaluate, _evaluate_jvp, _evaluate_vjp)
+_SPREAD = Primitive("scipy.ndimage.map_coordinates", _spread, _spread_jvp, _spread_vjp)
+
+
+def _interpolate(
+    input: Any, coordinates: Any, order: int, mode: str, cval: Any, prefilter: bool
+) -> Any:
+    """The spline through an image at coordinates."""
+    _require_order(order)
+    _require_mode(mode)
+    c, shape = _as_double(input), coordinates.shape[1:]
+    flat = xp.reshape(_as_double(coordinates), [c.ndim, -1])
+    is_shifted = mode == "grid-constant" and not is_zero(cval)
+    if is_shifted:
+        c = c - cval
+    if prefilter and order > 1:
+        if mode in ("nearest", "grid-constant"):
+            c = pad(c, _PAD, mode="edge" if mode == "nearest" else "constant")
+            flat = flat + float(_PAD)
+        for axis in range(c.ndim):
+            c = _filter_axis(c, order, axis, mode)
+    size = tuple(c.shape)
+    options = {"order": order, "mode": mode, "orders": ((0,) * c.ndim,), "shape": size}
+    found = _EVALUATE(c, flat, **options)[0]
+    if is_shifted:
+        found = found + cval
+    elif mode == "constant" and not is_zero(cval):
+        ends = np.array(size)[:, None] - 1
+        is_outside = xp.any((flat < 0) | (flat > ends), 0)
+        found = xp.where(is_outside, as_tensor(cval) + 0.0 * xp.zeros_like(found), found)
+    return xp.reshape(found, list(shape))
+
+
+# --- the rules ------------------------------------------------------------------------------------
+
+
+@declare("map_coordinates", "input coordinates cval")
+def _map_coordinates(
+    input: Any,
+    coordinates: Any,
+    output: Any = None,  # noqa: ARG001 - read by `declare`
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    coordinates = as_tensor(coordinates)
+    if coordinates.dtype.kind == "c":
+        raise TypeError("Complex type not supported")
+    if input.ndim < 1 or coordinates.ndim < 2:
+        raise RuntimeError("input and output rank must be > 0")
+    if coordinates.shape[0] != input.ndim:
+        raise RuntimeError("invalid shape for coordinate array")
+    return _interpolate(input, coordinates, order, mode, cval, prefilter)
+
+
+def _mesh(shape: Sequence[int]) -> list[_Array]:
+    """The coordinates of the result along each axis, to be broadcast."""
+    return list(np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True))
+
+
+def _stack(parts: Sequence[Any], shape: Sequence[int]) -> Any:
+    return xp.stack([xp.broadcast_to(_as_double(as_tensor(p)), list(shape)) for p in parts])
+
+
+@declare("affine_transform", "input matrix offset cval")
+def _affine_transform(
+    input: Any,
+    matrix: Any,
+    offset: Any = 0.0,
+    output_shape: Any = None,
+    output: Any = None,  # noqa: ARG001 - read by `declare`
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    shape = tuple(input.shape if output_shape is None else output_shape)
+    if input.ndim < 1 or len(shape) < 1:
+        raise RuntimeError("input and output rank must be > 0")
+    matrix, n = _as_double(as_tensor(matrix)), input.ndim
+    if matrix.ndim not in (1, 2) or matrix.shape[0] < 1:
+        raise RuntimeError("no proper affine matrix provided")
+    if matrix.ndim == 2 and matrix.shape[1] == n + 1 and matrix.shape[0] in (n, n + 1):
+        _require_homogeneous(matrix, n)
+        matrix, offset = matrix[:n, :n], matrix[:n, n]
+    if matrix.shape[0] != n:
+        raise RuntimeError("affine matrix has wrong number of rows")
+    if matrix.ndim == 2 and matrix.shape[1] != len(shape):
+        raise RuntimeError("affine matrix has wrong number of columns")
+    mesh, parts = _mesh(shape), []
+    for axis, start in enumerate(sequence_of(offset, n)):
+        if matrix.ndim == 1:  # as SciPy rounds it
+            parts.append((mesh[axis] + as_tensor(start) / matrix[axis]) * matrix[axis])
+            continue
+        total = as_tensor(start) + 0.0
+        for other, at in enumerate(mesh):
+            total = total + matrix[axis, other] * at
+        parts.append(total)
+    return _interpolate(input, _stack(parts, shape), order, mode, cval, prefilter)
+
+
+def _require_homogeneous(matrix: Any, n: int) -> None:
+    if matrix.shape[0] == n + 1:
+        last = [number_of("matrix", matrix[n, k]) for k in range(n + 1)]
+        if last != [0.0] * n + [1.0]:
+            raise ValueError(
+                f"Expected homogeneous transformation matrix with shape {tuple(matrix.shape)}, "
+                f"but bottom row was {last}"
+            )
+
+
+@declare("shift", "input shift cval")
+def _shift(
+    input: Any,
+    shift: Any,
+    output: Any = None,  # noqa: ARG001 - read by `declare`
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    if input.ndim < 1:
+        raise RuntimeError("input and output rank must be > 0")
+    pairs = zip(_mesh(input.shape), sequence_of(shift, input.ndim), strict=True)
+    coordinates = _stack([at - as_tensor(by) for at, by in pairs], input.shape)
+    return _interpolate(input, coordinates, order, mode, cval, prefilter)
+
+
+@declare("zoom", "input cval")
+def _zoom(
+    input: Any,
+    zoom: Any,
+    output: Any = None,  # noqa: ARG001 - read by `declare`
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+    *,
+    grid_mode: bool = False,
+) -> Any:
+    _require_order(order)
+    if input.ndim < 1:
+        raise RuntimeError("input and output rank must be > 0")
+    if grid_mode and input.dtype.kind == "c":  # which SciPy ignores
+        raise option_without_rule("scipy.ndimage.zoom", "grid_mode", grid_mode)
+    factors = sequence_of(zoom, input.ndim)
+    if all(factor == 1 for factor in factors) and prefilter:
+        return input + 0.0
+    pairs = zip(input.shape, factors, strict=True)
+    shape = tuple(round(n * float(factor)) for n, factor in pairs)
+    parts = []
+    for at, n, m in zip(_mesh(shape), input.shape, shape, strict=True):
+        ends = (n, m) if grid_mode else (n - 1, m - 1)
+        step = ends[0] / ends[1] if ends[1] else 1.0
+        parts.append((at + 0.5) * step - 0.5 if grid_mode else at * step)
+    return _interpolate(input, _stack(parts, shape), order, mode, cval, prefilter)
+
+
+@declare("rotate", "input angle cval")
+def _rotate(
+    input: Any,
+    angle: Any,
+    axes: Any = (1, 0),
+    reshape: bool = True,
+    output: Any = None,  # noqa: ARG001 - read by `declare`
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    if input.ndim < 2:
+        raise ValueError("input array should be at least 2D")
+    places = sorted(axis + input.ndim if axis < 0 else axis for axis in axes)
+    if len(places) != 2:
+        raise ValueError("axes should contain exactly two values")
+    if places[0] < 0 or places[1] >= input.ndim:
+        raise ValueError("invalid rotation plane specified")
+    turn = _as_double(as_tensor(angle)) * (np.pi / 180.0)
+    c, s = xp.cos(turn), xp.sin(turn)
+    sizes = [input.shape[axis] for axis in places]
+    shape = list(input.shape)
+    if reshape:
+        degrees = number_of("angle", angle)
+        turned = [[np.cos(np.radians(degrees)), np.sin(np.radians(degrees))]]
+        turned.append([-turned[0][1], turned[0][0]])
+        bounds = np.array(turned) @ [[0, 0, sizes[0], sizes[0]], [0, sizes[1], 0, sizes[1]]]
+        for axis, extent in zip(places, np.ptp(bounds, axis=1), strict=True):
+            shape[axis] = int(extent + 0.5)
+    parts: list[Any] = list(_mesh(shape))
+    near, far = (parts[axis] - (shape[axis] - 1) / 2 for axis in places)
+    parts[places[0]] = c * near + s * far + (sizes[0] - 1) / 2
+    parts[places[1]] = c * far - s * near + (sizes[1] - 1) / 2
+    return _interpolate(input, _stack(parts, shape), order, mode, cval, prefilter)
