@@ -35,7 +35,7 @@ test-lowest:  ## run the suite with the lowest Python, NumPy and SciPy that pypr
 	$(LOWEST_VENV)/bin/python -m pytest $(PYTEST_ARGS)
 
 test-neighbours: $(VENV)/.stamp-neighbours  ## install pandas and others, run the tests that use them
-	$(BIN)/python -m pytest -n auto tests/interop/test_neighbours.py tests/interop/test_constants_in_mode.py tests/examples
+	$(BIN)/python -m pytest -n auto tests/interop/test_neighbours.py tests/interop/test_constants_in_mode.py tests/examples tests/distributed/test_examples.py
 
 lint: $(VENV)/.stamp-dev  ## check rules and format with ruff
 	$(BIN)/ruff check .

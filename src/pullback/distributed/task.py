@@ -87,10 +87,11 @@ def run_block(encoded: bytes | Payload, block: Block, partitions: Sequence[Any])
     payload = _decode(encoded) if isinstance(encoded, bytes) else encoded
     total, stacked, aux, weights = TreeSum(), [], [], TreeSum()
     spec = pytree.LEAF
+    compute = _COMPUTE[payload.kind](payload)
     for place, partition in enumerate(partitions):
         try:
             data = partition.load() if isinstance(partition, PrivateGraph) else partition
-            found, extra = _COMPUTE[payload.kind](payload, data)
+            found, extra = compute(data)
             terms, spec = pytree.flatten(found)
             weight = _weight(payload, block, place, data)
         except Exception as error:
@@ -137,39 +138,54 @@ def combine(name: str, kind: str, results: Sequence[BlockResult]) -> BlockResult
 # --- derivatives ----------------------------------------------------------------------------------
 
 
-def _value(payload: Payload, data: Any) -> tuple[Any, Any]:
+_Compute = Callable[[Any], tuple[Any, Any]]  # takes a partition, returns a tree and aux
+
+
+def _value(payload: Payload) -> _Compute:
     params, *rest = payload.arguments
     func = differentiable(payload.func) if payload.mode else payload.func
-    found = func(params, data, *rest)
-    value, aux = found if payload.has_aux else (found, None)
-    return _plain(params, value), aux
+
+    def compute(data: Any) -> tuple[Any, Any]:
+        found = func(params, data, *rest)
+        value, aux = found if payload.has_aux else (found, None)
+        return _plain(params, value), aux
+
+    return compute
 
 
-def _value_and_grad(payload: Payload, data: Any) -> tuple[Any, Any]:
+def _value_and_grad(payload: Payload) -> _Compute:
     params, *rest = payload.arguments
-    compute = value_and_grad(payload.func, has_aux=payload.has_aux, mode=payload.mode)
-    found, gradient = compute(params, data, *rest)
-    value, aux = found if payload.has_aux else (found, None)
-    return (value, gradient), aux
+    inner = value_and_grad(payload.func, has_aux=payload.has_aux, mode=payload.mode)
+
+    def compute(data: Any) -> tuple[Any, Any]:
+        found, gradient = inner(params, data, *rest)
+        value, aux = found if payload.has_aux else (found, None)
+        return (value, gradient), aux
+
+    return compute
 
 
-def _grad(payload: Payload, data: Any) -> tuple[Any, Any]:
+def _grad(payload: Payload) -> _Compute:
     params, *rest = payload.arguments
-    found = grad(payload.func, has_aux=payload.has_aux, mode=payload.mode)(params, data, *rest)
-    return found if payload.has_aux else (found, None)
+    inner = grad(payload.func, has_aux=payload.has_aux, mode=payload.mode)
+    if payload.has_aux:
+        return lambda data: inner(params, data, *rest)
+    return lambda data: (inner(params, data, *rest), None)
 
 
-def _hvp(payload: Payload, data: Any) -> tuple[Any, Any]:
+def _hvp(payload: Payload) -> _Compute:
     params, vector, *rest = payload.arguments
-    return hvp(payload.func, vector=1, mode=payload.mode)(params, vector, data, *rest), None
+    inner = hvp(payload.func, vector=1, mode=payload.mode)
+    return lambda data: (inner(params, vector, data, *rest), None)
 
 
-def _jacobian(payload: Payload, data: Any) -> tuple[Any, Any]:
+def _jacobian(payload: Payload) -> _Compute:
     params, *rest = payload.arguments
-    return jacobian(payload.func, mode=payload.mode)(params, data, *rest), None
+    inner = jacobian(payload.func, mode=payload.mode)
+    return lambda data: (inner(params, data, *rest), None)
 
 
-_COMPUTE: dict[str, Callable[[Payload, Any], tuple[Any, Any]]] = {
+_COMPUTE: dict[str, Callable[[Payload], _Compute]] = {
     "value": _value,
     "value_and_grad": _value_and_grad,
     "grad": _grad,
