@@ -27,6 +27,7 @@ LEVELS = {
     "utils.checkpoint": 7.1,  # runs functions in numpy_mode again
     "utils.serialization": 7,
     "utils.progress": 0.5,
+    "utils.data": 3.7,  # datasets, and the processes that load them
     "dispatch": 1,
     "kernels": 1,
     "ops": 2,  # the namespaces of operators, beside the tables that they are made from

@@ -1,7 +1,8 @@
-"""Helpers for parameters: norms of gradients, parameters as one vector."""
+"""Helpers for parameters: norms of gradients, parameters as one vector, parametrizations."""
 
 from __future__ import annotations
 
+from pullback.nn.utils import parametrizations, parametrize
 from pullback.nn.utils.clip_grad import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -9,6 +10,12 @@ from pullback.nn.utils.clip_grad import (
     get_total_norm,
 )
 from pullback.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from pullback.nn.utils.weight_hooks import (
+    remove_spectral_norm,
+    remove_weight_norm,
+    spectral_norm,
+    weight_norm,
+)
 
 __all__ = [
     "clip_grad_norm_",
@@ -16,5 +23,11 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "spectral_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]
