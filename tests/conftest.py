@@ -8,6 +8,7 @@ instead, after ``torch = pytest.importorskip("torch")``, if it needs torch to co
 from __future__ import annotations
 
 import gc
+import os
 import zlib
 from collections.abc import Iterator
 from types import ModuleType
@@ -16,6 +17,8 @@ import pytest
 
 from pullback.dispatch import autograd_fallback_mode, registry
 from pullback.dispatch.modes import get_state
+
+os.environ.setdefault("PULLBACK_CACHE_DIR", "")  # tests leave no machine code in the user's home
 
 
 def _process_state() -> tuple[object, ...]:

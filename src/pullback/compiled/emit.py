@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from pullback.compiled.fuse import Group
-from pullback.compiled.machine import compile_module, ir
+from pullback.compiled.machine import compile_module, ir, name_address
 from pullback.fx.node import Node
 from pullback.tensor.tensor import as_operand
 
 __all__ = ["emit_groups", "operand_strides"]
 
 _METH_FASTCALL = 0x80
+_NONE = "pullback_none"  # the symbol of Python's None
 _DATA_OFFSET = 16  # of the pointer to the data in an array object, behind the object's head
 
 
@@ -39,6 +40,7 @@ def emit_groups(groups: list[Group]) -> tuple[list[Callable[..., None]], str]:
 
     A function takes the arrays of the group's outputs, then of its inputs.
     """
+    name_address(_NONE, id(None))
     module = ir.Module(name="pullback")
     for number, group in enumerate(groups):
         _Emitter(module, group, f"group{number}").emit()
@@ -134,7 +136,7 @@ class _Emitter:
             field = builder.bitcast(field, self.pointer.as_pointer())
             pointers.append(builder.load(field))
         builder.call(loops, pointers)
-        none = builder.inttoptr(self.word(id(None)), self.word.as_pointer())
+        none = self.module.globals.get(_NONE) or ir.GlobalVariable(self.module, self.word, _NONE)
         builder.store(builder.add(builder.load(none), self.word(1)), none)  # a new reference
         builder.ret(builder.bitcast(none, self.pointer))
 

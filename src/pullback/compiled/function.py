@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback.autograd.graph.views import requires_grad
 from pullback.compiled.machine import is_supported, require_llvmlite
+from pullback.compiled.object_cache import use_cache
 from pullback.compiled.program import MISS, Program, compile_program
 from pullback.compiled.watch import Watch, find_watches, have_changed
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
@@ -68,6 +69,7 @@ def compile(
     fullgraph: bool = False,
     static_argnums: int | Sequence[int] = (),
     maxsize: int = 64,
+    cache: bool = True,
 ) -> Any:
     """A function that records `func` once for each kind of arguments, and then runs the graph.
 
@@ -81,6 +83,7 @@ def compile(
         fullgraph: raise, instead of calling `func` itself, where it cannot be one graph.
         static_argnums: positions of arguments that are constants of a graph.
         maxsize: the number of signatures whose graphs are kept.
+        cache: keep machine code on disk, for later processes.
 
     >>> import numpy as np
     >>> import pullback as pb
@@ -93,7 +96,7 @@ def compile(
     """
     if func is None:
         options: dict[str, Any] = {"backend": backend, "fullgraph": fullgraph}
-        options |= {"static_argnums": static_argnums, "maxsize": maxsize}
+        options |= {"static_argnums": static_argnums, "maxsize": maxsize, "cache": cache}
         return functools.partial(compile, **options)
     if not callable(func):
         raise TypeError(f"compile: func must be callable, not {type(func).__name__}")
@@ -112,7 +115,12 @@ def compile(
             backend = "eager"
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     return CompiledFunction(
-        func, backend=backend, fullgraph=fullgraph, static_argnums=static, maxsize=maxsize
+        func,
+        backend=backend,
+        fullgraph=fullgraph,
+        static_argnums=static,
+        maxsize=maxsize,
+        cache=cache,
     )
 
 
@@ -132,6 +140,7 @@ class CompiledFunction:
         fullgraph: bool,
         static_argnums: tuple[int, ...],
         maxsize: int,
+        cache: bool,
     ):
         functools.update_wrapper(self, func)
         self._func = func
@@ -139,6 +148,7 @@ class CompiledFunction:
         self._fullgraph = fullgraph
         self._static = frozenset(static_argnums)
         self._maxsize = maxsize
+        self._uses_cache = cache
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._watches: list[Watch] = []
         self.stats = {"traces": 0, "hits": 0, "eager": 0, "changes": 0}
@@ -237,7 +247,8 @@ class CompiledFunction:
             return self._call_func(args, kwargs)
         outputs = [_node(tracer, value) for value in found]
         values = [_value(value) for value in found]
-        program = compile_program(tracer, outputs, self._backend)
+        with use_cache(self._uses_cache):
+            program = compile_program(tracer, outputs, self._backend)
         if program.reason:
             self._refuse(entry, program.reason)
         else:

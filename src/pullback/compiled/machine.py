@@ -9,7 +9,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pullback._lazy import lazy_module
+from pullback.compiled.object_cache import current_cache
 from pullback.errors import MissingPackageError
 
 if TYPE_CHECKING:
@@ -18,7 +21,14 @@ else:
     binding = lazy_module("llvmlite.binding")
     ir = lazy_module("llvmlite.ir")
 
-__all__ = ["binding", "compile_module", "ir", "is_supported", "require_llvmlite"]
+__all__ = [
+    "binding",
+    "compile_module",
+    "ir",
+    "is_supported",
+    "name_address",
+    "require_llvmlite",
+]
 
 _lock = threading.Lock()
 
@@ -56,25 +66,76 @@ def _machine() -> Any:
     _initialize()
     target = binding.Target.from_default_triple()
     # The features as well: the name of a processor may promise what a virtual machine has not.
+    # Position-independent: the addresses of symbols stand in a table, wherever they are.
     return target.create_target_machine(
         cpu=binding.get_host_cpu_name(),
         features=binding.get_host_cpu_features().flatten(),
         opt=2,
         jit=True,
+        reloc="pic",
     )
 
 
-def compile_module(module: Any) -> tuple[Any, str]:
-    """Compiles a module; returns the engine that holds its code, and its optimized text."""
+def name_address(name: str, address: int) -> None:
+    """Makes an address known to machine code by a name, so that no code has addresses in it."""
+    binding.add_symbol(name, address)
+
+
+def compile_module(module: Any, *, is_vectorized: bool = False) -> tuple[Any, str]:
+    """Compiles a module; returns the engine that holds its code, and its text.
+
+    For code that is written in vectors already, only variables are turned into registers: other
+    passes take time and gain nothing. The machine code comes from the cache on disk if it is there;
+    the text is optimized if not.
+    """
+    text = str(module)
     with _lock:
-        machine = _machine()
-        parsed = binding.parse_assembly(str(module))
-        parsed.verify()
-        options = binding.create_pipeline_tuning_options(speed_level=2)
-        options.loop_vectorization = True
-        builder = binding.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(parsed, builder)
-        text = str(parsed)
-        engine = binding.create_mcjit_compiler(parsed, machine)
-        engine.finalize_object()
-        return engine, text
+        cache = current_cache()
+        key = _key(text, is_vectorized) if cache is not None else ""
+        content = cache.get(key) if cache is not None else None
+        if content is None:
+            content, text = _generate(text, is_vectorized)
+            if cache is not None:
+                cache.put(key, content)
+        return _load(content), text
+
+
+def _generate(text: str, is_vectorized: bool) -> tuple[bytes, str]:
+    """The object file of a module, and its optimized text."""
+    machine = _machine()
+    parsed = binding.parse_assembly(text)
+    parsed.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=0 if is_vectorized else 2)
+    options.loop_vectorization = not is_vectorized
+    builder = binding.create_pass_builder(machine, options)
+    if is_vectorized:
+        passes = binding.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+    else:
+        passes = builder.getModulePassManager()
+    passes.run(parsed, builder)
+    return machine.emit_object(parsed), str(parsed)
+
+
+def _load(content: bytes) -> Any:
+    """An engine with the code of an object file."""
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine())
+    engine.add_object_file(binding.object_file.ObjectFileRef.from_data(content))
+    engine.finalize_object()
+    return engine
+
+
+def _key(text: str, is_vectorized: bool) -> str:
+    """All that machine code depends on."""
+    parts = [
+        f"pullback object 1, vectorized {is_vectorized}",
+        text,
+        binding.get_host_cpu_name(),
+        binding.get_host_cpu_features().flatten(),
+        binding.get_default_triple(),
+        str(binding.llvm_version_info),
+        np.__version__,
+        sys.version,
+        sys.implementation.cache_tag or "",
+    ]
+    return "\0".join(parts)
