@@ -335,3 +335,26 @@ def test_bad_arguments_raise(make, text):
 def test_unknown_options_are_named():
     with pytest.raises(TypeError, match="unexpected argument 'alfa'"):
         pb.nn.ELU(alfa=1.0)
+
+
+INPLACE = ["CELU", "ELU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "Mish"]
+INPLACE += ["ReLU", "ReLU6", "SELU", "SiLU"]
+
+
+@pytest.mark.parametrize("name", [*INPLACE, "RReLU", "Dropout"])
+def test_module_in_place_has_the_same_gradient(name):
+    gradients = []
+    for inplace in (False, True):
+        x = pb.tensor(np.linspace(-3.9, 4, 12), requires_grad=True)
+        y = x * 1
+        result = getattr(pb.nn, name)(inplace=inplace).eval()(y)
+        assert (result is y) == (inplace or name == "Dropout")
+        (result * result).sum().backward()
+        gradients.append(x.grad.numpy())
+    np.testing.assert_allclose(*gradients, rtol=1e-12)
+
+
+def test_inplace_may_be_given_by_position():
+    x = pb.tensor([-1.0, 2.0])
+    assert pb.nn.functional.leaky_relu(x, 0.5, True) is x
+    assert x.tolist() == [-0.5, 2.0]

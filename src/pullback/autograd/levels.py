@@ -33,7 +33,7 @@ from pullback.dispatch.modes import (
 from pullback.errors import AutogradError, InplaceError
 from pullback.interrupts import uninterrupted_entry
 from pullback.tensor.levels import active_levels, leave_levels, next_serial
-from pullback.tensor.tensor import TRACKED, Tensor, current_level_id, version_of
+from pullback.tensor.tensor import TENSOR_TYPES, TRACKED, Tensor, current_level_id, version_of
 
 if TYPE_CHECKING:
     from pullback.utils import pytree
@@ -324,4 +324,4 @@ def _is_argument(tensor: Tensor, level: TransformLevel) -> bool:
         return False
     counter = version_of(tensor)
     leaves = pytree.leaves(level.arguments)
-    return any(type(leaf) is Tensor and version_of(leaf) is counter for leaf in leaves)
+    return any(type(leaf) in TENSOR_TYPES and version_of(leaf) is counter for leaf in leaves)

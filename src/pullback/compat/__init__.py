@@ -5,6 +5,14 @@ Nothing here is loaded by ``import pullback``.
 
 from __future__ import annotations
 
-from pullback.compat import autograd
+import typing as _typing
 
-__all__ = ["autograd"]
+from pullback._lazy import lazy_names as _lazy_names
+
+if _typing.TYPE_CHECKING:
+    from pullback.compat import autograd, torch
+
+__all__ = ["autograd", "torch"]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__, __dir__ = _lazy_names(__name__, {__name__: __all__})

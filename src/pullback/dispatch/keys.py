@@ -48,6 +48,7 @@ __all__ = [
     "PLAIN_VIEW",
     "REQUIRES_GRAD",
     "RUNTIME_KEYS",
+    "SUBCLASS",
     "DispatchKey",
     "DispatchKeySet",
     "KeyLike",
@@ -151,6 +152,7 @@ FUNCTIONALITY_MASK = (1 << _END) - (1 << _FIRST_FUNCTIONALITY_BIT)
 KEY_MASK = BACKEND_MASK | FUNCTIONALITY_MASK | INTERCEPT
 NO_KEY_BITS = REQUIRES_GRAD | PLAIN_VIEW | DUAL
 ALL_BITS = KEY_MASK | NO_KEY_BITS
+SUBCLASS = 1 << _END  # results of a call become instances of the registered subclass of Tensor
 
 _NAME_BY_BIT = dict(enumerate(FUNCTIONALITIES, _FIRST_FUNCTIONALITY_BIT))
 _PREFIX_BY_BIT = dict(enumerate(FUNCTIONALITIES.values(), _FIRST_FUNCTIONALITY_BIT))

@@ -25,6 +25,7 @@ from pullback.dispatch.keys import (
     INTERCEPT,
     NO_KEY_BITS,
     OTHER_BACKENDS,
+    SUBCLASS,
     DispatchKey,
     backends_of,
     functionality_places,
@@ -59,6 +60,7 @@ __all__ = [
     "fallthrough_kernel",
     "no_longer_defined",
     "observe_calls",
+    "set_subclass_linker",
 ]
 
 # One lock for every change and every computation of a table, so that a table is always made from
@@ -313,9 +315,12 @@ class OperatorEntry:
         if found is not None:
             return found
         with LOCK:
-            linked = self._link(self.without_fallthrough((flags | state.include) & state.keep))
-            if _observer is not None:
-                linked = _observer(self.operator, linked)
+            if flags & SUBCLASS:
+                linked = _link_subclass(self.operator, self.link_call(flags & ~SUBCLASS))
+            else:
+                linked = self._link(self.without_fallthrough((flags | state.include) & state.keep))
+                if _observer is not None:
+                    linked = _observer(self.operator, linked)
             self.calls.setdefault(state, {})[flags] = linked
             return linked
 
@@ -387,5 +392,27 @@ def observe_calls(
     global _observer
     with LOCK:
         _observer = observer
+        for entry in ENTRIES.values():
+            entry.invalidate()
+
+
+def _link_plainly(_: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    return kernel
+
+
+_link_subclass: Callable[[Any, Callable[..., Any]], Callable[..., Any]] = _link_plainly
+
+
+def set_subclass_linker(
+    linker: Callable[[Any, Callable[..., Any]], Callable[..., Any]],
+) -> None:
+    """Sets ``linker(operator, kernel)``, which makes the kernel of calls with ``SUBCLASS``.
+
+    `kernel` is what the same call runs on tensors of the base class. Calls without the bit are
+    linked as if there were no subclass.
+    """
+    global _link_subclass
+    with LOCK:
+        _link_subclass = linker
         for entry in ENTRIES.values():
             entry.invalidate()

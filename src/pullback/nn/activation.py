@@ -246,8 +246,7 @@ class RReLU(_Activation):
 
     def forward(self, input: Any) -> Any:
         """The function of each element, with random slopes while training."""
-        made = F.rrelu(input, self.lower, self.upper, self.training)
-        return input.copy_(made) if self.inplace else made
+        return F.rrelu(input, self.lower, self.upper, self.training, inplace=self.inplace)
 
 
 class SELU(_Activation):

@@ -10,6 +10,7 @@ The operators themselves have NumPy's argument names; `_spell` translates.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -151,8 +152,13 @@ def _spell(
         has_inplace: whether it takes ``inplace=True``, which writes the result into the input.
     """
 
+    parameters = inspect.signature(function).parameters.values()
+    count = sum(parameter.kind is not parameter.KEYWORD_ONLY for parameter in parameters)
+
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if has_inplace and len(args) == count + 1:
+            args, kwargs["inplace"] = args[:-1], args[-1]
         if not kwargs:
             return function(*args)
         for name in first[len(args) :]:
@@ -163,7 +169,8 @@ def _spell(
             if kwargs["axis"] is None:
                 raise TypeError(f"{function.__name__}: dim must be an integer, not None")
         if has_inplace and kwargs.pop("inplace", False):
-            return args[0].copy_(function(*args, **kwargs))
+            # The derivative may need the input, so the function gets a copy of it.
+            return args[0].copy_(function(args[0].clone(), *args[1:], **kwargs))
         return function(*args, **kwargs)
 
     return call
@@ -233,7 +240,7 @@ prelu = _spell(activation.prelu)
 relu = _spell(activation.relu, has_inplace=True)
 relu6 = _spell(activation.relu6, has_inplace=True)
 rms_norm = _spell(norm.rms_norm)
-rrelu = _spell(activation.rrelu)
+rrelu = _spell(activation.rrelu, has_inplace=True)
 scaled_dot_product_attention = _spell(
     layers.scaled_dot_product_attention, first=("query", "key", "value")
 )

@@ -26,7 +26,7 @@ from weakref import ref
 import numpy as np
 
 from pullback._lazy import lazy_module
-from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, DispatchKey
+from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, SUBCLASS, DispatchKey
 from pullback.dispatch.modes import INFERENCE, MAPPING, NUMPY, TRACE, TRANSFORM, get_state
 from pullback.dispatch.operator import set_number_as_tensor
 from pullback.errors import InferenceError, UnsupportedDtypeError
@@ -44,6 +44,8 @@ __all__ = [
     "CPU_FLAGS",
     "MUTABLE",
     "NO_COUNTER",
+    "SUBCLASSES",
+    "TENSOR_TYPES",
     "TRACES",
     "TRACKED",
     "ContentVersion",
@@ -51,8 +53,10 @@ __all__ = [
     "adopt",
     "as_inference",
     "as_operand",
+    "as_subclass",
     "constant_tensor",
     "current_level_id",
+    "exposes_subclass",
     "fresh",
     "has_values",
     "holds_number",
@@ -251,6 +255,25 @@ class Tensor(TensorMethods):
         return self._array.tolist()
 
     __hash__ = object.__hash__  # == compares elements, so identity has to serve
+
+
+# The classes whose instances are ordinary tensors: also the subclass of `pullback.tensor.subclass`.
+TENSOR_TYPES: set[type] = {Tensor}
+SUBCLASSES: list[type[Tensor]] = []  # the registered one
+
+# Whether a backward pass exposes gradients to user code as instances of the registered subclass.
+exposes_subclass: ContextVar[bool] = ContextVar("pullback_exposes_subclass", default=False)
+
+
+def as_subclass(tensor: Tensor) -> Tensor:
+    """Makes a tensor an instance of the registered subclass, in place; a wrapper stays as it is."""
+    cls, kind = SUBCLASSES[0], type(tensor)
+    if kind is Tensor:
+        tensor.__class__ = cls
+    elif kind is not cls:
+        return tensor
+    tensor._flags |= SUBCLASS
+    return tensor
 
 
 def wrap(array: Any) -> Tensor:

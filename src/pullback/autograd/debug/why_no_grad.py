@@ -21,7 +21,7 @@ from pullback.autograd.graph.views import edge_of, requires_grad, view_of
 from pullback.autograd.record.not_implemented import WarnNotImplemented
 from pullback.errors import AutogradTypeError
 from pullback.tensor.meta import Creation, View
-from pullback.tensor.tensor import TRACKED, Tensor
+from pullback.tensor.tensor import TENSOR_TYPES, TRACKED, Tensor
 
 __all__ = ["why_no_grad"]
 
@@ -240,5 +240,5 @@ def _constants(node: Node) -> Iterator[Tensor]:
     for name in node._saves_tensors:
         value = getattr(node, name, None)
         for tensor in value if type(value) is tuple else (value,):
-            if value is not FREED and type(tensor) is Tensor and not requires_grad(tensor):
+            if value is not FREED and type(tensor) in TENSOR_TYPES and not requires_grad(tensor):
                 yield tensor

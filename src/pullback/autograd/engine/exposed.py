@@ -24,7 +24,16 @@ from pullback.autograd.graph.output_metadata import VersionCounter
 from pullback.autograd.namespaces import Namespace, arrays
 from pullback.dispatch.modes import get_state
 from pullback.tensor.memory import owner_of
-from pullback.tensor.tensor import TRACKED, Tensor, fresh, register_alias, version_of, wrap
+from pullback.tensor.tensor import (
+    TRACKED,
+    Tensor,
+    as_subclass,
+    exposes_subclass,
+    fresh,
+    register_alias,
+    version_of,
+    wrap,
+)
 
 __all__ = ["Exposed", "current_exposed", "expose", "to_tensors", "unwrap"]
 
@@ -74,6 +83,8 @@ class Exposed:
                 tensor._counter = counter
                 if len(counter) > 2:
                     register_alias(counter, tensor)
+        if exposes_subclass.get():
+            as_subclass(tensor)
         self.note(tensor)
         return tensor
 
@@ -94,7 +105,8 @@ def expose(xp: Namespace, value: Any) -> Tensor | None:
     """A cotangent of a pass as a tensor, for user code."""
     if xp is arrays and value is not None:
         return current_exposed().tensor_of(value)
-    return xp.to_tensor(value)  # type: ignore[no-any-return]
+    tensor: Tensor | None = xp.to_tensor(value)
+    return as_subclass(tensor) if tensor is not None and exposes_subclass.get() else tensor
 
 
 def unwrap(xp: Namespace, tensor: Tensor) -> Any:

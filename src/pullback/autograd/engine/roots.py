@@ -18,7 +18,7 @@ from pullback.autograd.graph.views import edge_of, settle
 from pullback.autograd.namespaces import tensors
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, fresh
+from pullback.tensor.tensor import TENSOR_TYPES, Tensor, fresh
 
 __all__ = [
     "Root",
@@ -46,7 +46,7 @@ def seeds_of(roots: list[Any], given: Seeds) -> list[RootCotangent]:
     """The outputs that a pass starts from, with the given cotangents, checked."""
     if ended:
         for root in roots:
-            if type(root) is Tensor:
+            if type(root) in TENSOR_TYPES:
                 settle(root)
     gradients = [None] * len(roots) if given is None else list_roots(given)
     if len(gradients) != len(roots):

@@ -27,7 +27,7 @@ from pullback.autograd.namespaces import Namespace, arrays
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW
 from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import TENSOR_TYPES, Tensor
 
 __all__ = ["DualArray", "DualArrays", "dual_arrays"]
 
@@ -229,8 +229,8 @@ class DualArrays(Namespace):
     def saves_constants(self, node: Node) -> bool:
         """Whether no saved value of a node has a tangent, as far as is known without loading it."""
         for name in node._saves_tensors:
-            value = getattr(node, name, None)
-            if type(value) is Tensor:
+            value: Any = getattr(node, name, None)
+            if type(value) in TENSOR_TYPES:
                 if value._flags & (DUAL | PLAIN_VIEW):
                     return False
             elif value is not None:

@@ -56,7 +56,7 @@ from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
 from pullback.errors import DerivativeMissingError
 from pullback.tensor.batched import BatchedArray, Levels
 from pullback.tensor.meta import Meta, View
-from pullback.tensor.tensor import Tensor, current_level_id, tag_level, wrap
+from pullback.tensor.tensor import TENSOR_TYPES, Tensor, current_level_id, tag_level, wrap
 
 __all__ = ["make_array_kernel", "make_jvp_kernel", "make_view_kernel"]
 
@@ -211,7 +211,9 @@ def _remember_tangents(outputs: Any, is_inplace: bool) -> None:
         return
     for name in node._saves_tensors:
         value: Any = getattr(node, name, None)
-        if type(value) is Tensor or (type(value) is _ndarray and name not in node._saves_results):
+        if type(value) in TENSOR_TYPES or (
+            type(value) is _ndarray and name not in node._saves_results
+        ):
             continue  # an input
         value = saved_output(node, name)
         if hasattr(value, "tangents") and value.number is not None:
@@ -241,7 +243,7 @@ def make_array_kernel(rule: JvpRule, stock: Function, general: Function) -> Func
         is_uniform = is_flat  # one level, one batch, no zeros: then this loop is enough
         for value in values[:count] if has_options else values:
             tangent = None
-            if type(value) is Tensor:
+            if type(value) in TENSOR_TYPES:
                 primals.append(value._array)
                 if value._flags & DUAL:
                     found = read_tangent(value)
@@ -293,7 +295,7 @@ def _gather(
     known: dict[int, Any] = {}
     for place, value in enumerate(values):
         for item in value if type(value) is list else (value,):
-            if type(item) is not Tensor or not item._flags & DUAL:
+            if type(item) not in TENSOR_TYPES or not item._flags & DUAL:
                 continue
             found = read_tangent(item) if place in rule.places else None
             if found is None:  # not for arrays, or the formula would leave it out

@@ -32,7 +32,7 @@ from pullback.kernels.broadcasting import MIN_THREADED_SIZE, ThreadedArray
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.levels import MapLevel
 from pullback.tensor.memory import empty_in_layout, layout_of
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import TENSOR_TYPES, Tensor, wrap
 
 __all__ = [
     "JVP_RULES",
@@ -274,7 +274,7 @@ def lead(value: Any, batch_ndim: int) -> Any:
 
 def unwrap(value: Any) -> Any:
     """The arrays of the tensors in an argument or a result."""
-    if type(value) is Tensor:
+    if type(value) in TENSOR_TYPES:
         return value._array
     if type(value) is list or isinstance(value, tuple):
         items = [unwrap(item) for item in value]

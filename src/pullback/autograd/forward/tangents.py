@@ -44,7 +44,7 @@ from pullback.tensor.levels import active_levels
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import Creation, LazyTangents, Meta, View
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, version_of, wrap
+from pullback.tensor.tensor import CPU_FLAGS, TENSOR_TYPES, Tensor, fresh, version_of, wrap
 
 if TYPE_CHECKING:
     from pullback.autograd.graph import undo_log
@@ -422,7 +422,7 @@ def _update_views(base: Tensor, but: int) -> None:
         return
     for tensor in find_views(base._counter):
         if (
-            type(tensor) is Tensor
+            type(tensor) in TENSOR_TYPES
             and tensor._counter is base._counter
             and tensor._flags & REQUIRES_GRAD
         ):

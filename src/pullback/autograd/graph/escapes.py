@@ -33,7 +33,7 @@ from pullback.autograd.graph.node import Node, node_of
 from pullback.autograd.graph.views import make_constant, view_of
 from pullback.autograd.levels import current_level
 from pullback.tensor.levels import active_levels
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import TENSOR_TYPES, Tensor
 
 __all__ = ["end_inputs", "hold_inputs", "pending"]
 
@@ -109,7 +109,7 @@ def _make_constants(objects: list[Any]) -> bool:
     Returns whether there were any. `objects` is emptied, because it would keep the graph alive.
     """
     verdicts: dict[Node, bool] = {}
-    found = [each for each in objects if type(each) is Tensor]
+    found = [each for each in objects if type(each) in TENSOR_TYPES]
     objects.clear()
     has_found = False
     for tensor in found:

@@ -28,7 +28,7 @@ from pullback.autograd.graph.saved_hooks import Hooks, Packed, packed
 from pullback.autograd.namespaces import tensors
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.constants import is_constant
-from pullback.tensor.tensor import Tensor, version_of, wrap
+from pullback.tensor.tensor import TENSOR_TYPES, Tensor, version_of, wrap
 
 __all__ = ["InputMetadata", "SavedTensor", "attach_methods", "register_hook", "register_prehook"]
 
@@ -177,8 +177,9 @@ def _held(node: Node, name: str) -> tuple[Any, Any]:
 def _living(array: NDArray[Any] | None, edge: Edge) -> Tensor | None:
     """The tensor of a saved array, if there still is one; the collector alone can find it."""
     for tensor in find_referrers(array):
-        if type(tensor) is Tensor and getattr(tensor, "_edge", None) == edge:
-            return tensor
+        if type(tensor) in TENSOR_TYPES and getattr(tensor, "_edge", None) == edge:
+            found: Tensor = tensor
+            return found
     return None
 
 

@@ -30,7 +30,7 @@ from pullback.autograd.graph.node import (
     unpack_edge,
 )
 from pullback.autograd.graph.output_metadata import OutputExtras
-from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD, SUBCLASS
 from pullback.errors import AutogradError, SavedVersionError
 from pullback.tensor.meta import Meta, View
 from pullback.tensor.tensor import (
@@ -38,6 +38,7 @@ from pullback.tensor.tensor import (
     CPU_FLAGS,
     ContentVersion,
     Tensor,
+    as_subclass,
     meta_of,
     version_of,
     wrap,
@@ -271,6 +272,8 @@ def load_output_tensor(node: Node, value: Any) -> Any:
     else:
         tensor, tangents = rewound.rebuild_output(node, value)
     tensor._flags = value.flags & ~DUAL
+    if value.flags & SUBCLASS:
+        as_subclass(tensor)
     if value.flags & REQUIRES_GRAD:
         tensor._edge = output_edge(node, value.number, value.slices)
     restore_tangents(tensor, tangents)

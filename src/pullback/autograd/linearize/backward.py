@@ -29,7 +29,7 @@ from pullback.autograd.namespaces import arrays
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.kernels.errstate import QUIET, get_settings, set_settings
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import TENSOR_TYPES, Tensor
 
 __all__ = ["DualArray", "DualArrays", "DualTask", "TapeArrays", "run_on_dual_arrays"]
 
@@ -93,7 +93,7 @@ class TapeArrays(DualArrays):
             return known.setdefault(type(node), all(map(self._is_constant, saved)))
 
     def _is_constant(self, value: Any) -> bool:
-        if type(value) is Tensor:
+        if type(value) in TENSOR_TYPES:
             edge = edge_of(value) if value._flags & EDGED else value._edge
             return edge is None and not isinstance(value._array, Payload)
         return value is None  # a bare array is the result of a node

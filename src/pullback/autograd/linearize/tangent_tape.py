@@ -29,7 +29,7 @@ from pullback.interrupts import uninterrupted_entry
 from pullback.kernels.errstate import QUIET, get_settings, set_settings
 from pullback.tensor.levels import next_serial
 from pullback.tensor.meta import View
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import TENSOR_TYPES, Tensor
 
 __all__ = ["TangentTape", "make_leaving_kernel", "make_tape_kernel"]
 
@@ -118,7 +118,7 @@ class TangentTape(TransformLevel):
         given: list[Any] = []
         for place in rule.places:
             value = values[place]
-            if type(value) is Tensor:
+            if type(value) in TENSOR_TYPES:
                 source = value._edge or (edge_of(value) if value._flags & EDGED else None)
                 if source in tangents:
                     given.append(tangents[source])
@@ -127,7 +127,7 @@ class TangentTape(TransformLevel):
                     return source
             elif type(value) is list:
                 for item in value:
-                    source = edge_of(item) if type(item) is Tensor else None
+                    source = edge_of(item) if type(item) in TENSOR_TYPES else None
                     if source is not None and source not in tangents:
                         return source
             is_left_out = rule.skips_none and type(value) is not list
@@ -137,7 +137,7 @@ class TangentTape(TransformLevel):
             counter = extras.version_counters.get(0)
             if counter is not None and counter[0] > 0:  # written to outside of the tape's level
                 raise KeyError(edge)
-        primals = [v._array if type(v) is Tensor else unwrap(v) for v in values]
+        primals = [v._array if type(v) in TENSOR_TYPES else unwrap(v) for v in values]
         if type(results) is _ndarray and not batch_shape:
             found = rule.function(arrays, *primals, *given, results)  # type: ignore[misc]
         else:
@@ -160,11 +160,11 @@ class TangentTape(TransformLevel):
             known = self.tangents
             return [
                 known[edge_of(t)]
-                if type(t) is Tensor and edge_of(t) in known
+                if type(t) in TENSOR_TYPES and edge_of(t) in known
                 else self._constant_tangent(t)
                 for t in value
             ]
-        if type(value) is not Tensor:
+        if type(value) not in TENSOR_TYPES:
             return None
         return np.zeros(self.batch_shape + value.shape, value.dtype)
 
@@ -179,7 +179,7 @@ def make_tape_kernel(record: _Function, rule: JvpRule | None) -> _Function:
         return record
 
     def put(results: Any, values: tuple[Any, ...]) -> Any:
-        if type(results) is Tensor and results._meta is None:
+        if type(results) in TENSOR_TYPES and results._meta is None:
             node, held = results._edge, results._array
         else:
             node, held = _node_of(results), unwrap(results)

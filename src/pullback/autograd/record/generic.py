@@ -95,7 +95,7 @@ def _array_kernel(spec: OperatorSpec) -> Function:
 
 def _arrays_of(value: Any) -> Any:
     """The array of a tensor, or those of a list, which may have None in it."""
-    if type(value) is Tensor:
+    if isinstance(value, Tensor):
         return value._array
     return [None if tensor is None else tensor._array for tensor in value]
 

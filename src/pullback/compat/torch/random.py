@@ -1,0 +1,212 @@
+"""Random numbers under PyTorch's names, drawn by NumPy: the numbers are not PyTorch's.
+
+Without a generator they come from NumPy's global state, as those of ``pullback.nn`` do, and
+`manual_seed` seeds it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.compat.torch.creation import made, shape_of
+from pullback.compat.torch.dtypes import get_default_dtype, int64
+from pullback.compat.torch.tensor import convert_array
+from pullback.kernels.random import source_of_numbers
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "multinomial",
+    "normal",
+    "poisson",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "seed",
+    "set_rng_state",
+]
+
+_last_seed = [0]
+
+
+class Generator(np.random.Generator):
+    """A source of random numbers with a state of its own.
+
+    >>> import pullback.compat.torch as torch
+    >>> one = torch.rand(2, generator=torch.Generator().manual_seed(3))
+    >>> torch.equal(one, torch.rand(2, generator=torch.Generator().manual_seed(3)))
+    True
+    """
+
+    def __init__(self, device: Any = "cpu"):  # noqa: ARG002 - there is one
+        super().__init__(np.random.PCG64(0))
+        self._seed = 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Starts again from a seed."""
+        self._seed = int(seed)
+        self.bit_generator.state = np.random.PCG64(self._seed % 2**64).state
+        return self
+
+    def seed(self) -> int:
+        """Starts again from a seed that the system draws."""
+        return self.manual_seed(np.random.SeedSequence().generate_state(1)[0].item())._seed
+
+    def initial_seed(self) -> int:
+        """The seed that it started from."""
+        return self._seed
+
+    def get_state(self) -> Any:
+        """The state, for `set_state`."""
+        return self.bit_generator.state
+
+    def set_state(self, state: Any) -> Generator:
+        """Goes back to a state of `get_state`."""
+        self.bit_generator.state = state
+        return self
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the numbers that are drawn without a generator.
+
+    >>> import pullback.compat.torch as torch
+    >>> torch.manual_seed(0)
+    >>> first = torch.randn(3)
+    >>> torch.manual_seed(0)
+    >>> torch.equal(first, torch.randn(3))
+    True
+    """
+    _last_seed[0] = int(seed)
+    np.random.seed(_last_seed[0] % 2**32)
+
+
+def seed() -> int:
+    """Seeds the numbers with one that the system draws, and returns it."""
+    manual_seed(np.random.SeedSequence().generate_state(1)[0].item())
+    return _last_seed[0]
+
+
+def initial_seed() -> int:
+    """The seed of `manual_seed`."""
+    return _last_seed[0]
+
+
+def get_rng_state() -> Any:
+    """The state of the numbers without a generator, for `set_rng_state`."""
+    return np.random.get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Goes back to a state of `get_rng_state`."""
+    np.random.set_state(new_state)
+
+
+def _drawn(array: Any, dtype: Any, requires_grad: bool) -> Any:
+    kind = get_default_dtype() if dtype is None else np.dtype(dtype)
+    return convert_array(np.asarray(array).astype(kind, copy=False)).requires_grad_(requires_grad)
+
+
+@made
+def rand(*size: Any, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Any:
+    """Numbers from 0 to 1.
+
+    >>> import pullback.compat.torch as torch
+    >>> torch.rand(2, 3).shape
+    torch.Size([2, 3])
+    """
+    return _drawn(source_of_numbers(generator).uniform(size=shape_of(size)), dtype, requires_grad)
+
+
+@made
+def randn(*size: Any, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Any:
+    """Numbers of the standard normal distribution."""
+    source = source_of_numbers(generator)
+    return _drawn(source.normal(size=shape_of(size)), dtype, requires_grad)
+
+
+@made
+def randint(
+    *bounds_and_size: Any,
+    low: int = 0,
+    high: Any = None,
+    size: Any = None,
+    generator: Any = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """Integers from `low` (0 without it) to less than `high`: ``randint(10, (2, 3))``."""
+    given = list(bounds_and_size)
+    if size is None:
+        size = given.pop()
+    if high is None:
+        high = given.pop()
+    low = given.pop() if given else low
+    source = source_of_numbers(generator)
+    draw = source.integers if isinstance(source, np.random.Generator) else source.randint
+    return _drawn(draw(low, high, tuple(size)), int64 if dtype is None else dtype, requires_grad)
+
+
+@made
+def randperm(n: int, *, generator: Any = None, dtype: Any = int64) -> Any:
+    """The integers from 0 to n - 1 in random order."""
+    return _drawn(source_of_numbers(generator).permutation(n), dtype, False)
+
+
+def rand_like(input: Any, *, dtype: Any = None, **options: Any) -> Any:
+    """`rand` in the shape and dtype of a tensor."""
+    return rand(input.shape, dtype=input.dtype if dtype is None else dtype, **options)
+
+
+def randn_like(input: Any, *, dtype: Any = None, **options: Any) -> Any:
+    """`randn` in the shape and dtype of a tensor."""
+    return randn(input.shape, dtype=input.dtype if dtype is None else dtype, **options)
+
+
+def randint_like(input: Any, *bounds: int, dtype: Any = None, **options: Any) -> Any:
+    """`randint` in the shape and dtype of a tensor."""
+    kind = input.dtype if dtype is None else dtype
+    return randint(*bounds, size=input.shape, dtype=kind, **options)
+
+
+def normal(
+    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, **options: Any
+) -> Any:
+    """Normally distributed numbers; `mean` and `std` are tensors, or numbers with a `size`."""
+    like = next((value for value in (mean, std) if hasattr(value, "_array")), None)
+    if size is None:
+        size = np.broadcast_shapes(*(getattr(v, "shape", ()) for v in (mean, std)))
+    noise = randn(size, generator=generator, dtype=None if like is None else like.dtype, **options)
+    return (noise * std + mean).detach()
+
+
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
+    """Ones with the probabilities `input`, zeros elsewhere."""
+    chance = input._array if p is None else p
+    drawn = source_of_numbers(generator).uniform(size=input.shape) < chance
+    return _drawn(drawn, input.dtype, False)
+
+
+def poisson(input: Any, generator: Any = None) -> Any:
+    """Poisson-distributed numbers with the rates `input`."""
+    return _drawn(source_of_numbers(generator).poisson(input._array), input.dtype, False)
+
+
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None
+) -> Any:
+    """Places of the last axis, drawn with probabilities proportional to its elements."""
+    source, weights = source_of_numbers(generator), np.asarray(input._array, np.float64)
+    rows = [
+        source.choice(row.size, num_samples, replacement, row / row.sum())
+        for row in weights.reshape(-1, weights.shape[-1])
+    ]
+    return _drawn(np.array(rows).reshape(*weights.shape[:-1], num_samples), int64, False)
