@@ -130,7 +130,8 @@ def test_functions_and_classes_without_rule_refuse_by_name(space):
         seen += 1
         problems += complaints(named, value)
     assert problems == []
-    assert seen or space == "scipy.sparse.csgraph"
+    # compiled functions only, and rules for all functions
+    assert seen or space in ("scipy.sparse.csgraph", "scipy.spatial.distance")
 
 
 def test_classes_that_make_instances_of_others_refuse_by_name():

@@ -37,6 +37,8 @@ def _method_names(hook: Hook, args: tuple[Any, ...]) -> list[str]:
     method, space = package[-1], ".".join(package[:-2])
     instance = args[0] if args else None
     kind = instance if isinstance(instance, type) else type(instance)
+    if hook.owner is not None and not issubclass(kind, hook.owner):
+        return hook.names  # a static method
     names = [f"{space}.{base.__name__}.{method}" for base in kind.__mro__]
     name = getattr(instance, "name", None)
     if space == "scipy.stats" and isinstance(name, str):  # a distribution
