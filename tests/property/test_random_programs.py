@@ -10,16 +10,17 @@ import warnings
 import pytest
 
 import pullback as pb
+from pullback.compiled import function as compiled_function
 from pullback.errors import SavedVersionError
 from tests.property.campaign import Campaign, parse
-from tests.property.programs import engine, transforms
+from tests.property.programs import compiled_programs, engine, transforms
 from tests.property.programs.engine_steps import Statement
 from tests.property.programs.kinds import KINDS, examine, seed_of
 from tests.property.programs.minimize import minimize
 from tests.property.programs.outcomes import Finding, Outcome
 from tests.property.programs.steps import Apply, Array, Operation
 
-PROGRAMS = {"transforms": 200, "engine": 300, "numpy": 300}
+PROGRAMS = {"transforms": 200, "engine": 300, "numpy": 300, "compiled": 300}
 SEED = 20261118
 PARTS = 4  # tests for each kind, so that they run side by side
 
@@ -42,9 +43,25 @@ def findings(kind: str, part: int, with_torch: bool) -> str:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k == "compiled")) for k in KINDS]
+)
 def test_random_programs_show_no_disagreement(kind, part):
     assert findings(kind, part, with_torch=False) == ""
+
+
+def test_a_wrong_result_of_a_compiled_program_is_found(monkeypatch):
+    """Later calls run the program; the first one, which traces, gives the function's results."""
+
+    def wrong(values, spec, as_arrays):
+        return returned([v * 1.001 if hasattr(v, "shape") else v for v in values], spec, as_arrays)
+
+    program = compiled_programs.generate(seed_of("compiled", SEED, 0))
+    returned = compiled_function._returned
+    assert compiled_programs.check(program) is None
+    assert compiled_programs.compiled_share([program]) == 1
+    monkeypatch.setattr(compiled_function, "_returned", wrong)
+    assert compiled_programs.check(program).check == "compiled"
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.property.programs import engine, numpy_programs, transforms
+from tests.property.programs import compiled_programs, engine, numpy_programs, transforms
 from tests.property.programs.minimize import minimize
 from tests.property.programs.outcomes import Finding
 
@@ -26,6 +26,9 @@ KINDS = {
     "transforms": Kind("transforms", transforms.generate, transforms.check, transforms.script),
     "engine": Kind("engine", engine.generate, engine.check, engine.script),
     "numpy": Kind("numpy", numpy_programs.generate, numpy_programs.check, numpy_programs.script),
+    "compiled": Kind(
+        "compiled", compiled_programs.generate, compiled_programs.check, compiled_programs.script
+    ),
 }
 
 
