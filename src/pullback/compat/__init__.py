@@ -15,4 +15,4 @@ if _typing.TYPE_CHECKING:
 __all__ = ["autograd", "torch"]
 
 if not _typing.TYPE_CHECKING:
-    __getattr__, __dir__ = _lazy_names(__name__, {__name__: __all__})
+    __getattr__, __dir__ = _lazy_names(__name__, {"pullback.compat": ["autograd", "torch"]})
