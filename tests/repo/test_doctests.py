@@ -68,6 +68,7 @@ def test_readme_examples_hold(root):
         "loops",
         "migration",
         "modules",
+        "nan_traps",
         "tracing",
         "vmap",
     ],

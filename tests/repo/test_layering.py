@@ -71,6 +71,7 @@ LEVELS = {
     "optimize": 7.4,
     "distributed": 7.4,  # derivatives of sums over partitions, on executors
     "nn": 7.4,
+    "masked": 7.4,
     "optim": 7.4,
     "": 7.5,  # the contents page: gathers all levels up to 7, and level 8 may use it as users do
     "cli": 8,
