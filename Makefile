@@ -17,7 +17,7 @@ DIST_ARGS ?=
 LOWEST_VENV ?= $(VENV)-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest test-neighbours lint format types generate drift dist bench clean same-python
+.PHONY: docs docs-tutorials docs-serve help demo test test-lowest test-neighbours lint format types generate drift dist bench clean same-python
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
@@ -55,6 +55,16 @@ generate: $(VENV)/.stamp-dev  ## write the source of the operators from their ta
 drift: $(VENV)/.stamp-dev  ## check that the generated source is what the tables say
 	$(BIN)/python scripts/generate.py --check
 	$(BIN)/python scripts/method_stubs.py --check
+
+docs: $(VENV)/.stamp-docs  ## build the site in build/docs, and check its links; no tutorial is run
+	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs build/docs
+	$(BIN)/python scripts/check_links.py build/docs
+
+docs-tutorials:  ## the same, with the tutorials run
+	PULLBACK_DOCS_EXECUTE=cache $(MAKE) --no-print-directory docs
+
+docs-serve: docs  ## build the site and show it at http://127.0.0.1:8000
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs 8000
 
 dist: $(VENV)/.stamp-dist  ## build sdist and wheel, install and test the sdist without network
 	$(BIN)/python scripts/check_dist.py $(DIST_ARGS)
@@ -104,6 +114,10 @@ $(VENV)/.stamp-lowest: $(VENV)/.stamp-dev scripts/lowest_versions.py
 
 $(VENV)/.stamp-neighbours: $(VENV)/.stamp-dev
 	$(INSTALL) '.[neighbours]'
+	@touch $@
+
+$(VENV)/.stamp-docs: $(VENV)/.stamp-dev
+	$(INSTALL) '.[docs]'
 	@touch $@
 
 $(VENV)/.stamp-dist: $(VENV)/.stamp-dev

@@ -514,7 +514,7 @@ def _foreach_reciprocal(self, /):
 
 
 def _foreach_sign(self, /):
-    """The sign of each element; of a complex number, the direction z/|z|."""
+    """The sign of each element; of a complex number, the direction ``z / abs(z)``."""
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -2858,7 +2858,7 @@ def round_(self, /, decimals=0):
 
 
 def sign(self, /, *, out=None):
-    """The sign of each element; of a complex number, the direction z/|z|."""
+    """The sign of each element; of a complex number, the direction ``z / abs(z)``."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2875,7 +2875,7 @@ def sign(self, /, *, out=None):
 
 
 def sign_(self, /):
-    """The sign of each element; of a complex number, the direction z/|z|."""
+    """The sign of each element; of a complex number, the direction ``z / abs(z)``."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -461,7 +461,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Resizes signals, images or volumes of shape (batch, channels, *space).
+    """Resizes signals, images or volumes of shape ``(batch, channels, *space)``.
 
     Args:
         input: the tensor.

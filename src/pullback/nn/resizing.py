@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Upsample(Module):
-    """Resizes signals, images or volumes of shape (batch, channels, *space).
+    """Resizes signals, images or volumes of shape ``(batch, channels, *space)``.
 
     Args:
         size: lengths of the axes of space.
