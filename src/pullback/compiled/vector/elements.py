@@ -121,6 +121,8 @@ def is_supported(name: str, dtype: np.dtype[Any]) -> bool:
         return False
     if name in ("where", *_LOGICAL):
         return True
+    if name == "complex":
+        return dtype.kind == "f"
     if dtype.kind == "c":
         return name in _COMPLEX_LIBRARY or name in _COMPLEX or name in ("equal", "not_equal")
     if name in _COMPARISONS:
@@ -141,11 +143,13 @@ def elementwise(
     """The values of a function of operands of one dtype.
 
     The first operand of "where" is a truth value. Comparisons, logical functions, isnan, isinf,
-    isfinite and signbit return truth values, "abs" of complex numbers real ones; all others return
-    the operands' dtype.
+    isfinite and signbit return truth values, "absolute", "real" and "imag" real numbers, "complex"
+    of two real numbers complex ones; all others return the operands' dtype.
     """
     if name == "where":
         return _where(builder, *operands)
+    if name == "complex":
+        return Complex(*operands)
     if name in _LOGICAL:
         truths = [cast(builder, x, dtype, np.dtype(bool), width) for x in operands]
         return _logical(builder, name, *truths)
@@ -200,6 +204,8 @@ def _call(builder: Any, name: str, operands: list[Any], width: int) -> Any:
     if is_short:
         operands = [builder.fpext(x, wide) for x in operands]
     lanes = 1 << (min(width, _LONGEST_CALL) - 1).bit_length()
+    if _function_name(name, _LONGEST_CALL) in builder.module.globals:
+        lanes = _LONGEST_CALL  # idle lanes cost less than compiling another function
     function = _function(builder.module, name, lanes, len(operands))
     if lanes == width:
         result = builder.call(function, operands)
@@ -213,7 +219,7 @@ def _call_parts(builder: Any, function: Any, operands: list[Any], lanes: int, wi
     parts = []
     for start in range(0, width, lanes):
         places = [min(lane, width - 1) for lane in range(start, start + lanes)]
-        parts.append(builder.call(function, [_shuffle(builder, x, x, places) for x in operands]))
+        parts.append(builder.call(function, [_widened(builder, x, places) for x in operands]))
     while len(parts) > 1:
         if len(parts) % 2:
             parts.append(parts[-1])
@@ -221,7 +227,16 @@ def _call_parts(builder: Any, function: Any, operands: list[Any], lanes: int, wi
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [_shuffle(builder, x, y, places) for x, y in pairs]
         lanes *= 2
+    if width == 1:
+        return builder.extract_element(parts[0], ir.IntType(32)(0))
     return _shuffle(builder, parts[0], parts[0], list(range(width)))
+
+
+def _widened(builder: Any, x: Any, places: list[int]) -> Any:
+    if not isinstance(x.type, ir.VectorType):
+        empty = ir.Constant(ir.VectorType(x.type, len(places)), ir.Undefined)
+        x = builder.insert_element(empty, x, ir.IntType(32)(0))
+    return _shuffle(builder, x, x, places)
 
 
 def _shuffle(builder: Any, x: Any, y: Any, places: list[int]) -> Any:
@@ -229,9 +244,13 @@ def _shuffle(builder: Any, x: Any, y: Any, places: list[int]) -> Any:
     return builder.shuffle_vector(x, y, mask)
 
 
+def _function_name(name: str, lanes: int) -> str:
+    return f"pullback_{name}_{lanes}"
+
+
 def _function(module: Any, name: str, lanes: int, arity: int) -> Any:
     """A function of the module on vectors of float64, written at its first use."""
-    full = f"pullback_{name}_{lanes}"
+    full = _function_name(name, lanes)
     known = module.globals.get(full)
     if known is not None:
         return known
@@ -375,15 +394,17 @@ def _size(e: Lanes, x: Complex) -> Any:
 
 
 _COMPLEX: dict[str, Callable[..., Any]] = {
-    "abs": _size,
+    "absolute": _size,
     "add": _both(Lanes.add),
     "conjugate": lambda e, x: Complex(x.real, e.neg(x.imag)),
+    "imag": lambda _, x: x.imag,
     "divide": _divide,
     "isfinite": lambda e, x: e.b.and_(*(rounding.FUNCTIONS["isfinite"](e, p) for p in x)),
     "isinf": lambda e, x: e.b.or_(*(rounding.FUNCTIONS["isinf"](e, p) for p in x)),
     "isnan": lambda e, x: e.b.fcmp_unordered("uno", x.real, x.imag),
     "multiply": _multiply,
     "negative": _both(Lanes.neg),
+    "real": lambda _, x: x.real,
     "reciprocal": lambda e, x: _divide(e, Complex(e.constant(1.0), e.constant(0.0)), x),
     "square": lambda e, x: _multiply(e, x, x),
     "subtract": _both(Lanes.sub),

@@ -98,7 +98,7 @@ class Integers:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": Integers.abs,
+    "absolute": Integers.abs,
     "add": lambda e, x, y: e.b.add(x, y),
     "bitwise_and": lambda e, x, y: e.b.and_(x, y),
     "bitwise_or": lambda e, x, y: e.b.or_(x, y),
@@ -119,7 +119,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 """Functions of integers by NumPy's names."""
 TRUTH_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": lambda e, x: e.b.and_(x, x),
+    "absolute": lambda e, x: e.b.and_(x, x),
     "add": lambda e, x, y: e.b.or_(x, y),
     "multiply": lambda e, x, y: e.b.and_(x, y),
     "maximum": lambda e, x, y: e.b.or_(x, y),

@@ -88,7 +88,7 @@ def _is_infinite(e: Lanes, x: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": Lanes.abs,
+    "absolute": Lanes.abs,
     "add": Lanes.add,
     "ceil": _rounded("ceil"),
     "copysign": Lanes.copysign,

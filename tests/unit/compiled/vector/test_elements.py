@@ -281,7 +281,18 @@ def _same(got, expected, name, *args):
     assert not wrong.any(), (name, *details)
 
 
-ONE = [*RANGES, "abs", "ceil", "floor", "negative", "reciprocal", "rint", "sign", "square", "trunc"]
+ONE = [
+    *RANGES,
+    "absolute",
+    "ceil",
+    "floor",
+    "negative",
+    "reciprocal",
+    "rint",
+    "sign",
+    "square",
+    "trunc",
+]
 
 
 @pytest.mark.parametrize("dtype", [F64, F32], ids=str)
@@ -367,7 +378,7 @@ def test_integers(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", "bBhHiIqQ")
-@pytest.mark.parametrize("name", ["abs", "negative", "sign", "square", "invert"])
+@pytest.mark.parametrize("name", ["absolute", "negative", "sign", "square", "invert"])
 def test_integers_of_one_argument(name, dtype):
     x, _ = _pairs(dtype)
     np.testing.assert_array_equal(apply(name, x), getattr(np, name)(x))
@@ -402,7 +413,7 @@ def test_casts(before, after):
     np.testing.assert_array_equal(apply("cast", values, after=after), expected)
 
 
-COMPLEX_ONE = ["abs", "conjugate", "negative", "exp", "log", "sqrt", "sin", "tanh", "arcsin"]
+COMPLEX_ONE = ["absolute", "conjugate", "negative", "exp", "log", "sqrt", "sin", "tanh", "arcsin"]
 SIMPLE = np.array([0.0, -0.0, 1.0, -2.5, 1e-3, np.inf, -np.inf, np.nan, 1e300, 800.0])
 
 

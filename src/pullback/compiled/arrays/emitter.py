@@ -1,0 +1,375 @@
+"""Machine code for programs on large arrays: kernels, their memory, and what runs them.
+
+The code has one argument, a table of pointers: the inputs, large constants, the outputs and, last,
+one block of memory for everything else (`Emitted.memory` bytes), which each call brings along: the
+code has no memory of its own, so that calls in several threads do not disturb each other.
+
+A program is a sequence of *steps*; the chunks of a step can run in any order and in any thread. The
+division into chunks depends on shapes only, and partial results are combined in the chunks' order:
+results are the same bits for any number of threads.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.compiled.arrays.code import POINTER, WORD, Buffer, Code, combine, exact_sum, neutral
+from pullback.compiled.arrays.nest import LANES, Nest, Store
+from pullback.compiled.arrays.plan import FUSED, Kernel, make_plan, squeeze
+from pullback.compiled.arrays.products import emit_matmul, find_blas
+from pullback.compiled.ir import Graph, Node, Place, c_strides
+from pullback.compiled.machine import ir
+from pullback.compiled.vector import elementwise, is_supported
+
+__all__ = ["Emitted", "Step", "can_emit", "emit_arrays"]
+
+_ALIGNMENT = 64
+_SPINS = 2000  # turns of a waiting thread before it lets others run
+_OPERATIONS = FUSED | {"input", "const", "view", "iota", "matmul", "update", "assemble", "put"}
+
+
+def can_emit(node: Node) -> bool:
+    """Whether there is machine code for a node."""
+    if node.op not in _OPERATIONS or node.dtype.char not in "?bhilqBHILQfdFD":
+        return False
+    if node.op == "elementwise" and node.function != "cast":
+        return is_supported(node.function, node.inputs[-1].dtype)
+    if node.op == "reduce":
+        return node.dtype.kind != "c" or node.attrs[0] in ("sum", "prod")
+    if node.op == "matmul":
+        return node.dtype.kind in "fc" and find_blas() is not None
+    if node.op in ("view", "update"):
+        return not node.place.step
+    return True
+
+
+class Step(NamedTuple):
+    """A function of the module and the number of its chunks."""
+
+    name: str
+    chunks: int
+    work: int  # an estimate in elements
+
+
+class Emitted(NamedTuple):
+    """A module with machine code for a graph.
+
+    The function `name` of the module, ``void run(void **table)``, runs all steps. The table has the
+    inputs, `constants`, the outputs (the graph's outputs, then its checks), and `memory` bytes.
+    """
+
+    module: Any
+    name: str
+    steps: list[Step]
+    constants: list[NDArray[Any]]
+    outputs: list[tuple[tuple[int, ...], np.dtype[Any]]]
+    memory: int
+
+
+class _Arena:
+    """Places in one block of memory; what is released is used again, the smallest that fits."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.free: list[tuple[int, int]] = []  # offset and size
+
+    def take(self, size: int) -> tuple[int, int]:
+        size = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
+        fitting = [block for block in self.free if block[1] >= size]
+        if not fitting:
+            self.size += size
+            return self.size - size, size
+        offset, available = min(fitting, key=lambda block: block[1])
+        self.free.remove((offset, available))
+        if available > size:
+            self.free.append((offset + size, available - size))
+        return offset, size
+
+    def release(self, offset: int, size: int) -> None:
+        self.free.append((offset, size))
+        self.free.sort()
+        joined = [self.free[0]]
+        for low, length in self.free[1:]:
+            before, its = joined[-1]
+            if before + its == low:
+                joined[-1] = (before, its + length)
+            else:
+                joined.append((low, length))
+        self.free = joined
+
+
+class _Emitter:
+    def __init__(self, graph: Graph, module: Any, name: str):
+        self.graph = graph
+        self.plan = make_plan(graph)
+        self.module = module
+        self.name = name
+        self.buffers: dict[Any, Buffer] = {}
+        self.arena = _Arena()
+        self.held: dict[Any, tuple[int, int]] = {}
+        self.steps: list[Step] = []
+        self.constants: list[NDArray[Any]] = []
+        for entry, node in enumerate(graph.inputs):
+            self.buffers[node] = Buffer(entry, 0)
+        consts = [n for n in graph.live() if n.op == "const" and n.size != 1]
+        consts += [n for n in graph.live() if n.op == "const" and n.size == 1]
+        for node in consts:
+            self.buffers[node] = Buffer(len(graph.inputs) + len(self.constants), 0)
+            self.constants.append(node.value)
+        first = len(graph.inputs) + len(self.constants)
+        for entry, node in enumerate(self.plan.outputs):
+            self.buffers[node] = Buffer(first + entry, 0)
+        self.arena_entry = first + len(self.plan.outputs)
+
+    def run(self) -> Emitted:
+        dying: dict[int, list[Node]] = {}
+        for node, number in self.plan.last_use.items():
+            dying.setdefault(number, []).append(node)
+        for number, kernel in enumerate(self.plan.kernels):
+            in_place = self._update_in_place(kernel, number)
+            for node in kernel.stored:
+                if node not in self.buffers:
+                    self._allocate(node, node.size * node.dtype.itemsize)
+            getattr(self, f"_emit_{kernel.kind}")(kernel, in_place)
+            for node in dying.get(number, ()):
+                self._release(node)
+        self._emit_run()
+        if any(step.chunks > 1 for step in self.steps):
+            self._emit_share()
+        outputs = [(node.shape, node.dtype) for node in self.plan.outputs]
+        return Emitted(self.module, self.name, self.steps, self.constants, outputs, self.arena.size)
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def _allocate(self, key: Any, size: int) -> None:
+        block = self.arena.take(size)
+        self.held[key] = block
+        self.buffers[key] = Buffer(self.arena_entry, block[0])
+
+    def _release(self, key: Any) -> None:
+        block = self.held.pop(key, None)
+        if block is not None:
+            self.arena.release(*block)
+
+    def _update_in_place(self, kernel: Kernel, number: int) -> bool:
+        """Gives a write the memory of the value that it changes, if nothing reads that later."""
+        if kernel.kind not in ("update", "put"):
+            return False
+        node = kernel.nodes[0]
+        base = node.inputs[0]
+        is_last = base in self.held and self.plan.last_use[base] == number
+        others = [x for x in node.inputs[1:] if self._reads(x, base)]
+        if not is_last or others or node in self.buffers or base.size != node.size:
+            return False
+        self.held[node] = self.held.pop(base)
+        self.buffers[node] = self.buffers[base]
+        return True
+
+    def _reads(self, node: Node, base: Node) -> bool:
+        if node is base:
+            return True
+        return node in self.plan.virtual and any(self._reads(x, base) for x in node.inputs)
+
+    # --- kernels ----------------------------------------------------------------------------------
+
+    def _code(self) -> Code:
+        name = f"{self.name}_kernel{len(self.steps)}"
+        return Code(self.module, name, self.buffers)
+
+    def _finish(self, code: Code, chunks: int, work: int) -> None:
+        code.b.ret_void()
+        self.steps.append(Step(code.function.name, chunks, work))
+
+    def _emit_loops(self, nest: Nest) -> None:
+        for node in nest.partials:
+            size = node.size * nest.chunks.number * node.dtype.itemsize
+            self._allocate((node, "partial"), size)
+        code = self._code()
+        nest.emit(code)
+        work = prod(nest.lengths) * max(len(nest.nodes) + len(nest.stores), 1)
+        self._finish(code, nest.chunks.number, work)
+        if nest.partials:
+            code = self._code()
+            for node in nest.partials:
+                _combine_chunks(code, node, nest.chunks.number)
+            self._finish(code, 1, sum(n.size for n in nest.partials) * nest.chunks.number)
+            for node in nest.partials:
+                self._release((node, "partial"))
+
+    def _emit_nest(self, kernel: Kernel, _: bool) -> None:
+        stores = [
+            Store(node, node, 0, c_strides(kernel.space))
+            for node in kernel.stored
+            if node.op != "reduce"
+        ]
+        self._emit_loops(Nest(kernel.space, kernel.nodes, stores, self.plan.virtual))
+
+    def _emit_matmul(self, kernel: Kernel, _: bool) -> None:
+        blas = find_blas()
+        assert blas is not None  # can_emit
+        node = kernel.nodes[0]
+        code = self._code()
+        emit_matmul(code, node, self.plan.virtual, blas)
+        self._finish(code, 1, node.size * node.inputs[0].shape[-1])
+
+    def _copy(self, source: Node, target: Node, place: Place, adds: bool = False) -> None:
+        """Writes a value to a place in the memory of another."""
+        pairs = zip(place.shape, place.strides, strict=True)
+        strides = tuple(s for n, s in pairs if n != 1)
+        store = Store(source, target, place.offset, strides, adds)
+        self._emit_loops(Nest(squeeze(source.shape), [], [store], self.plan.virtual))
+
+    def _whole(self, node: Node) -> Place:
+        return Place(0, c_strides(node.shape), node.shape)
+
+    def _emit_update(self, kernel: Kernel, in_place: bool) -> None:
+        node = kernel.nodes[0]
+        base, part = node.inputs
+        if not in_place:
+            self._copy(base, node, self._whole(node))
+        self._copy(part, node, node.place, node.attrs[0] == "add")
+
+    def _emit_assemble(self, kernel: Kernel, _: bool) -> None:
+        node = kernel.nodes[0]
+        if sum(part.size for part in node.inputs) < node.size:
+            zero = _number(node, 0)
+            self.plan.virtual.add(zero)
+            self._copy(zero, node, self._whole(node))
+        for place, part in zip(node.attrs[0], node.inputs, strict=True):
+            self._copy(part, node, place)
+
+    def _emit_put(self, kernel: Kernel, in_place: bool) -> None:
+        """One element after the other, in one chunk: positions may be repeated."""
+        node = kernel.nodes[0]
+        base, positions, values = node.inputs
+        if not in_place:
+            self._copy(base, node, self._whole(node))
+        code = self._code()
+        nest = Nest(squeeze(positions.shape), [], [], self.plan.virtual)
+        nest.scatter(code, node, positions, values)
+        self._finish(code, 1, 4 * positions.size)
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def _emit_share(self) -> None:
+        """Writes ``void run_share(void **table, int64 *counters)``, which several threads call.
+
+        There are two counters for each step: the next chunk to be done, and the chunks that are
+        done. A step begins when all chunks of the one before are done.
+        """
+        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), WORD.as_pointer()])
+        function = ir.Function(self.module, kind, f"{self.name}_share")
+        table, counters = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        yields = ir.Function(self.module, ir.FunctionType(ir.IntType(32), []), "sched_yield")
+        nothing = ir.FunctionType(ir.VoidType(), [])
+        pause = self.module.declare_intrinsic("llvm.x86.sse2.pause", [], nothing)
+        one = WORD(1)
+        for number, step in enumerate(self.steps):
+            begun, done = (b.gep(counters, [WORD(2 * number + k)]) for k in range(2))
+            blocks = [b.append_basic_block(name) for name in ("next", "run", "wait", "spin", "end")]
+            following, run, wait, spin, end = blocks
+            b.branch(following)
+            b.position_at_end(following)
+            chunk = b.atomic_rmw("add", begun, one, "acq_rel")
+            b.cbranch(b.icmp_signed("<", chunk, WORD(step.chunks)), run, wait)
+            b.position_at_end(run)
+            b.call(self.module.globals[step.name], [table, chunk])
+            b.atomic_rmw("add", done, one, "acq_rel")
+            b.branch(following)
+            b.position_at_end(wait)
+            turns = b.phi(WORD)
+            turns.add_incoming(WORD(0), following)
+            finished = b.load_atomic(done, "acquire", 8)
+            b.cbranch(b.icmp_signed(">=", finished, WORD(step.chunks)), end, spin)
+            b.position_at_end(spin)
+            b.call(pause, [])
+            is_long = b.icmp_signed(">", turns, WORD(_SPINS))
+            with b.if_then(is_long):
+                b.call(yields, [])
+            turns.add_incoming(b.add(turns, one), b.block)
+            b.branch(wait)
+            b.position_at_end(end)
+        b.ret_void()
+
+    def _emit_run(self) -> None:
+        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer()])
+        function = ir.Function(self.module, kind, self.name)
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        for step in self.steps:
+            target = self.module.globals[step.name]
+            if step.chunks == 1:
+                b.call(target, [function.args[0], WORD(0)])
+                continue
+            before, head = b.block, b.append_basic_block("chunks")
+            b.branch(head)
+            b.position_at_end(head)
+            chunk = b.phi(WORD)
+            chunk.add_incoming(WORD(0), before)
+            b.call(target, [function.args[0], chunk])
+            following = b.add(chunk, WORD(1))
+            chunk.add_incoming(following, head)
+            end = b.append_basic_block("end")
+            b.cbranch(b.icmp_signed("<", following, WORD(step.chunks)), head, end)
+            b.position_at_end(end)
+        b.ret_void()
+
+
+def _number(like: Node, value: Any) -> Node:
+    """A number in the shape of a node."""
+    scalar = Node(-1, "const", (), (), (), like.dtype, np.asarray(value, like.dtype))
+    place = Place(0, (0,) * len(like.shape), like.shape)
+    return Node(-2, "view", (scalar,), (place,), like.shape, like.dtype)
+
+
+def _combine_chunks(code: Code, node: Node, count: int) -> None:
+    """The result of a reduction from those of its chunks, in their order."""
+    combiner, dtype = node.attrs[0], node.dtype
+    partial, result = code.pointer((node, "partial")), code.pointer(node)
+    is_exact = combiner == "sum" and dtype.kind == "f"
+
+    def body(at: Any, width: int) -> None:
+        start = code.constant(neutral(combiner, dtype), dtype, width)
+        parts = start if isinstance(start, tuple) else (start,)
+        slots = [code.variable(p.type) for p in parts]
+        error = code.variable(parts[0].type)
+        for part, slot in zip(parts, slots, strict=True):
+            code.b.store(part, slot)
+        code.b.store(ir.Constant(parts[0].type, None), error)
+
+        def held() -> Any:
+            found = [code.b.load(slot) for slot in slots]
+            return found[0] if len(found) == 1 else type(start)(*found)
+
+        def add(chunk: Any) -> None:
+            place = code.b.add(code.b.mul(chunk, WORD(node.size)), at)
+            value = code.load(partial, dtype, place, 1, width)
+            if is_exact:
+                total, lost = exact_sum(code, held(), value, width, 8 * dtype.itemsize)
+                code.b.store(code.b.fadd(code.b.load(error), lost), error)
+            else:
+                total = combine(code, combiner, held(), value, dtype, width)
+            for part, slot in zip(total if len(slots) > 1 else (total,), slots, strict=True):
+                code.b.store(part, slot)
+
+        code.loop(0, count, 1, add)
+        total = held()
+        if is_exact:
+            is_finite = elementwise(code.b, "isfinite", [total], dtype, width)
+            total = code.b.select(is_finite, code.b.fadd(total, code.b.load(error)), total)
+        code.store(total, result, dtype, at, 1, width)
+
+    width = min(LANES, node.size)
+    full = node.size // width * width
+    code.loop(0, full, width, lambda i: body(i, width))
+    if full < node.size:
+        body(WORD(full), node.size - full)
+
+
+def emit_arrays(graph: Graph, module: Any = None, name: str = "run") -> Emitted:
+    """Machine code for a graph all of whose nodes `can_emit`, in a new module or a given one."""
+    return _Emitter(graph, ir.Module("pullback") if module is None else module, name).run()

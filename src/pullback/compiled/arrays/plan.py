@@ -1,0 +1,239 @@
+"""The kernels of a graph: loops over fused work, their order, and the values in memory.
+
+Element-wise work is grouped by *level* and *space*. The space of a node is the shape that loops run
+over, without axes of length 1: its own, or that of its operand for a reduction. A level ends where
+a value is needed as a whole, through memory: an operand of another space, a reduction's result, a
+view. All nodes of one level and space become one nest of loops, in which they read each other in
+registers. Matrix products and writes are kernels of their own.
+
+Nodes without memory: scalar constants, ``iota`` and views of it are numbers known from the loops'
+indices; views are other strides of their base; truth values are computed again where they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pullback.compiled.ir import Graph, Node, whole_place
+
+__all__ = ["FUSED", "Kernel", "Plan", "is_number", "make_plan", "space_of", "squeeze", "strip"]
+
+FUSED = frozenset(["elementwise", "reduce", "take"])
+"""Operations that run inside of loops beside others."""
+_LEAVES = frozenset(["input", "const"])
+_SINGLE = frozenset(["matmul", "update", "assemble", "put"])
+
+
+@dataclass
+class Kernel:
+    """Nodes that one function computes.
+
+    Attributes:
+        kind: "nest", or the operation of its only node.
+        space: the shape of the loops of a nest.
+        nodes: in order. A view in a nest is a copy.
+        stored: those of them that are written to memory.
+    """
+
+    kind: str
+    space: tuple[int, ...]
+    nodes: list[Node] = field(default_factory=list)
+    stored: list[Node] = field(default_factory=list)
+
+
+@dataclass
+class Plan:
+    """Kernels in order.
+
+    Attributes:
+        kernels: in order of execution.
+        outputs: the nodes whose memory is that of the program's results: the graph's outputs and
+            checks, or copies of them where they are inputs, views or repeated.
+        last_use: the number of the last kernel that reads a node's memory.
+        virtual: nodes that are computed where they are read.
+    """
+
+    kernels: list[Kernel]
+    outputs: list[Node]
+    last_use: dict[Node, int]
+    virtual: set[Node]
+
+
+def squeeze(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without axes of length 1."""
+    return tuple(n for n in shape if n != 1)
+
+
+def space_of(node: Node) -> tuple[int, ...]:
+    """The shape of the loops that compute a node."""
+    return squeeze(node.inputs[0].shape if node.op == "reduce" else node.shape)
+
+
+def is_number(node: Node) -> bool:
+    """Whether a node is one constant number in all elements."""
+    base = node.inputs[0] if node.op == "view" else node
+    return base.op == "const" and base.size == 1
+
+
+def _is_reshaped(node: Node) -> bool:
+    """Whether a view has the elements of its base in the same order, axes of length 1 aside."""
+    base = node.inputs[0]
+    return (
+        node.op == "view"
+        and node.place == whole_place(node.shape)
+        and squeeze(node.shape) == squeeze(base.shape)
+    )
+
+
+def strip(node: Node, virtual: set[Node]) -> Node:
+    """The node that a view shows which only adds or removes axes of length 1."""
+    while node in virtual and node.op == "view" and not is_number(node) and _is_reshaped(node):
+        node = node.inputs[0]
+    return node
+
+
+class _Planner:
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.live = graph.live()
+        self.outputs = self._own_outputs([*graph.outputs, *graph.checks])
+        self.virtual = self._find_virtual()
+        self.kernels: dict[Any, Kernel] = {}
+        self.key: dict[Node, Any] = {}
+        self.level: dict[Node, int] = {}
+
+    def _own_outputs(self, outputs: list[Node]) -> list[Node]:
+        """The outputs, with copies of those that have no memory of their own."""
+        found: list[Node] = []
+        number = len(self.graph.nodes)
+        for node in outputs:
+            if node.op in ("input", "const", "iota", "view") or node in found:
+                attrs = (whole_place(node.shape),)
+                node = Node(number, "view", (node,), attrs, node.shape, node.dtype)
+                number += 1
+                self.live.append(node)
+            found.append(node)
+        return found
+
+    # --- values without memory --------------------------------------------------------------------
+
+    def _find_virtual(self) -> set[Node]:
+        """Views, numbers, and truth values that only loops read."""
+        found = set()
+        for node in self.live:
+            is_view = node.op == "view" and len(node.inputs) == 1
+            is_truth = node.op == "elementwise" and node.dtype.kind == "b"
+            if is_view or is_truth or is_number(node) or node.op == "iota":
+                found.add(node)
+        found -= set(self.outputs)
+        for node in reversed(self.live):
+            if node.op == "view":
+                needed = [x for x in node.inputs[:1] if not self._is_readable(node, x, found)]
+            elif node.op == "take":
+                needed = [x for x in node.inputs[:1] if x.op != "const"]
+            elif node.op == "matmul":
+                needed = [x for x in node.inputs if not _is_factor(x)]
+            else:
+                needed = []
+            found -= set(needed)
+        return found
+
+    def _is_readable(self, view: Node, base: Node, virtual: set[Node]) -> bool:
+        """Whether the base of a view may be without memory."""
+        if base not in virtual or base.op == "iota" or is_number(base):
+            return True
+        return base.op == "elementwise" and _is_reshaped(view) and view in virtual
+
+    def strip(self, node: Node) -> Node:
+        """The node that a reshaped view shows."""
+        return strip(node, self.virtual)
+
+    def read_nodes(self, node: Node) -> Iterator[Node]:
+        """The nodes that a node reads in registers or memory, through virtual ones."""
+        for operand in node.inputs:
+            yield from self._resolved(self.strip(operand))
+
+    def _resolved(self, node: Node) -> Iterator[Node]:
+        if node not in self.virtual:
+            yield node
+        elif node.op in ("view", "elementwise") and not is_number(node):
+            for operand in node.inputs:
+                yield from self._resolved(self.strip(operand))
+
+    # --- levels -----------------------------------------------------------------------------------
+
+    def _ready(self, node: Node) -> int:
+        """The first level that can read a node's memory."""
+        return 0 if node.op in _LEAVES else self.level[node] + 1
+
+    def _register_operands(self, node: Node) -> set[Node]:
+        """The nodes whose registers a node in a nest can read: of its space, not through views."""
+        found: set[Node] = set()
+        if node.op not in FUSED:
+            return found
+        stack = [self.strip(x) for x in (node.inputs[1:] if node.op == "take" else node.inputs)]
+        while stack:
+            x = stack.pop()
+            if x in self.virtual and x.op == "elementwise":
+                stack += [self.strip(y) for y in x.inputs]
+            elif x.op in ("elementwise", "take") and squeeze(x.shape) == space_of(node):
+                found.add(x)
+        return found
+
+    def _assign(self, node: Node) -> None:
+        registers = self._register_operands(node)
+        level = 0
+        for operand in self.read_nodes(node):
+            level = max(
+                level, self.level[operand] if operand in registers else self._ready(operand)
+            )
+        self.level[node] = level
+        if node.op in _SINGLE:
+            key: Any = (level, node)
+            kernel = Kernel(node.op, ())
+        else:
+            key = (level, space_of(node))
+            kernel = Kernel("nest", key[1])
+        self.key[node] = key
+        self.kernels.setdefault(key, kernel).nodes.append(node)
+
+    def run(self) -> Plan:
+        for node in self.live:
+            if node.op not in _LEAVES and node not in self.virtual:
+                self._assign(node)
+        order = sorted(self.kernels, key=lambda k: (k[0], self.kernels[k].nodes[0].id))
+        kernels = [self.kernels[key] for key in order]
+        stored = set(self.outputs)
+        last_use: dict[Node, int] = {}
+        for number, kernel in enumerate(kernels):
+            for node in kernel.nodes:
+                registers = self._register_operands(node)
+                for operand in self.read_nodes(node):
+                    last_use[operand] = number
+                    if operand not in registers or self.key[operand] != self.key[node]:
+                        stored.add(operand)
+        for kernel in kernels:
+            kernel.stored = [n for n in kernel.nodes if n in stored or n.op == "reduce"]
+        return Plan(kernels, self.outputs, last_use, self.virtual)
+
+
+def _is_factor(node: Node) -> bool:
+    """Whether BLAS can read a view as it is: rows or columns one beside the other, in memory."""
+    if node.op != "view":
+        return True
+    base, place = node.inputs[0], node.place
+    if base.op == "iota" or is_number(node) or place.step:
+        return False
+    (rows, columns), (down, right) = place.shape[-2:], place.strides[-2:]
+    if min(place.strides[:-2], default=0) < 0:
+        return False
+    by_rows = (columns == 1 or right == 1) and (rows == 1 or down >= max(columns, 1))
+    by_columns = (rows == 1 or down == 1) and (columns == 1 or right >= max(rows, 1))
+    return by_rows or by_columns
+
+
+def make_plan(graph: Graph) -> Plan:
+    """The kernels of a graph without loops and opaque calls."""
+    return _Planner(graph).run()

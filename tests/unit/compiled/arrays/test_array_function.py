@@ -1,0 +1,339 @@
+"""Machine code for large arrays against the interpreter of the intermediate representation."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import pathlib
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import pullback as pb
+from pullback.compiled.arrays import can_emit
+from pullback.compiled.arrays.function import ArrayFunction
+from pullback.compiled.arrays.products import find_blas
+from pullback.compiled.build import Builder
+from pullback.compiled.interpret import interpret
+from pullback.compiled.ir import Graph, Place
+from pullback.compiled.lower import lower
+from pullback.compiled.machine import is_supported
+
+if not is_supported():
+    pytest.skip("machine code is tested on Linux on x86-64 only", allow_module_level=True)
+
+_helper = pathlib.Path(__file__).parents[1] / "lowering.py"
+_spec = importlib.util.spec_from_file_location("compiled_lowering", _helper)
+lowering = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(lowering)
+
+RNG = np.random.default_rng(0)
+
+
+def program(function, *args):
+    """The graph of a function, and the arrays that it gets."""
+    copies = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in args]
+    with np.errstate(all="ignore"):
+        tracer, outputs = lowering.traced(function, *copies)
+    lowered = lower(tracer, outputs)
+    arrays = lowering.inputs_of(lowered, tracer, args)
+    return lowered.graph, [np.array(a, order="C") for a in arrays]
+
+
+def check_graph(graph, arrays, rtol=1e-12, atol=1e-13):
+    assert all(map(can_emit, graph.live())), [n for n in graph.live() if not can_emit(n)]
+    expected, holds = interpret(graph, arrays)
+    got = ArrayFunction(graph)(arrays)
+    assert all(got[len(expected) :]) == holds
+    for ours, theirs in zip(got, expected, strict=False):
+        assert ours.dtype == theirs.dtype
+        assert ours.shape == theirs.shape
+        if ours.dtype.kind in "fc" and ours.dtype.itemsize // (1 + (ours.dtype.kind == "c")) == 4:
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+        else:
+            np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
+    return got
+
+
+def check(function, *args, **tolerances):
+    return check_graph(*program(function, *args), **tolerances)
+
+
+def softmax_rows(x):
+    shifted = pb.exp(x - x.max(1, keepdims=True))
+    return shifted / shifted.sum(1, keepdims=True)
+
+
+PROGRAMS = {
+    "chain": lambda x: pb.tanh(pb.sin(x) * x + 1).sum(),
+    "softmax": softmax_rows,
+    "variance of columns": lambda x: ((x - x.mean(0)) ** 2).mean(0),
+    "extrema": lambda x: (x.max(0), x.min(1), x.max()),
+    "logsumexp": lambda x: pb.logsumexp(x, 1),
+    "product of rows": lambda x: pb.prod(x, 1),
+    "truth": lambda x: ((x > 0).any(0), (x < 2).all(1), (x > 0).sum()),
+    "slices": lambda x: x[::2, ::-1].T[2:] * 2,
+    "diagonal": lambda x: pb.diagonal(x) + 1,
+    "broadcast": lambda x: x[:, None, :] * x[None, :, :1],
+    "transposed sum": lambda x: x.T + x.sum(1),
+    "gather": lambda x: x[np.array([3, 1, 1, 0])],
+    "where": lambda x: pb.where(x > 0, x, pb.exp(x)),
+    "matrix product": lambda x: x @ x.T,
+    "product with a column": lambda x: x @ x[0],
+    "product of views": lambda x: x[::2].T @ x[1::2][::-1],
+    "pad": lambda x: pb.pad(x, ((1, 2), (0, 1))),
+    "concatenate": lambda x: pb.concatenate([x, x[:2] * 2]),
+    "no work": lambda x: (x, x.T, x),
+    "number": lambda x: x.sum() * 2 + 1,
+    "rounding": lambda x: pb.floor(x) + pb.sign(x) * pb.remainder(x, 0.7),
+}
+SHAPES = [(5, 4), (40, 37), (700, 33), (4, 4), (6, 16)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name, shape):
+    x = RNG.normal(size=shape)
+    if name == "product of views" and shape[0] % 2:
+        x = np.concatenate([x, x[:1]])
+    check(PROGRAMS[name], x)
+
+
+GRADIENTS = ["chain", "softmax", "variance of columns", "extrema", "logsumexp", "slices", "gather"]
+GRADIENTS += ["broadcast", "matrix product", "product of views", "pad", "where", "diagonal"]
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name):
+    def total(x):
+        found = PROGRAMS[name](x)
+        parts = found if isinstance(found, tuple) else (found,)
+        return sum((part * part).sum() for part in parts)
+
+    check(pb.value_and_grad(total), RNG.normal(size=(30, 17)), rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["chain", "softmax", "matrix product", "variance of columns"])
+@pytest.mark.parametrize("dtype", ["f4", "c8", "c16"])
+def test_other_dtypes(name, dtype):
+    x = RNG.normal(size=(33, 20)).astype(dtype)
+    if x.dtype.kind == "c":
+        if name in ("chain", "softmax"):
+            return
+        x = x + 1j * RNG.normal(size=x.shape).astype(x.real.dtype)
+    check(PROGRAMS[name], x, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", "u1"])
+def test_integers(dtype):
+    x = RNG.integers(0, 100, size=(21, 19)).astype(dtype)
+    check(lambda x: (x.max(0), x.sum(), (x == 1).sum(1), x.T), x)
+
+
+LAYOUTS = {
+    "Fortran": lambda x: np.asfortranarray(x),
+    "backwards": lambda x: x[::-1, ::-1],
+    "every other": lambda x: np.repeat(x, 2, 1)[:, ::2],
+    "broadcast": lambda x: np.broadcast_to(x[:1], x.shape),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout):
+    x = LAYOUTS[layout](RNG.normal(size=(20, 17)))
+    check(lambda x: (softmax_rows(x), x @ x.T, x.sum(0)), x)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (3, 0), (1, 1), (1, 30), (30, 1)], ids=str)
+def test_empty_and_single_axes(shape):
+    x = RNG.normal(size=shape)
+    check(lambda x: (x.sum(0), x.sum(), x * 2, x @ x.T, pb.exp(x).sum(1, keepdims=True)), x)
+
+
+def test_numbers_without_axes():
+    check(lambda x: (pb.sin(x) * 2, x), np.array(1.5))
+
+
+def test_infinite_and_nan_rows():
+    x = RNG.normal(size=(6, 40))
+    x[0, 3], x[1, 5], x[2] = np.inf, np.nan, -np.inf
+    x[3, :2] = np.inf, -np.inf
+    check(lambda x: (x.sum(1), x.max(1), x.min(0), pb.exp(x).sum(), x.sum(0)), x)
+    check(lambda x: pb.logsumexp(x, 1), x)
+    long = np.zeros(100_000)
+    long[70_000] = np.inf
+    check(lambda x: (x.sum(), (-x).sum(), x.max()), long)
+
+
+def test_the_sign_of_zero_is_kept():
+    got = check(lambda x: (x.sum(0), x + 0.0, x * 1), -np.zeros((40, 3)))
+    assert np.signbit(got[0]).all()
+
+
+# --- parts of the intermediate representation -----------------------------------------------------
+
+
+def graph_with(*shapes):
+    graph = Graph()
+    return graph, Builder(graph), [graph.input(shape, np.dtype(float)) for shape in shapes]
+
+
+@pytest.mark.parametrize("kind", ["set", "add"])
+def test_updates_of_a_part(kind):
+    graph, builder, (x, part) = graph_with((40, 30), (10, 15))
+    base = builder.elementwise("multiply", x, x)
+    place = Place(7, (60, 2), (10, 15))
+    changed = builder.update(kind, base, place, builder.elementwise("exp", part))
+    graph.outputs = [changed, builder.reduce("sum", changed, (0, 1))]
+    check_graph(graph, [RNG.normal(size=(40, 30)), RNG.normal(size=(10, 15))])
+
+
+def test_an_update_does_not_change_what_is_read_later():
+    graph, builder, (x,) = graph_with((40, 30))
+    base = builder.elementwise("multiply", x, x)
+    part = builder.view(base, Place(30, (30, 1), (2, 30)))
+    changed = builder.update("set", base, Place(0, (30, 1), (2, 30)), part)
+    again = builder.update(
+        "add",
+        changed,
+        Place(0, (30, 1), (3, 30)),
+        builder.view(changed, Place(60, (30, 1), (3, 30))),
+    )
+    graph.outputs = [again, builder.elementwise("exp", base)]
+    check_graph(graph, [RNG.normal(size=(40, 30))])
+
+
+@pytest.mark.parametrize("kind", ["set", "add"])
+def test_put_writes_in_order(kind):
+    graph, builder, (x, values) = graph_with((50,), (4, 6))
+    positions = graph.input((4, 6), np.dtype(np.int64))
+    graph.outputs = [builder.put(kind, x, positions, values)]
+    places = RNG.integers(-5, 60, size=(4, 6))
+    check_graph(graph, [RNG.normal(size=50), RNG.normal(size=(4, 6)), places])
+
+
+def test_indices_are_numbers_of_the_loops():
+    graph, builder, (x,) = graph_with((20, 33))
+    numbers = builder.cast(builder.iota(33), np.dtype(float))
+    graph.outputs = [builder.elementwise("multiply", x, numbers), builder.iota(7)]
+    check_graph(graph, [RNG.normal(size=(20, 33))])
+
+
+def test_checks_follow_the_outputs():
+    graph, builder, (x,) = graph_with((20, 3))
+    graph.outputs = [x]
+    positive = builder.elementwise("greater", x, builder.full(0.0, (), np.dtype(float)))
+    graph.checks = [builder.reduce("all", positive, (0, 1))]
+    check_graph(graph, [np.ones((20, 3))])
+    check_graph(graph, [RNG.normal(size=(20, 3))])
+
+
+def test_products_of_stacks():
+    graph, builder, (x, y) = graph_with((2, 3, 7, 5), (3, 5, 4))
+    graph.outputs = [builder.matmul(x, builder.broadcast(y, (2, 3, 5, 4)))]
+    check_graph(graph, [RNG.normal(size=(2, 3, 7, 5)), RNG.normal(size=(3, 5, 4))])
+
+
+def test_blas_is_found_where_numpy_has_openblas():
+    config = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
+    if "openblas" not in config:
+        pytest.skip("NumPy has another BLAS")
+    assert find_blas() is not None
+
+
+# --- accuracy, threads, memory --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(1 << 20,), (3, 300_000), (3000, 501)])
+def test_sums_are_as_exact_as_numpys(shape):
+    x = RNG.normal(size=shape) + 1e3
+    graph, arrays = program(lambda x: (x.sum(), x.sum(-1)), x)
+    total, rows = ArrayFunction(graph)(arrays)
+    exact = math.fsum(x.ravel())
+    assert abs(total - exact) <= max(abs(x.sum() - exact), np.spacing(exact))
+    exact_rows = np.array([math.fsum(row) for row in x.reshape(-1, shape[-1])])
+    errors = [np.abs(found.ravel() - exact_rows).mean() for found in (rows, x.sum(-1))]
+    assert errors[0] <= max(errors[1], np.spacing(exact_rows[0]) / 2)
+
+
+@pytest.fixture
+def thread_count():
+    before = pb.get_num_threads()
+    yield pb.set_num_threads
+    pb.set_num_threads(before)
+
+
+def large_program():
+    def function(x):
+        y = pb.tanh(x) * pb.exp(-x * x)
+        return y.sum(), y.sum(0), y.max(1), (y - y.mean(0)) * 2
+
+    return program(function, RNG.normal(size=(3001, 101)))
+
+
+def test_results_do_not_depend_on_the_number_of_threads(thread_count):
+    graph, arrays = large_program()
+    compiled = ArrayFunction(graph)
+    assert compiled._share is not None
+    results = []
+    for threads in (1, 2, 5):
+        thread_count(threads)
+        results += [compiled(arrays) for _ in range(3)]
+    for found in results:
+        for ours, theirs in zip(found, results[0], strict=True):
+            assert ours.tobytes() == theirs.tobytes()
+
+
+def test_calls_in_several_threads_do_not_disturb_each_other(thread_count):
+    thread_count(2)
+    graph, arrays = large_program()
+    compiled = ArrayFunction(graph)
+    inputs = [[arrays[0] * k] for k in range(1, 5)]
+    expected = [compiled(given) for given in inputs]
+    wrong = []
+
+    def work(number):
+        for _ in range(5):
+            for ours, theirs in zip(compiled(inputs[number]), expected[number], strict=True):
+                if ours.tobytes() != theirs.tobytes():
+                    wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_computes_in_threads_of_its_own(thread_count):
+    thread_count(2)
+    graph, arrays = large_program()
+    compiled = ArrayFunction(graph)
+    expected = compiled(arrays)
+    child = os.fork()
+    if child == 0:
+        found = compiled(arrays)
+        same = all(a.tobytes() == b.tobytes() for a, b in zip(found, expected, strict=True))
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_many_calls_keep_no_memory():
+    graph, arrays = program(PROGRAMS["softmax"], RNG.normal(size=(4, 5)))
+    compiled = ArrayFunction(graph)
+    compiled(arrays)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(2000):
+        compiled(arrays)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 5000
