@@ -26,17 +26,24 @@ class Buffer(NamedTuple):
 
 
 class Code:
-    """Writes a function ``void name(void **table, int64 chunk)``."""
+    """Writes a function ``void name(void **table, int64 chunk)``.
 
-    def __init__(self, module: Any, name: str, buffers: dict[Any, Buffer]):
-        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), WORD])
+    With `keys` it is ``void name(void *..., int64 chunk)``, with the memory of each key.
+    """
+
+    def __init__(
+        self, module: Any, name: str, buffers: dict[Any, Buffer], keys: Sequence[Any] = ()
+    ):
+        first = [POINTER] * len(keys) if keys else [POINTER.as_pointer()]
+        kind = ir.FunctionType(ir.VoidType(), [*first, WORD])
         self.function = ir.Function(module, kind, name)
         self.function.linkage = "internal"
         self.function.attributes.add("nounwind")
-        self.table, self.chunk = self.function.args
+        *pointers, self.chunk = self.function.args
         self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.table = pointers[0]
         self.buffers = buffers
-        self._pointers: dict[Any, Any] = {}
+        self._pointers: dict[Any, Any] = dict(zip(keys, pointers, strict=True)) if keys else {}
 
     # --- loops ------------------------------------------------------------------------------------
 

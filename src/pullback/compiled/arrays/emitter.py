@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.compiled.arrays.code import POINTER, WORD, Buffer, Code, combine, exact_sum, neutral
+from pullback.compiled.arrays.gemm import GemmEmitter, make_gemm, uses_loops
 from pullback.compiled.arrays.nest import LANES, Nest, Store
 from pullback.compiled.arrays.plan import FUSED, Kernel, make_plan, squeeze
-from pullback.compiled.arrays.products import emit_matmul, find_blas
+from pullback.compiled.arrays.products import emit_matmul, find_blas, find_matrix
 from pullback.compiled.ir import Graph, Node, Place, c_strides
 from pullback.compiled.machine import ir
 from pullback.compiled.vector import elementwise, is_supported
@@ -41,7 +42,7 @@ def can_emit(node: Node) -> bool:
     if node.op == "reduce":
         return node.dtype.kind != "c" or node.attrs[0] in ("sum", "prod")
     if node.op == "matmul":
-        return node.dtype.kind in "fc" and find_blas() is not None
+        return uses_loops(node) or find_blas() is not None
     if node.op in ("view", "update"):
         return not node.place.step
     return True
@@ -112,6 +113,7 @@ class _Emitter:
         self.arena = _Arena()
         self.held: dict[Any, tuple[int, int]] = {}
         self.steps: list[Step] = []
+        self.products: dict[Any, tuple[Any, int]] = {}  # loops of products, with their chunks
         self.constants: list[NDArray[Any]] = []
         for entry, node in enumerate(graph.inputs):
             self.buffers[node] = Buffer(entry, 0)
@@ -209,12 +211,38 @@ class _Emitter:
         self._emit_loops(Nest(kernel.space, kernel.nodes, stores, self.plan.virtual))
 
     def _emit_matmul(self, kernel: Kernel, _: bool) -> None:
-        blas = find_blas()
-        assert blas is not None  # can_emit
         node = kernel.nodes[0]
         code = self._code()
+        work = node.size * node.inputs[0].shape[-1] // 2
+        if node.size and uses_loops(node):
+            self._finish(code, self._call_gemm(code, node), work)
+            return
+        blas = find_blas()
+        assert blas is not None  # can_emit
         emit_matmul(code, node, self.plan.virtual, blas)
-        self._finish(code, 1, node.size * node.inputs[0].shape[-1])
+        self._finish(code, 1, work)
+
+    def _call_gemm(self, code: Code, node: Node) -> int:
+        """Calls the loops of a product, which equal products share; returns their chunks."""
+        matrices = [find_matrix(x, self.plan.virtual) for x in (*node.inputs, node)]
+        pointers = []
+        for matrix in matrices:
+            offset = matrix.offset * node.dtype.itemsize
+            pointers.append(code.b.gep(code.pointer(matrix.key), [WORD(offset)]))
+        keys = ("a", "b", "c")
+        named = [m._replace(key=k, offset=0) for m, k in zip(matrices, keys, strict=True)]
+        gemm = make_gemm(node, *named)
+        known = self.products.get((gemm, node.dtype))
+        if known is None:
+            name = f"{self.name}_gemm{len(self.products)}"
+            loops = Code(self.module, name, self.buffers, keys)
+            emitter = GemmEmitter(loops, gemm, node.dtype)
+            emitter.emit()
+            loops.b.ret_void()
+            known = self.products[gemm, node.dtype] = (loops.function, emitter.chunks()[0])
+        function, chunks = known
+        code.b.call(function, [*pointers, code.chunk])
+        return chunks
 
     def _copy(self, source: Node, target: Node, place: Place, adds: bool = False) -> None:
         """Writes a value to a place in the memory of another."""

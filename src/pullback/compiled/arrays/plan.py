@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pullback.compiled.arrays.gemm import uses_loops
 from pullback.compiled.ir import Graph, Node, whole_place
 
 __all__ = ["FUSED", "Kernel", "Plan", "is_number", "make_plan", "space_of", "squeeze", "strip"]
@@ -134,7 +135,7 @@ class _Planner:
             elif node.op == "take":
                 needed = [x for x in node.inputs[:1] if x.op != "const"]
             elif node.op == "matmul":
-                needed = [x for x in node.inputs if not _is_factor(x)]
+                needed = [x for x in node.inputs if not _is_factor(x, uses_loops(node))]
             else:
                 needed = []
             found -= set(needed)
@@ -219,13 +220,18 @@ class _Planner:
         return Plan(kernels, self.outputs, last_use, self.virtual)
 
 
-def _is_factor(node: Node) -> bool:
-    """Whether BLAS can read a view as it is: rows or columns one beside the other, in memory."""
+def _is_factor(node: Node, any_strides: bool) -> bool:
+    """Whether a product can read a view as it is.
+
+    BLAS needs rows or columns one beside the other in memory, and prints a message for others.
+    """
     if node.op != "view":
         return True
     base, place = node.inputs[0], node.place
     if base.op == "iota" or is_number(node) or place.step:
         return False
+    if any_strides:
+        return True
     (rows, columns), (down, right) = place.shape[-2:], place.strides[-2:]
     if min(place.strides[:-2], default=0) < 0:
         return False

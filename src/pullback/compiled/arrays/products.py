@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.arrays.code import POINTER, WORD, Code
-from pullback.compiled.ir import Node
+from pullback.compiled.arrays.gemm import Matrix
+from pullback.compiled.ir import Node, c_strides
 from pullback.compiled.machine import ir, name_address
 from pullback.compiled.vector import scalar_type
 
-__all__ = ["Blas", "emit_matmul", "find_blas"]
+__all__ = ["Blas", "emit_matmul", "find_blas", "find_matrix"]
 
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
@@ -93,30 +94,24 @@ class _Factor(NamedTuple):
     batch: tuple[int, ...]  # elements from one matrix to the next, for each leading axis
 
 
-def _factor(code: Code, node: Node, virtual: set[Node]) -> _Factor:
+def find_matrix(node: Node, virtual: set[Node]) -> Matrix:
+    """The memory of a factor, or of a product."""
     if node.op == "view" and node in virtual:
-        base, place = node.inputs[0], node.place
-        offset, strides = place.offset, place.strides
-    else:
-        base, offset = node, 0
-        rows, columns = node.shape[-2:]
-        strides = (*_batch_strides(node.shape), columns, 1)
+        place = node.place
+        return Matrix(node.inputs[0], place.offset, place.strides[:-2], *place.strides[-2:])
+    strides = c_strides(node.shape)
+    return Matrix(node, 0, strides[:-2], *strides[-2:])
+
+
+def _factor(code: Code, node: Node, virtual: set[Node]) -> _Factor:
+    key, offset, batch, down, right = find_matrix(node, virtual)
     rows, columns = node.shape[-2:]
-    down, right = strides[-2:]
-    pointer = code.pointer(base)
+    pointer = code.pointer(key)
     if offset:
         pointer = code.b.gep(pointer, [WORD(offset * node.dtype.itemsize)])
     if (columns == 1 or right == 1) and (rows == 1 or down >= columns):
-        return _Factor(pointer, _PLAIN, max(down if rows > 1 else columns, 1), strides[:-2])
-    return _Factor(pointer, _TRANSPOSED, max(right if columns > 1 else rows, 1), strides[:-2])
-
-
-def _batch_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    found, step = [], shape[-2] * shape[-1]
-    for length in reversed(shape[:-2]):
-        found.append(step)
-        step *= length
-    return tuple(reversed(found))
+        return _Factor(pointer, _PLAIN, down if rows > 1 else columns, batch)
+    return _Factor(pointer, _TRANSPOSED, right if columns > 1 else rows, batch)
 
 
 def emit_matmul(code: Code, node: Node, virtual: set[Node], blas: Blas) -> None:
@@ -124,7 +119,7 @@ def emit_matmul(code: Code, node: Node, virtual: set[Node], blas: Blas) -> None:
     if 0 in node.shape:
         return
     factors = [_factor(code, x, virtual) for x in node.inputs]
-    own = _Factor(code.pointer(node), _PLAIN, node.shape[-1], _batch_strides(node.shape))
+    own = _Factor(code.pointer(node), _PLAIN, node.shape[-1], c_strides(node.shape)[:-2])
     size = node.dtype.itemsize
 
     def one(indices: list[Any]) -> None:

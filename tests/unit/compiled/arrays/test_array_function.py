@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import pullback as pb
-from pullback.compiled.arrays import can_emit
+from pullback.compiled.arrays import can_emit, gemm
 from pullback.compiled.arrays.function import ArrayFunction
 from pullback.compiled.arrays.products import find_blas
 from pullback.compiled.build import Builder
@@ -54,7 +54,7 @@ def check_graph(graph, arrays, rtol=1e-12, atol=1e-13):
         assert ours.dtype == theirs.dtype
         assert ours.shape == theirs.shape
         if ours.dtype.kind in "fc" and ours.dtype.itemsize // (1 + (ours.dtype.kind == "c")) == 4:
-            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
         else:
             np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
     return got
@@ -237,6 +237,48 @@ def test_products_of_stacks():
     graph, builder, (x, y) = graph_with((2, 3, 7, 5), (3, 5, 4))
     graph.outputs = [builder.matmul(x, builder.broadcast(y, (2, 3, 5, 4)))]
     check_graph(graph, [RNG.normal(size=(2, 3, 7, 5)), RNG.normal(size=(3, 5, 4))])
+
+
+FACTORS = [
+    (64, 64, 100),
+    (10, 300, 25),
+    (13, 1, 7),
+    (1, 700, 40),
+    (40, 300, 1),
+    (9, 600, 51),
+    (3, 3, 3),
+]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("sizes", FACTORS, ids=str)
+@pytest.mark.parametrize("layout", ["plain", "first transposed", "second transposed", "backwards"])
+def test_products_by_loops(sizes, layout, dtype):
+    m, k, n = sizes
+    x, y = RNG.normal(size=(m, k)).astype(dtype), RNG.normal(size=(k, n)).astype(dtype)
+    if layout == "first transposed":
+        check(lambda x, y: x.T @ y, x.T.copy(), y, rtol=1e-9, atol=1e-10)
+    elif layout == "second transposed":
+        check(lambda x, y: x @ y.T, x, y.T.copy(), rtol=1e-9, atol=1e-10)
+    elif layout == "backwards":
+        check(lambda x, y: x[::-1, ::-1] @ y[::-1], x, y, rtol=1e-9, atol=1e-10)
+    else:
+        check(lambda x, y: x @ y, x, y, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("shapes", [((4, 6, 7), (7, 5)), ((6, 7), (4, 7, 1)), ((4, 1, 7), (7, 9))])
+def test_products_with_a_common_factor(shapes):
+    check(lambda x, y: x @ y, *(RNG.normal(size=shape) for shape in shapes))
+
+
+def test_products_by_blas(monkeypatch):
+    if find_blas() is None:
+        pytest.skip("NumPy has another BLAS")
+    monkeypatch.setattr(gemm, "_LARGEST", 0)
+    for sizes in FACTORS:
+        m, k, n = sizes
+        x, y = RNG.normal(size=(m, k)), RNG.normal(size=(k, n))
+        check(lambda x, y: (x @ y, x[::-1] @ y, x @ y[:, ::-1]), x, y, rtol=1e-9, atol=1e-10)
 
 
 def test_blas_is_found_where_numpy_has_openblas():
