@@ -11,7 +11,7 @@ import pytest
 import pullback.compat.torch as ours
 
 SCRIPTS = Path(__file__).with_name("torch_scripts")
-NAMES = sorted(path.stem for path in SCRIPTS.glob("*.py") if path.stem != "__init__")
+NAMES = ["cnn", "gan", "lstm", "mlp", "vae"]
 
 
 @pytest.fixture(autouse=True)

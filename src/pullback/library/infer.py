@@ -105,6 +105,7 @@ def _refused(fn: Callable[..., Any], why: str) -> OperatorDefinitionError:
 
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
     """Hints as objects: those written as text are evaluated where the function was defined."""
+    fn = inspect.unwrap(fn)
     hints = dict(getattr(fn, "__annotations__", {}))
     scope = dict(getattr(fn, "__globals__", {}))
     closure = getattr(fn, "__closure__", None) or ()
@@ -181,6 +182,8 @@ def _base_name(hint: Any) -> str | None:
         return "Scalar"
     if typing.get_origin(hint) is np.dtype:
         return "ScalarType"
+    if isinstance(hint, type) and issubclass(hint, Tensor):
+        return "Tensor"
     try:
         return _NAMES.get(hint)
     except TypeError:  # a hint that cannot be hashed

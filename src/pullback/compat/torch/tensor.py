@@ -13,6 +13,7 @@ floating-point numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
     "convert_tree",
     "converting",
     "result_type",
+    "user_code_first",
 ]
 
 _PROMOTING = frozenset(
@@ -171,14 +173,22 @@ def converting(function: Callable[..., Any]) -> Callable[..., Any]:
     that make tensors without operators.
     """
 
+    @wraps(function, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
         convert_tree((args, kwargs))
         return convert_tree(function(*args, **kwargs))
 
-    call.__name__ = getattr(function, "__name__", "call")
-    call.__qualname__ = getattr(function, "__qualname__", call.__name__)
-    call.__doc__ = function.__doc__
-    call.__wrapped__ = function  # type: ignore[attr-defined]
+    return call
+
+
+def user_code_first(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose first argument is a function of tensors, and whose results are tensors."""
+
+    @wraps(transform)
+    def call(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        convert_tree((args, kwargs))
+        return convert_tree(transform(converting(func), *args, **kwargs))
+
     return call
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from pullback import utils as _utils
-from pullback.compat.torch.utils import checkpoint
+from pullback.compat.torch.utils import checkpoint, data
 
-__all__ = ["checkpoint"]
+__all__ = ["checkpoint", "data"]
 
 
 def __getattr__(name: str) -> _Any:

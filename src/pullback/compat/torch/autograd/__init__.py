@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Callable as _Callable
+from functools import wraps as _wraps
+from typing import Any as _Any
 
 from pullback import autograd as _autograd
 from pullback.autograd import (
     detect_anomaly,
     enable_grad,
-    forward_ad,
     function,
-    graph,
     inference_mode,
     no_grad,
     set_detect_anomaly,
     set_grad_enabled,
 )
-from pullback.compat.torch.tensor import convert, convert_tree, converting
-from pullback.tensor.tensor import exposes_subclass
+from pullback.compat.torch.autograd import forward_ad, functional, graph
+from pullback.compat.torch.tensor import convert as _convert
+from pullback.compat.torch.tensor import converting as _converting
+from pullback.compat.torch.tensor import user_code_first as _user_code_first
+from pullback.tensor.tensor import exposes_subclass as _exposes_subclass
 
 __all__ = [
     "Function",
@@ -61,24 +61,24 @@ class Function(_autograd.Function):
     [2.0, 2.0]
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: _Any) -> None:
         for name in _METHODS:
             method = cls.__dict__.get(name)
             if isinstance(method, staticmethod):
-                setattr(cls, name, staticmethod(converting(method.__func__)))
+                setattr(cls, name, staticmethod(_converting(method.__func__)))
         super().__init_subclass__(**options)
 
 
-def _exposing(function: Callable[..., Any]) -> Callable[..., Any]:
+def _exposing(function: _Callable[..., _Any]) -> _Callable[..., _Any]:
     """A function that runs a backward pass, whose hooks get instances of the class."""
 
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        token = exposes_subclass.set(True)
+    @_wraps(function)
+    def call(*args: _Any, **kwargs: _Any) -> _Any:
+        token = _exposes_subclass.set(True)
         try:
-            return convert(function(*args, **kwargs))
+            return _convert(function(*args, **kwargs))
         finally:
-            exposes_subclass.reset(token)
+            _exposes_subclass.reset(token)
 
     return call
 
@@ -87,27 +87,11 @@ backward = _exposing(_autograd.backward)
 grad = _exposing(_autograd.grad)
 
 
-def _of_function(transform: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose first argument is a function of tensors."""
-
-    @wraps(transform)
-    def call(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return convert_tree(transform(converting(func), *args, **kwargs))
-
-    return call
+gradcheck = _user_code_first(_autograd.gradcheck)
+gradgradcheck = _user_code_first(_autograd.gradgradcheck)
 
 
-gradcheck = _of_function(_autograd.gradcheck)
-gradgradcheck = _of_function(_autograd.gradgradcheck)
-functional = SimpleNamespace(
-    **{
-        name: _of_function(getattr(_autograd.functional, name))
-        for name in _autograd.functional.__all__
-    }
-)
-
-
-def Variable(data: Any, requires_grad: bool = False, **_: Any) -> Any:  # noqa: N802 - PyTorch's name
+def Variable(data: _Any, requires_grad: bool = False, **_: _Any) -> _Any:  # noqa: N802 - PyTorch's name
     """A tensor: the old name of one that can require grad."""
-    found = convert(data)
+    found = _convert(data)
     return found.requires_grad_(True) if requires_grad else found
