@@ -393,6 +393,42 @@ add(
         A,
     ),
 )
+for _method in ("RK45", "DOP853", "Radau", "BDF", "LSODA"):
+    add(
+        "solve_ivp",
+        "y0",
+        f"event times method={_method}",
+        Unmapped(
+            lambda z, method=_method: integrate.solve_ivp(
+                predator, SPAN, z, method, args=(A,), events=[passing], **FINE
+            ).t_events[0],
+            Z0,
+            rtol=2e-5,
+            value_rtol=1e-6,
+        ),
+    )
+add(
+    "solve_ivp",
+    "y0",
+    "event states",
+    Unmapped(
+        lambda z: integrate.solve_ivp(
+            predator, SPAN, z, args=(A,), events=[passing], **FINE
+        ).y_events[0],
+        Z0,
+    ),
+)
+add(
+    "solve_ivp",
+    "events",
+    "event times",
+    Unmapped(
+        lambda level: integrate.solve_ivp(
+            predator, SPAN, Z0, args=(A,), events=lambda t, z, a: z[0] - level, **FINE
+        ).t_events[0],
+        np.array(1.3),
+    ),
+)
 add(
     "solve_ivp",
     "args",

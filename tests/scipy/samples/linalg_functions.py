@@ -55,6 +55,7 @@ arguments(
 )
 line("logm | A", la.logm, POSITIVE, value_rtol=1e-9, float32=0)  # SciPy warns
 line("sqrtm | A", la.sqrtm, POSITIVE)
+line("sqrtm | A | negative eigenvalues", lambda a: la.sqrtm(a + a.T), SMALL - np.diag([2, 0, 0]))
 line("sqrtm | A | batch", la.sqrtm, np.stack([POSITIVE, POSITIVE.T * 2]), since=(1, 16))
 for power in (0.5, -1, 2):
     line(
@@ -140,6 +141,30 @@ for name in ("solve_continuous_are", "solve_discrete_are"):
         riccati(getattr(la, name)),
         [SMALL, SMALL[:, :2] + np.eye(3, 2), np.eye(3) + 0.1, np.eye(2)],
         value_rtol=1e-9,
+        rtol=1e-5,
+        float32=0,
+    )
+
+
+def generalized(solve):
+    return lambda a, b, q, r, e, s: solve(a, b, (q + q.T) / 2, (r + r.T) / 2, e, s)
+
+
+for name in ("solve_continuous_are", "solve_discrete_are"):
+    arguments(
+        name,
+        "a b q r e s",
+        generalized(getattr(la, name)),
+        [
+            SMALL,
+            SMALL[:, :2] + np.eye(3, 2),
+            np.eye(3) + 0.1,
+            np.eye(2),
+            np.eye(3) + 0.2 * SMALL.T,
+            0.1 * SMALL[:, 1:],
+        ],
+        "e s",
+        value_rtol=1e-8,
         rtol=1e-5,
         float32=0,
     )

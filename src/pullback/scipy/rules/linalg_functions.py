@@ -276,43 +276,60 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
 
 
 def _riccati_jvp(known: Known, *tangents: Tensor | None) -> Any:
-    """A Lyapunov equation with the closed loop A - B K."""
-    (a, b, _, r), (x,) = known.inputs, known.outputs
-    a_t, b_t, q_t, r_t = (
-        xp.zeros_like(value) if t is None else t
-        for value, t in zip(known.inputs, tangents, strict=True)
-    )
-    if known.options["discrete"]:
-        gain = xp.linalg_solve(r + adjoint(b) @ x @ b, adjoint(b) @ x @ a)
-        closed = a - b @ gain
-        half = adjoint(closed) @ x @ (a_t - b_t @ gain)
-    else:
-        gain = xp.linalg_solve(r, adjoint(b) @ x)
-        closed = a - b @ gain
-        half = x @ (a_t - b_t @ gain)
-    change = q_t + half + adjoint(half) + adjoint(gain) @ r_t @ gain
-    if known.options["discrete"]:
+    """A Lyapunov equation with the closed loop (A - B K) E^{-1}."""
+    (x,), is_discrete = known.outputs, known.options["discrete"]
+    names = ["a", "b", "q", "r", *known.options["more"]]
+    given = dict(zip(names, known.inputs, strict=True))
+    changes = {n: t for n, t in zip(names, tangents, strict=True) if t is not None}
+    a, b, r, e, s = (given.get(name) for name in "abres")
+    assert a is not None and b is not None and r is not None
+    inner = adjoint(b) @ x
+    if is_discrete or e is not None:
+        inner = inner @ (a if is_discrete else e)
+    inner = inner if s is None else inner + adjoint(s)
+    gain = xp.linalg_solve(r + adjoint(b) @ x @ b if is_discrete else r, inner)
+    closed = a - b @ gain
+    outer = adjoint(closed) @ x if is_discrete else x if e is None else adjoint(e) @ x
+    half = xp.zeros_like(x)
+    if "a" in changes:
+        half = half + outer @ changes["a"]
+    if "b" in changes:
+        half = half - outer @ changes["b"] @ gain
+    if "s" in changes:
+        half = half - changes["s"] @ gain
+    if "e" in changes:
+        assert e is not None
+        before = -adjoint(e) if is_discrete else adjoint(closed)
+        half = half + before @ x @ changes["e"]
+    change = half + adjoint(half)
+    if "q" in changes:
+        change = change + changes["q"]
+    if "r" in changes:
+        change = change + adjoint(gain) @ changes["r"] @ gain
+    if e is not None:
+        inverse = xp.linalg_inv(e)
+        closed, change = closed @ inverse, adjoint(inverse) @ change @ inverse
+    if is_discrete:
         return _DISCRETE_LYAPUNOV(adjoint(closed), change, method=None)
     return _LYAPUNOV(adjoint(closed), -change)
 
 
-def _riccati(a: Array, b: Array, q: Array, r: Array, discrete: bool, balanced: bool) -> Any:
+def _riccati(*inputs: Array, discrete: bool, balanced: bool, more: tuple[str, ...]) -> Any:
     solve = sl.solve_discrete_are if discrete else sl.solve_continuous_are
-    return solve(a, b, q, r, balanced=balanced)
+    return solve(*inputs[:4], **dict(zip(more, inputs[4:], strict=True)), balanced=balanced)
 
 
 _RICCATI = Primitive("solve_are", _riccati, _riccati_jvp)
 
 
 def _solve_are(name: str, discrete: bool) -> None:
-    @rule(f"scipy.linalg.{name}", tensors="a b q r")
+    @rule(f"scipy.linalg.{name}", tensors="a b q r e s")
     def apply(
         a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True
     ) -> Any:
-        for option, value in (("e", e), ("s", s)):
-            if value is not None:
-                raise option_without_rule(f"scipy.linalg.{name}", option, value)
-        return _RICCATI(a, b, q, r, discrete=discrete, balanced=balanced)
+        more = {key: value for key, value in (("e", e), ("s", s)) if value is not None}
+        options = {"discrete": discrete, "balanced": balanced, "more": tuple(more)}
+        return _RICCATI(a, b, q, r, *more.values(), **options)
 
 
 _solve_are("solve_continuous_are", False)

@@ -8,9 +8,11 @@ from pullback.scipy.rules import (
     stats_distributions,
     stats_functions,
     stats_multivariate,
+    stats_multivariate_laws,
 )
 
 __all__ = ["stats_directions", "stats_distributions", "stats_functions", "stats_multivariate"]
+__all__ += ["stats_multivariate_laws"]
 
 for _name in ("kendalltau", "mannwhitneyu", "rankdata", "spearmanr", "wilcoxon"):
     refused(f"scipy.stats.{_name}", "ranks are piecewise constant")
