@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pullback.compiled.reroll import reroll
 from tests.unit.compiled.loops import LoopProgram, loop_arguments, with_gradient
 from tests.unit.compiled.lowering import eager_results, lowered_results
 
@@ -14,14 +15,16 @@ def _check(seed):
     function = with_gradient(program) if seed % 2 else program
     args = loop_arguments(seed, program)
     expected = eager_results(function, *args)
-    found, _, _ = lowered_results(function, *args)
+    found, _, graph = lowered_results(function, *args, transform=reroll)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
+    return any(node.op == "loop" for node in graph.live())
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_random_loop_computes_the_same(seed):
-    _check(seed)
+@pytest.mark.parametrize("first", range(0, 40, 8))
+def test_random_loops_compute_the_same(first):
+    found = [_check(seed) for seed in range(first, first + 8)]
+    assert any(found)
 
 
 @pytest.mark.slow
