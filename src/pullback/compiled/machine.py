@@ -81,8 +81,12 @@ def name_address(name: str, address: int) -> None:
     binding.add_symbol(name, address)
 
 
-def compile_module(module: Any, *, is_vectorized: bool = False) -> tuple[Any, str]:
+def compile_module(
+    module: Any, *, is_vectorized: bool = False, addresses: dict[str, int] | None = None
+) -> tuple[Any, str]:
     """Compiles a module; returns the engine that holds its code, and its text.
+
+    `addresses` are those of external symbols, for this module alone.
 
     For code that is written in vectors already, only variables are turned into registers: other
     passes take time and gain nothing. The machine code comes from the cache on disk if it is there;
@@ -97,6 +101,8 @@ def compile_module(module: Any, *, is_vectorized: bool = False) -> tuple[Any, st
             content, text = _generate(text, is_vectorized)
             if cache is not None:
                 cache.put(key, content)
+        for name, address in (addresses or {}).items():
+            name_address(name, address)
         return _load(content), text
 
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.compiled.emit import emit_groups, operand_strides
-from pullback.compiled.fuse import Group, find_groups
+from pullback.compiled.entry import MISS
 from pullback.compiled.reuse import Reuse, find_reuse
 from pullback.compiled.simplify import merge_equal_nodes
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
@@ -23,15 +22,10 @@ from pullback.fx.source import SourceWriter
 from pullback.fx.tracer import PLAIN_STATE, Guard, Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
-__all__ = ["MISS", "Program", "compile_program"]
+__all__ = ["Program", "compile_program"]
 
 _CPU = KEY_BITS[DispatchKey.CPU]
 _NUMBERS = (bool, int, float, complex)
-
-_Schedule = list[tuple[Node | None, Group | None]]
-
-MISS: Any = type("Miss", (), {"__repr__": lambda _: "<a guard does not hold>"})()
-"""Returned by a program where a value differs from the one that its graph was traced with."""
 
 
 class Program(NamedTuple):
@@ -42,10 +36,12 @@ class Program(NamedTuple):
     tracer: Tracer
     outputs: list[Any]  # nodes and constants
     reason: str  # why it must not run again, and the function is called instead; or empty
-    llvm_ir: str  # the text of its machine code
+    llvm_ir: str = ""  # the text of its machine code
+    note: str = ""  # why it is no machine code
+    native: Any = None  # the native program
 
 
-def compile_program(tracer: Tracer, outputs: list[Any], backend: str = "eager") -> Program:
+def compile_program(tracer: Tracer, outputs: list[Any]) -> Program:
     """Makes the function of a traced graph, which returns the given nodes and constants."""
     if not any(map(_has_effect, tracer.graph.nodes)):
         merge_equal_nodes(tracer.graph, [*outputs, *(guard.node for guard in tracer.guards)])
@@ -57,33 +53,20 @@ def compile_program(tracer: Tracer, outputs: list[Any], backend: str = "eager") 
     constants = _constants(tracer, needed)
     inputs = [node.name for node in tracer.graph.nodes if node.op == "placeholder"]
     lines: list[str] = []
-    llvm_ir = ""
-    schedule = _schedule(tracer, needed, [*guards, *_nodes_of(outputs)], constants, backend)
-    groups = [group for _, group in schedule if group is not None]
-    if groups:
-        functions, llvm_ir = emit_groups(groups)
-        writer.functions = dict(zip(groups, functions, strict=True))
     for number in tracer.graph.find_nodes(op="placeholder"):
         lines += writer.checks(guards.get(number, ()))
-    if not groups:
-        steps = [node for node, _ in schedule if node is not None]
-        writer.reuse = find_reuse(steps, {*guards, *_nodes_of(outputs)}, set(constants))
-        schedule = [(node, None) for node in steps if node not in writer.reuse.skipped]
-    dies = _last_uses(schedule, writer.reuse, {*guards, *_nodes_of(outputs), *constants})
-    for place, (node, group) in enumerate(schedule):
-        if group is not None:
-            lines += writer.group(group)
-        elif node is None:
-            continue
-        elif node.op == "get_attr":
+    steps = [node for node in tracer.graph.nodes if node in needed and node.op != "placeholder"]
+    writer.reuse = find_reuse(steps, {*guards, *_nodes_of(outputs)}, set(constants))
+    steps = [node for node in steps if node not in writer.reuse.skipped]
+    dies = _last_uses(steps, writer.reuse, {*guards, *_nodes_of(outputs), *constants})
+    for place, node in enumerate(steps):
+        if node.op == "get_attr":
             lines.append(f"{node.name} = {writer.constant(wrap(tracer.captured[node.target]))}")
         elif node in constants:
             lines.append(f"{node.name} = {writer.constant(constants[node])}")
         else:
             lines.append(writer.statement(node))
-        made = group.outputs if group is not None else _nodes_of([node])
-        for member in made:
-            lines += writer.checks(guards.get(member, ()))
+        lines += writer.checks(guards.get(node, ()))
         if place in dies:
             lines.append(f"del {', '.join(dies[place])}")
     lines.append(f"return [{', '.join(writer.output(value) for value in outputs)}]")
@@ -99,7 +82,7 @@ def compile_program(tracer: Tracer, outputs: list[Any], backend: str = "eager") 
         finally:
             set_state(before)
 
-    return Program(run, source, tracer, outputs, _refusal(tracer), llvm_ir)
+    return Program(run, source, tracer, outputs, _refusal(tracer))
 
 
 def _executed(source: str, writer: _KernelWriter) -> Callable[..., Any]:
@@ -108,66 +91,8 @@ def _executed(source: str, writer: _KernelWriter) -> Callable[..., Any]:
     namespace = {**writer.globals, "_miss": MISS}
     exec(compile(source, filename, "exec"), namespace)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    if writer.functions:
-        return _checked_once(namespace, writer.names)
     program: Callable[..., Any] = namespace["program"]
     return program
-
-
-def _schedule(
-    tracer: Tracer,
-    needed: set[Node],
-    kept: list[Node],
-    constants: dict[Node, Tensor],
-    backend: str,
-) -> _Schedule:
-    """The steps of a program in order: single nodes and, for machine code, groups."""
-    nodes = tracer.graph.nodes
-    if backend != "llvm" or any(map(_has_effect, nodes)):
-        return [(node, None) for node in nodes if node in needed and node.op != "placeholder"]
-    groups = find_groups(nodes, needed - constants.keys(), set(kept))
-    return [*((node, None) for node in constants), *groups]
-
-
-def _checked_once(namespace: dict[str, Any], functions: dict[str, Any]) -> Callable[..., Any]:
-    """The program, whose first run checks the layout of every array that machine code reads.
-
-    Layouts are those of the trace; a mismatch would be a mistake of this library, and raises.
-    """
-    program = namespace["program"]
-    is_checked = False
-
-    def run(*args: Any) -> Any:
-        nonlocal is_checked
-        result = program(*args)
-        if not is_checked and result is not MISS:
-            is_checked = True
-            namespace.update(functions)
-        return result
-
-    return run
-
-
-class _Checked:
-    """The function of a group with a check of its operands."""
-
-    def __init__(self, function: Callable[..., None], group: Group):
-        self.function = function
-        self.expected = [operand_strides(node, group.shape) for node in group.inputs]
-        self.outputs = len(group.outputs)
-        self.shape = group.shape
-
-    def __call__(self, *arrays: np.ndarray[Any, Any]) -> None:
-        operands = arrays[self.outputs :]
-        for array, expected in zip(operands, self.expected, strict=True):
-            wide = np.broadcast_to(array, self.shape)
-            steps = zip(wide.strides, expected, self.shape, strict=True)
-            if any(ours != theirs for ours, theirs, n in steps if n > 1):
-                raise AssertionError(
-                    f"compile: an array of a program has strides {wide.strides}, but {expected} "
-                    f"when it was traced; use backend='eager', and please report this"
-                )
-        self.function(*arrays)
 
 
 def _nodes_of(values: list[Any]) -> list[Node]:
@@ -175,18 +100,13 @@ def _nodes_of(values: list[Any]) -> list[Node]:
     return [value for value in values if isinstance(value, Node)]
 
 
-def _last_uses(schedule: _Schedule, reuse: Reuse, kept: set[Node]) -> dict[int, list[str]]:
+def _last_uses(steps: list[Node], reuse: Reuse, kept: set[Node]) -> dict[int, list[str]]:
     """The names that each step of a program is the last to use, so that memory is freed early."""
     last: dict[Node, int] = {}
-    made: set[Node] = set()
-    for place, (node, group) in enumerate(schedule):
-        used = list(group.inputs) if group is not None else []
-        if node is not None and node.op != "get_attr":
-            used = reuse.operands(node)
-            made.add(node)
-        if group is not None:
-            made.update(group.outputs)
-        last.update(dict.fromkeys(used, place))
+    for place, node in enumerate(steps):
+        if node.op != "get_attr":
+            last.update(dict.fromkeys(reuse.operands(node), place))
+    made = {node for node in steps if node.op != "get_attr"}
     found: dict[int, list[str]] = {}
     for node, place in last.items():
         if node in made and node not in kept:
@@ -257,43 +177,16 @@ def _add_part(total: Tensor, part: Tensor, index: Any) -> Tensor:
     return total
 
 
-def _as_number(tensor: Tensor, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    return np.asarray(tensor._array, dtype)
-
-
 class _KernelWriter(SourceWriter):
     """Python statements of nodes that call kernels in the place of operators."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.functions: dict[Group, Callable[..., None]] = {}
-        self.names: dict[str, Callable[..., None]] = {}  # of these functions in the source
         self.reuse = Reuse()
 
     def checks(self, guards: Iterable[Guard]) -> list[str]:
         """Statements that end the run where a guard does not hold."""
         return [f"if not {self.check(guard)}: return _miss" for guard in guards]
-
-    def group(self, group: Group) -> list[str]:
-        """Statements that make the results of a group and call its function."""
-        empty, wrapped = self._object(np.empty, "empty"), self._object(wrap, "wrap")
-        shape = self.literal(group.shape)
-        lines, arrays = [], []
-        for node in group.outputs:
-            dtype = self.constant(node.meta["tensor_meta"].dtype)
-            lines.append(f"{node.name} = {empty}({shape}, {dtype})")
-            arrays.append(node.name)
-        for node in group.inputs:
-            if node.target is as_operand:
-                number = self._object(_as_number, "as_number")
-                arrays.append(f"{number}({node.name}, {self.constant(group.dtype)})")
-            else:
-                arrays.append(f"{node.name}._array")
-        function = self.functions[group]
-        name = self.constant(_Checked(function, group))
-        self.names[name] = function
-        lines.append(f"{name}({', '.join(arrays)})")
-        return lines + [f"{node.name} = {wrapped}({node.name})" for node in group.outputs]
 
     def constant(self, value: Any) -> str:
         """The name of a value that the program keeps."""
