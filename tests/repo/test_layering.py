@@ -102,7 +102,7 @@ THIRD_PARTY = {
     "schema": set(),
     "dispatch": set(),
 }
-THIRD_PARTY |= {"codegen": {"numpy", "yaml"}, "compiled": {"numpy", "llvmlite"}}
+THIRD_PARTY |= {"codegen": {"numpy", "yaml"}, "compiled": {"numpy", "llvmlite", "tqdm"}}
 THIRD_PARTY |= {"distributed": {"numpy", "dask", "distributed"}}
 OF_SCIPY = ("kernels", "interop", "_generated.scipy_special", "scipy", "optimize", "sparse")
 THIRD_PARTY |= {unit: {"numpy", "scipy"} for unit in OF_SCIPY}

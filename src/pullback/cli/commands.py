@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from pullback.cli.compile_report import run_report
 from pullback.cli.demo import run_demo
 from pullback.cli.describe import describe_operator
 from pullback.codegen import cli as codegen_cli
@@ -41,6 +42,8 @@ def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["codegen"]:  # has commands of its own
         return codegen_cli.main(arguments[1:])
     options = _parser().parse_args(arguments)
+    if options.command == "compile-report":
+        return _report(options.script, options.arguments)
     if options.command == "demo":
         run_demo()
         return 0
@@ -56,6 +59,13 @@ def _operator(name: str) -> int:
     return 0
 
 
+def _report(script: str, arguments: list[str]) -> int:
+    if not os.path.isfile(script):
+        print(f"pullback compile-report: there is no file {_one_line(script)}", file=sys.stderr)
+        return 2
+    return run_report(script, arguments)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pullback", description="PyTorch's autograd machinery.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
@@ -64,6 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     dispatch.add_argument("keys", nargs="*", metavar="KEY", help="keys that have a kernel")
     operator = commands.add_parser("op", help="show everything known about an operator")
     operator.add_argument("name", metavar="NAME", help="such as mul, multiply or pullback::mul")
+    report = commands.add_parser("compile-report", help="run a script, show what it compiled")
+    report.add_argument("script", metavar="SCRIPT", help="a Python file")
+    report.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
     commands.add_parser("codegen", help="derivative tables: see 'pullback codegen --help'")
     return parser
 

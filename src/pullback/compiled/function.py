@@ -18,6 +18,8 @@ from pullback.compiled.machine import is_supported, require_llvmlite
 from pullback.compiled.native import NativeProgram, TracedCall, compile_native
 from pullback.compiled.object_cache import use_cache
 from pullback.compiled.program import Program, compile_program
+from pullback.compiled.progress import show_progress
+from pullback.compiled.report import describe_program, note_function
 from pullback.compiled.watch import Watch, find_watches, have_changed
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import get_state, is_grad_enabled
@@ -32,6 +34,7 @@ from pullback.utils import pytree
 __all__ = ["CacheInfo", "CompiledFunction", "compile"]
 
 _MOST_PATHS = 8
+_MOST_TRACE_REASONS = 100
 _BACKENDS = ("eager", "llvm")
 _FLOAT = ("number", float)
 _MOST_NATIVES = 8  # functions for whole calls that are tried before arguments are taken apart
@@ -162,7 +165,9 @@ class CompiledFunction:
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._watches: list[Watch] = []
         self._natives: list[NativeProgram] = []  # programs with a function for whole calls
+        self._traces: list[str] = []  # why the function was traced, each time
         self._stats = {"traces": 0, "hits": 0, "eager": 0, "changes": 0}
+        note_function(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the program of the arguments' signature."""
@@ -192,7 +197,9 @@ class CompiledFunction:
                 entry, f"{guard.what}{guard.line} has taken {_MOST_PATHS} different values"
             )
             return self._call_func(args, kwargs)
-        return self._trace(entry, given, args, kwargs)
+        self._note_trace(entry, given)
+        with show_progress(getattr(self._func, "__name__", "function")):
+            return self._trace(entry, given, args, kwargs)
 
     @property
     def stats(self) -> dict[str, int]:
@@ -257,6 +264,19 @@ class CompiledFunction:
         return entry
 
     # --- tracing ----------------------------------------------------------------------------------
+
+    def _note_trace(self, entry: _Entry, given: _Arguments) -> None:
+        """Notes why the function is traced, for ``explain``."""
+        if entry.paths:
+            guard = entry.paths[0][0].tracer.guards[-1]
+            reason = f"another value at a guard, such as {guard.what}{guard.line}"
+        else:
+            kinds = ", ".join(map(_describe_kind, given.kinds)) or "none"
+            reason = f"arguments {kinds}"
+            if self.stats["changes"]:
+                reason += f"; names had changed {self.stats['changes']} time(s)"
+        if len(self._traces) < _MOST_TRACE_REASONS:
+            self._traces.append(reason)
 
     def _trace(self, entry: _Entry, given: _Arguments, args: Any, kwargs: Any) -> Any:
         self._stats["traces"] += 1
@@ -373,23 +393,24 @@ class CompiledFunction:
         return "\n".join(program.llvm_ir for program in self._programs(args, kwargs)[1])
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
-        """A report about a call: size of its graphs, guards with their lines, captured arrays."""
+        """A report about a call: segments, opaque operators and why, guards, memory, traces."""
         entry, programs = self._programs(args, kwargs)
         name = getattr(self._func, "__name__", repr(self._func))
         lines = [f"{name}: {len(programs)} graph(s), backend {self._backend}"]
-        if entry.reason:
-            lines.append(f"called as it is: {entry.reason}")
-        for program in programs:
-            tracer = program.tracer
-            size = sum(a.nbytes for a in tracer.captured.values())
-            lines.append(
-                f"{program.source.count(' = ')} calls; {len(tracer.captured)} captured arrays, "
-                f"{size} bytes; {len(tracer.writes)} writes to memory from outside; "
-                f"{len(tracer.random)} random operators"
-            )
-            lines += [f"guard: {g.what} = {g.value!r}{g.line}" for g in tracer.guards]
-        stats = ", ".join(f"{count} {what}" for what, count in self.stats.items())
-        return "\n".join([*lines, stats])
+        return "\n".join([*lines, *_describe_entry(entry), *self._history()])
+
+    def report(self) -> str:
+        """The same about all signatures of the calls so far."""
+        lines = [f"{len(self._entries)} signature(s), backend {self._backend}"]
+        for (_, kinds, _), entry in self._entries.items():
+            lines.append(f"arguments {', '.join(map(_describe_kind, kinds))}:")
+            lines += [f"  {line}" for line in _describe_entry(entry)]
+        return "\n".join([*lines, *self._history()])
+
+    def _history(self) -> list[str]:
+        """The reason for each trace, and the counts of calls."""
+        lines = [f"trace {n}: {reason}" for n, reason in enumerate(self._traces, 1)]
+        return [*lines, ", ".join(f"{count} {what}" for what, count in self.stats.items())]
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses (traces), the bound and the number of signatures that are kept."""
@@ -403,6 +424,20 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {getattr(self._func, '__name__', self._func)!r}>"
+
+
+def _describe_entry(entry: _Entry) -> list[str]:
+    lines = [f"called as it is: {entry.reason}"] if entry.reason else []
+    for program, _ in entry.paths:
+        lines += describe_program(program)
+    return lines
+
+
+def _describe_kind(kind: tuple[Any, ...]) -> str:
+    """The signature of a leaf in reports, such as ``float64[2, 3]``."""
+    if kind[0] in ("tensor", "array"):
+        return f"{np.dtype(kind[2])}{list(kind[1])}"
+    return str(kind[1].__name__) if kind[0] == "number" else repr(kind[2])
 
 
 def _flat_arguments(args: tuple[Any, ...]) -> _Arguments | None:
