@@ -358,3 +358,27 @@ def test_inplace_may_be_given_by_position():
     x = pb.tensor([-1.0, 2.0])
     assert pb.nn.functional.leaky_relu(x, 0.5, True) is x
     assert x.tolist() == [-0.5, 2.0]
+
+
+@pytest.mark.parametrize("shape", [(5, 6, 6, 7), (1, 6, 6, 7), (3, 2, 5, 5)])
+@pytest.mark.parametrize("options", [{}, {"stride": 2, "padding": 1}, {"dilation": 2, "groups": 2}])
+def test_convolution_is_that_of_each_image(shape, options):
+    """The layout of columns depends on the sizes; each image by itself takes the other one."""
+    rng = np.random.default_rng(3)
+    groups = options.get("groups", 1)
+    x = pb.tensor(rng.normal(size=shape), requires_grad=True)
+    w = pb.tensor(rng.normal(size=(4, shape[1] // groups, 3, 2)), requires_grad=True)
+    whole = pb.nn.functional.conv2d(x, w, **options)
+    parts = pb.concatenate(
+        [pb.nn.functional.conv2d(x[i : i + 1], w, **options) for i in range(shape[0])]
+    )
+    np.testing.assert_allclose(
+        whole.detach().numpy(), parts.detach().numpy(), rtol=1e-12, atol=1e-12
+    )
+    weights = pb.tensor(rng.normal(size=whole.shape))
+    for one, other in zip(
+        pb.autograd.grad((whole * weights).sum(), (x, w)),
+        pb.autograd.grad((parts * weights).sum(), (x, w)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-12)
