@@ -26,9 +26,18 @@ forward, of higher order, and inside `vmap`. `import pullback` never imports Sci
 are registered when a tensor first meets one of SciPy's functions.
 
 An argument under *refused* may be a number, an array, or a tensor without a gradient. Where it
-carries one, the backward pass (and the call itself in forward mode) raises, and names the function
-and the argument; *all* says that the call raises at once. Whole-number arguments such as the degree
-of a polynomial have no derivative, and are listed as refused too.
+carries one, the backward pass (and the call itself in forward mode) raises, and names the
+function and the argument; *all* says that the call raises at once. Whole-number arguments have no
+derivative, and are listed as refused too.
+
+Derivatives by orders, degrees and shape parameters (`v` of `kv`, `a` of `gammainc`, `a`, `b`, `c`
+of `hyp2f1`) are those of the polynomial through SciPy's values at 14 Chebyshev nodes around the
+parameter; of a distribution function, those of its smaller tail. Compared with mpmath at 1,200
+random points, also with arguments down to 1e-40, their largest error was 1e-10 of the derivative,
+or of a thousandth of the function where that is larger (`tests/interop/scipy_parameters.py` has
+some of the points). Second derivatives have about 1e-7, and third ones exist. `hyperu` is
+refused: SciPy's own values have too few digits. So are functions of two outputs (`pbdv`, Mathieu
+and spheroidal functions) and distributions that are not central.
 
 Where a derivative is known for real numbers only (`airye`, `ive`, `jve`, `psi`, `yve`), complex
 ones are refused. The derivatives of `*_cv` hold for characteristic values, as the functions do.

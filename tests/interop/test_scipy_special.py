@@ -16,6 +16,7 @@ import pullback as pb
 from pullback.autograd import forward_ad
 from pullback.errors import AutogradError, DerivativeMissingError
 
+from .scipy_parameters import PARAMETERS
 from .scipy_points import POINTS
 
 special = pytest.importorskip("scipy.special", reason="pip install scipy runs these tests")
@@ -382,3 +383,38 @@ def test_orders_that_scipy_cuts_to_whole_numbers(name: str) -> None:
         function(*orders, x).backward()
         grads.append(x.grad.item())
     assert grads[0] == grads[1] != 0
+
+
+@pytest.mark.parametrize("name", sorted({row[0] for row in PARAMETERS}))
+def test_derivatives_by_parameters(name):
+    """First derivatives to 1e-8 and second ones to 1e-6, against mpmath."""
+    for place, arguments, first, second in (row[1:] for row in PARAMETERS if row[0] == name):
+
+        def value(parameter, place=place, arguments=arguments):
+            given = [*arguments[:place], parameter, *arguments[place + 1 :]]
+            return getattr(special, name)(*given)
+
+        at = pb.tensor(arguments[place])
+        slope, bend = (
+            f(at).item() for f in (pb.func.grad(value), pb.func.grad(pb.func.grad(value)))
+        )
+        floor = 1e-3 * abs(float(value(arguments[place])))
+        assert abs(slope - first) <= 1e-8 * max(abs(first), floor), (arguments, slope, first)
+        scale = max(abs(second), abs(first), floor)
+        assert abs(bend - second) <= 1e-6 * scale, (arguments, bend, second)
+        _, tangent = pb.func.jvp(value, (at,), (pb.tensor(1.0),))
+        assert tangent.item() == pytest.approx(slope, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    "name", ["jv", "yv", "iv", "kv", "jve", "kve", "hankel1", "hankel2e", "hyp0f1"]
+)
+def test_derivatives_by_a_parameter_of_a_complex_function(name):
+    function = getattr(special, name)
+    z, v, step = 1.0 + 0.7j, 1.3, 1e-5
+    expected = (function(v + step, z) - function(v - step, z)) / (2 * step)
+    real, imag = (
+        pb.grad(lambda v: function(v, z).real)(v),
+        pb.grad(lambda v: function(v, z).imag)(v),
+    )
+    np.testing.assert_allclose([real, imag], [expected.real, expected.imag], rtol=1e-7)

@@ -252,73 +252,163 @@ operator(
 
 
 # special_betainc(Tensor a, Tensor b, Tensor x) -> Tensor
+def special_betainc_vjp_a(xp, grad, a, b, x, _result):
+    return grad * xp.slope_of_tail("betainc", "betaincc", 0, a, b, x)
+
+
+def special_betainc_vjp_b(xp, grad, a, b, x, _result):
+    return grad * xp.slope_of_tail("betainc", "betaincc", 1, a, b, x)
+
+
 def special_betainc_vjp_x(xp, grad, a, b, x, _result):
     return grad * xp.density_of_beta(a, b, x)
 
 
-def special_betainc_jvp(xp, a, b, x, _a_t, _b_t, x_t, _result):
-    return x_t * xp.density_of_beta(a, b, x)
+def special_betainc_jvp(xp, a, b, x, a_t, b_t, x_t, _result):
+    total = None if a_t is None else a_t * xp.slope_of_tail("betainc", "betaincc", 0, a, b, x)
+    if b_t is not None:
+        term = b_t * xp.slope_of_tail("betainc", "betaincc", 1, a, b, x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * xp.density_of_beta(a, b, x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_betainc, functions_scipy_special.special_betainc,
-    scipy.special._ufuncs.betainc, "a b x", traits="elementwise operands",
+    scipy.special._ufuncs.betainc, "a b x", traits="elementwise operands sums_terms new",
     node="SpecialBetaincBackward0", saves="a b x",
-    vjps=("scipy.special.betainc in a", "scipy.special.betainc in b", special_betainc_vjp_x),
+    vjps=(special_betainc_vjp_a, special_betainc_vjp_b, special_betainc_vjp_x),
     jvp=special_betainc_jvp
 )  # fmt: skip
 
 
 # special_betaincc(Tensor a, Tensor b, Tensor x) -> Tensor
+def special_betaincc_vjp_a(xp, grad, a, b, x, _result):
+    return grad * -xp.slope_of_tail("betainc", "betaincc", 0, a, b, x)
+
+
+def special_betaincc_vjp_b(xp, grad, a, b, x, _result):
+    return grad * -xp.slope_of_tail("betainc", "betaincc", 1, a, b, x)
+
+
 def special_betaincc_vjp_x(xp, grad, a, b, x, _result):
     return grad * -xp.density_of_beta(a, b, x)
 
 
-def special_betaincc_jvp(xp, a, b, x, _a_t, _b_t, x_t, _result):
-    return x_t * -xp.density_of_beta(a, b, x)
+def special_betaincc_jvp(xp, a, b, x, a_t, b_t, x_t, _result):
+    total = None if a_t is None else a_t * -xp.slope_of_tail("betainc", "betaincc", 0, a, b, x)
+    if b_t is not None:
+        term = b_t * -xp.slope_of_tail("betainc", "betaincc", 1, a, b, x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * -xp.density_of_beta(a, b, x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_betaincc, functions_scipy_special.special_betaincc,
-    scipy.special._ufuncs.betaincc, "a b x", traits="elementwise operands",
+    scipy.special._ufuncs.betaincc, "a b x", traits="elementwise operands sums_terms new",
     node="SpecialBetainccBackward0", saves="a b x",
-    vjps=("scipy.special.betaincc in a", "scipy.special.betaincc in b", special_betaincc_vjp_x),
+    vjps=(special_betaincc_vjp_a, special_betaincc_vjp_b, special_betaincc_vjp_x),
     jvp=special_betaincc_jvp
 )  # fmt: skip
 
 
 # special_betainccinv(Tensor a, Tensor b, Tensor y) -> Tensor
+def special_betainccinv_vjp_a(xp, grad, a, b, _y, result):
+    return grad * (
+        -xp.slope_of_tail("betainc", "betaincc", 0, a, b, result) / xp.density_of_beta(a, b, result)
+    )
+
+
+def special_betainccinv_vjp_b(xp, grad, a, b, _y, result):
+    return grad * (
+        -xp.slope_of_tail("betainc", "betaincc", 1, a, b, result) / xp.density_of_beta(a, b, result)
+    )
+
+
 def special_betainccinv_vjp_y(xp, grad, a, b, _y, result):
     return grad * (-1 / xp.density_of_beta(a, b, result))
 
 
-def special_betainccinv_jvp(xp, a, b, _y, _a_t, _b_t, y_t, result):
-    return y_t * (-1 / xp.density_of_beta(a, b, result))
+def special_betainccinv_jvp(xp, a, b, _y, a_t, b_t, y_t, result):
+    total = (
+        None
+        if a_t is None
+        else a_t
+        * (
+            -xp.slope_of_tail("betainc", "betaincc", 0, a, b, result)
+            / xp.density_of_beta(a, b, result)
+        )
+    )
+    if b_t is not None:
+        term = b_t * (
+            -xp.slope_of_tail("betainc", "betaincc", 1, a, b, result)
+            / xp.density_of_beta(a, b, result)
+        )
+        total = term if total is None else total + term
+    if y_t is not None:
+        term = y_t * (-1 / xp.density_of_beta(a, b, result))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_betainccinv, functions_scipy_special.special_betainccinv,
-    scipy.special._ufuncs.betainccinv, "a b y", traits="elementwise operands",
+    scipy.special._ufuncs.betainccinv, "a b y", traits="elementwise operands sums_terms new",
     node="SpecialBetainccinvBackward0", saves="a b result",
-    vjps=("scipy.special.betainccinv in a", "scipy.special.betainccinv in b", special_betainccinv_vjp_y),
+    vjps=(special_betainccinv_vjp_a, special_betainccinv_vjp_b, special_betainccinv_vjp_y),
     jvp=special_betainccinv_jvp
 )  # fmt: skip
 
 
 # special_betaincinv(Tensor a, Tensor b, Tensor y) -> Tensor
+def special_betaincinv_vjp_a(xp, grad, a, b, _y, result):
+    return grad * (
+        -xp.slope_of_tail("betainc", "betaincc", 0, a, b, result) / xp.density_of_beta(a, b, result)
+    )
+
+
+def special_betaincinv_vjp_b(xp, grad, a, b, _y, result):
+    return grad * (
+        -xp.slope_of_tail("betainc", "betaincc", 1, a, b, result) / xp.density_of_beta(a, b, result)
+    )
+
+
 def special_betaincinv_vjp_y(xp, grad, a, b, _y, result):
     return grad * (1 / xp.density_of_beta(a, b, result))
 
 
-def special_betaincinv_jvp(xp, a, b, _y, _a_t, _b_t, y_t, result):
-    return y_t * (1 / xp.density_of_beta(a, b, result))
+def special_betaincinv_jvp(xp, a, b, _y, a_t, b_t, y_t, result):
+    total = (
+        None
+        if a_t is None
+        else a_t
+        * (
+            -xp.slope_of_tail("betainc", "betaincc", 0, a, b, result)
+            / xp.density_of_beta(a, b, result)
+        )
+    )
+    if b_t is not None:
+        term = b_t * (
+            -xp.slope_of_tail("betainc", "betaincc", 1, a, b, result)
+            / xp.density_of_beta(a, b, result)
+        )
+        total = term if total is None else total + term
+    if y_t is not None:
+        term = y_t * (1 / xp.density_of_beta(a, b, result))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_betaincinv, functions_scipy_special.special_betaincinv,
-    scipy.special._ufuncs.betaincinv, "a b y", traits="elementwise operands",
+    scipy.special._ufuncs.betaincinv, "a b y", traits="elementwise operands sums_terms new",
     node="SpecialBetaincinvBackward0", saves="a b result",
-    vjps=("scipy.special.betaincinv in a", "scipy.special.betaincinv in b", special_betaincinv_vjp_y),
+    vjps=(special_betaincinv_vjp_a, special_betaincinv_vjp_b, special_betaincinv_vjp_y),
     jvp=special_betaincinv_jvp
 )  # fmt: skip
 
@@ -425,34 +515,50 @@ operator(
 
 
 # special_chdtr(Tensor v, Tensor x) -> Tensor
+def special_chdtr_vjp_v(xp, grad, v, x, _result):
+    return grad * (xp.slope_of_gammainc(v / 2, x / 2) / 2)
+
+
 def special_chdtr_vjp_x(xp, grad, v, x, _result):
     return grad * (xp.density_of_gamma(v / 2, x / 2) / 2)
 
 
-def special_chdtr_jvp(xp, v, x, _v_t, x_t, _result):
-    return x_t * (xp.density_of_gamma(v / 2, x / 2) / 2)
+def special_chdtr_jvp(xp, v, x, v_t, x_t, _result):
+    total = None if v_t is None else v_t * (xp.slope_of_gammainc(v / 2, x / 2) / 2)
+    if x_t is not None:
+        term = x_t * (xp.density_of_gamma(v / 2, x / 2) / 2)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_chdtr, functions_scipy_special.special_chdtr, scipy.special._ufuncs.chdtr,
-    "v x", traits="elementwise operands", node="SpecialChdtrBackward0", saves="v x",
-    vjps=("scipy.special.chdtr in v", special_chdtr_vjp_x), jvp=special_chdtr_jvp
+    "v x", traits="elementwise operands sums_terms new", node="SpecialChdtrBackward0", saves="v x",
+    vjps=(special_chdtr_vjp_v, special_chdtr_vjp_x), jvp=special_chdtr_jvp
 )  # fmt: skip
 
 
 # special_chdtrc(Tensor v, Tensor x) -> Tensor
+def special_chdtrc_vjp_v(xp, grad, v, x, _result):
+    return grad * (-xp.slope_of_gammainc(v / 2, x / 2) / 2)
+
+
 def special_chdtrc_vjp_x(xp, grad, v, x, _result):
     return grad * (-xp.density_of_gamma(v / 2, x / 2) / 2)
 
 
-def special_chdtrc_jvp(xp, v, x, _v_t, x_t, _result):
-    return x_t * (-xp.density_of_gamma(v / 2, x / 2) / 2)
+def special_chdtrc_jvp(xp, v, x, v_t, x_t, _result):
+    total = None if v_t is None else v_t * (-xp.slope_of_gammainc(v / 2, x / 2) / 2)
+    if x_t is not None:
+        term = x_t * (-xp.density_of_gamma(v / 2, x / 2) / 2)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_chdtrc, functions_scipy_special.special_chdtrc, scipy.special._ufuncs.chdtrc,
-    "v x", traits="elementwise operands", node="SpecialChdtrcBackward0", saves="v x",
-    vjps=("scipy.special.chdtrc in v", special_chdtrc_vjp_x), jvp=special_chdtrc_jvp
+    "v x", traits="elementwise operands sums_terms new", node="SpecialChdtrcBackward0", saves="v x",
+    vjps=(special_chdtrc_vjp_v, special_chdtrc_vjp_x), jvp=special_chdtrc_jvp
 )  # fmt: skip
 
 
@@ -461,14 +567,29 @@ def special_chdtri_vjp_p(xp, grad, v, _p, result):
     return grad * (-2 / xp.density_of_gamma(v / 2, result / 2))
 
 
-def special_chdtri_jvp(xp, v, _p, _v_t, p_t, result):
-    return p_t * (-2 / xp.density_of_gamma(v / 2, result / 2))
+def special_chdtri_vjp_v(xp, grad, v, _p, result):
+    return grad * (
+        -xp.slope_of_gammainc(v / 2, result / 2) / xp.density_of_gamma(v / 2, result / 2)
+    )
+
+
+def special_chdtri_jvp(xp, v, _p, v_t, p_t, result):
+    total = (
+        None
+        if v_t is None
+        else v_t
+        * (-xp.slope_of_gammainc(v / 2, result / 2) / xp.density_of_gamma(v / 2, result / 2))
+    )
+    if p_t is not None:
+        term = p_t * (-2 / xp.density_of_gamma(v / 2, result / 2))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_chdtri, functions_scipy_special.special_chdtri, scipy.special._ufuncs.chdtri,
-    "v p", traits="elementwise operands", node="SpecialChdtriBackward0", saves="v result",
-    vjps=("scipy.special.chdtri in v", special_chdtri_vjp_p), jvp=special_chdtri_jvp
+    "v p", traits="elementwise operands sums_terms new", node="SpecialChdtriBackward0",
+    saves="v result", vjps=(special_chdtri_vjp_v, special_chdtri_vjp_p), jvp=special_chdtri_jvp
 )  # fmt: skip
 
 
@@ -1025,111 +1146,175 @@ operator(
 
 
 # special_eval_chebyc(Tensor n, Tensor x) -> Tensor
+def special_eval_chebyc_vjp_n(xp, grad, n, x, _result):
+    return grad * xp.by_parameter("eval_chebyc", 0, n, x)
+
+
 def special_eval_chebyc_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x / 2)))
 
 
-def special_eval_chebyc_jvp(xp, n, x, _n_t, x_t, _result):
-    return x_t * (xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x / 2)))
+def special_eval_chebyc_jvp(xp, n, x, n_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_chebyc", 0, n, x)
+    if x_t is not None:
+        term = x_t * (xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x / 2)))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_chebyc, functions_scipy_special.special_eval_chebyc,
-    scipy.special._ufuncs.eval_chebyc, "n x", traits="elementwise operands",
+    scipy.special._ufuncs.eval_chebyc, "n x", traits="elementwise operands sums_terms new",
     node="SpecialEvalChebycBackward0", saves="n x",
-    vjps=("scipy.special.eval_chebyc in n", special_eval_chebyc_vjp_x), jvp=special_eval_chebyc_jvp
+    vjps=(special_eval_chebyc_vjp_n, special_eval_chebyc_vjp_x), jvp=special_eval_chebyc_jvp
 )  # fmt: skip
 
 
 # special_eval_chebys(Tensor n, Tensor x) -> Tensor
+def special_eval_chebys_vjp_n(xp, grad, n, x, _result):
+    return grad * xp.by_parameter("eval_chebys", 0, n, x)
+
+
 def special_eval_chebys_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x / 2))
 
 
-def special_eval_chebys_jvp(xp, n, x, _n_t, x_t, _result):
-    return x_t * (xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x / 2))
+def special_eval_chebys_jvp(xp, n, x, n_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_chebys", 0, n, x)
+    if x_t is not None:
+        term = x_t * (xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x / 2))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_chebys, functions_scipy_special.special_eval_chebys,
-    scipy.special._ufuncs.eval_chebys, "n x", traits="elementwise operands",
+    scipy.special._ufuncs.eval_chebys, "n x", traits="elementwise operands sums_terms new",
     node="SpecialEvalChebysBackward0", saves="n x",
-    vjps=("scipy.special.eval_chebys in n", special_eval_chebys_vjp_x), jvp=special_eval_chebys_jvp
+    vjps=(special_eval_chebys_vjp_n, special_eval_chebys_vjp_x), jvp=special_eval_chebys_jvp
 )  # fmt: skip
 
 
 # special_eval_chebyt(Tensor n, Tensor x) -> Tensor
+def special_eval_chebyt_vjp_n(xp, grad, n, x, _result):
+    return grad * xp.by_parameter("eval_chebyt", 0, n, x)
+
+
 def special_eval_chebyt_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x)))
 
 
-def special_eval_chebyt_jvp(xp, n, x, _n_t, x_t, _result):
-    return x_t * (xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x)))
+def special_eval_chebyt_jvp(xp, n, x, n_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_chebyt", 0, n, x)
+    if x_t is not None:
+        term = x_t * (xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x)))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_chebyt, functions_scipy_special.special_eval_chebyt,
-    scipy.special._ufuncs.eval_chebyt, "n x", traits="elementwise operands",
+    scipy.special._ufuncs.eval_chebyt, "n x", traits="elementwise operands sums_terms new",
     node="SpecialEvalChebytBackward0", saves="n x",
-    vjps=("scipy.special.eval_chebyt in n", special_eval_chebyt_vjp_x), jvp=special_eval_chebyt_jvp
+    vjps=(special_eval_chebyt_vjp_n, special_eval_chebyt_vjp_x), jvp=special_eval_chebyt_jvp
 )  # fmt: skip
 
 
 # special_eval_chebyu(Tensor n, Tensor x) -> Tensor
+def special_eval_chebyu_vjp_n(xp, grad, n, x, _result):
+    return grad * xp.by_parameter("eval_chebyu", 0, n, x)
+
+
 def special_eval_chebyu_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(
         xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x))
     )
 
 
-def special_eval_chebyu_jvp(xp, n, x, _n_t, x_t, _result):
-    return x_t * (xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x)))
+def special_eval_chebyu_jvp(xp, n, x, n_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_chebyu", 0, n, x)
+    if x_t is not None:
+        term = x_t * (xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x)))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_chebyu, functions_scipy_special.special_eval_chebyu,
-    scipy.special._ufuncs.eval_chebyu, "n x", traits="elementwise operands",
+    scipy.special._ufuncs.eval_chebyu, "n x", traits="elementwise operands sums_terms new",
     node="SpecialEvalChebyuBackward0", saves="n x",
-    vjps=("scipy.special.eval_chebyu in n", special_eval_chebyu_vjp_x), jvp=special_eval_chebyu_jvp
+    vjps=(special_eval_chebyu_vjp_n, special_eval_chebyu_vjp_x), jvp=special_eval_chebyu_jvp
 )  # fmt: skip
 
 
 # special_eval_gegenbauer(Tensor n, Tensor alpha, Tensor x) -> Tensor
+def special_eval_gegenbauer_vjp_alpha(xp, grad, n, alpha, x, _result):
+    return grad * xp.by_parameter_above("eval_gegenbauer", 1, 0, n, alpha, x)
+
+
+def special_eval_gegenbauer_vjp_n(xp, grad, n, alpha, x, _result):
+    return grad * xp.by_parameter("eval_gegenbauer", 0, n, alpha, x)
+
+
 def special_eval_gegenbauer_vjp_x(xp, grad, n, alpha, x, _result):
     return grad * xp.conj(
         xp.is_above(n) * (2 * alpha * xp.special_eval_gegenbauer(xp.one_below(n), alpha + 1, x))
     )
 
 
-def special_eval_gegenbauer_jvp(xp, n, alpha, x, _n_t, _alpha_t, x_t, _result):
-    return x_t * (
-        xp.is_above(n) * (2 * alpha * xp.special_eval_gegenbauer(xp.one_below(n), alpha + 1, x))
-    )
+def special_eval_gegenbauer_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_gegenbauer", 0, n, alpha, x)
+    if alpha_t is not None:
+        term = alpha_t * xp.by_parameter_above("eval_gegenbauer", 1, 0, n, alpha, x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * (
+            xp.is_above(n) * (2 * alpha * xp.special_eval_gegenbauer(xp.one_below(n), alpha + 1, x))
+        )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_gegenbauer, functions_scipy_special.special_eval_gegenbauer,
-    scipy.special._ufuncs.eval_gegenbauer, "n alpha x", traits="elementwise operands",
-    node="SpecialEvalGegenbauerBackward0", saves="n alpha x",
-    vjps=("scipy.special.eval_gegenbauer in n", "scipy.special.eval_gegenbauer in alpha", special_eval_gegenbauer_vjp_x),
+    scipy.special._ufuncs.eval_gegenbauer, "n alpha x",
+    traits="elementwise operands sums_terms new", node="SpecialEvalGegenbauerBackward0",
+    saves="n alpha x",
+    vjps=(special_eval_gegenbauer_vjp_n, special_eval_gegenbauer_vjp_alpha, special_eval_gegenbauer_vjp_x),
     jvp=special_eval_gegenbauer_jvp
 )  # fmt: skip
 
 
 # special_eval_genlaguerre(Tensor n, Tensor alpha, Tensor x) -> Tensor
+def special_eval_genlaguerre_vjp_alpha(xp, grad, n, alpha, x, _result):
+    return grad * xp.by_parameter("eval_genlaguerre", 1, n, alpha, x)
+
+
+def special_eval_genlaguerre_vjp_n(xp, grad, n, alpha, x, _result):
+    return grad * xp.by_parameter("eval_genlaguerre", 0, n, alpha, x)
+
+
 def special_eval_genlaguerre_vjp_x(xp, grad, n, alpha, x, _result):
     return grad * xp.conj(-xp.special_eval_genlaguerre(n - 1, alpha + 1, x))
 
 
-def special_eval_genlaguerre_jvp(xp, n, alpha, x, _n_t, _alpha_t, x_t, _result):
-    return x_t * -xp.special_eval_genlaguerre(n - 1, alpha + 1, x)
+def special_eval_genlaguerre_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_genlaguerre", 0, n, alpha, x)
+    if alpha_t is not None:
+        term = alpha_t * xp.by_parameter("eval_genlaguerre", 1, n, alpha, x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * -xp.special_eval_genlaguerre(n - 1, alpha + 1, x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_genlaguerre, functions_scipy_special.special_eval_genlaguerre,
-    scipy.special._ufuncs.eval_genlaguerre, "n alpha x", traits="elementwise operands",
-    node="SpecialEvalGenlaguerreBackward0", saves="n alpha x",
-    vjps=("scipy.special.eval_genlaguerre in n", "scipy.special.eval_genlaguerre in alpha", special_eval_genlaguerre_vjp_x),
+    scipy.special._ufuncs.eval_genlaguerre, "n alpha x",
+    traits="elementwise operands sums_terms new", node="SpecialEvalGenlaguerreBackward0",
+    saves="n alpha x",
+    vjps=(special_eval_genlaguerre_vjp_n, special_eval_genlaguerre_vjp_alpha, special_eval_genlaguerre_vjp_x),
     jvp=special_eval_genlaguerre_jvp
 )  # fmt: skip
 
@@ -1171,6 +1356,18 @@ operator(
 
 
 # special_eval_jacobi(Tensor n, Tensor alpha, Tensor beta, Tensor x) -> Tensor
+def special_eval_jacobi_vjp_alpha(xp, grad, n, alpha, beta, x, _result):
+    return grad * xp.by_parameter("eval_jacobi", 1, n, alpha, beta, x)
+
+
+def special_eval_jacobi_vjp_beta(xp, grad, n, alpha, beta, x, _result):
+    return grad * xp.by_parameter("eval_jacobi", 2, n, alpha, beta, x)
+
+
+def special_eval_jacobi_vjp_n(xp, grad, n, alpha, beta, x, _result):
+    return grad * xp.by_parameter("eval_jacobi", 0, n, alpha, beta, x)
+
+
 def special_eval_jacobi_vjp_x(xp, grad, n, alpha, beta, x, _result):
     return grad * xp.conj(
         xp.is_above(n)
@@ -1182,100 +1379,141 @@ def special_eval_jacobi_vjp_x(xp, grad, n, alpha, beta, x, _result):
     )
 
 
-def special_eval_jacobi_jvp(xp, n, alpha, beta, x, _n_t, _alpha_t, _beta_t, x_t, _result):
-    return x_t * (
-        xp.is_above(n)
-        * (
-            (n + alpha + beta + 1)
-            / 2
-            * xp.special_eval_jacobi(xp.one_below(n), alpha + 1, beta + 1, x)
+def special_eval_jacobi_jvp(xp, n, alpha, beta, x, n_t, alpha_t, beta_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_jacobi", 0, n, alpha, beta, x)
+    if alpha_t is not None:
+        term = alpha_t * xp.by_parameter("eval_jacobi", 1, n, alpha, beta, x)
+        total = term if total is None else total + term
+    if beta_t is not None:
+        term = beta_t * xp.by_parameter("eval_jacobi", 2, n, alpha, beta, x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * (
+            xp.is_above(n)
+            * (
+                (n + alpha + beta + 1)
+                / 2
+                * xp.special_eval_jacobi(xp.one_below(n), alpha + 1, beta + 1, x)
+            )
         )
-    )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_jacobi, functions_scipy_special.special_eval_jacobi,
-    scipy.special._ufuncs.eval_jacobi, "n alpha beta x", traits="elementwise operands",
-    node="SpecialEvalJacobiBackward0", saves="n alpha beta x",
-    vjps=("scipy.special.eval_jacobi in n", "scipy.special.eval_jacobi in alpha", "scipy.special.eval_jacobi in beta", special_eval_jacobi_vjp_x),
+    scipy.special._ufuncs.eval_jacobi, "n alpha beta x",
+    traits="elementwise operands sums_terms new", node="SpecialEvalJacobiBackward0",
+    saves="n alpha beta x",
+    vjps=(special_eval_jacobi_vjp_n, special_eval_jacobi_vjp_alpha, special_eval_jacobi_vjp_beta, special_eval_jacobi_vjp_x),
     jvp=special_eval_jacobi_jvp
 )  # fmt: skip
 
 
 # special_eval_laguerre(Tensor n, Tensor x) -> Tensor
+def special_eval_laguerre_vjp_n(xp, grad, n, x, _result):
+    return grad * xp.by_parameter("eval_laguerre", 0, n, x)
+
+
 def special_eval_laguerre_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(-xp.special_eval_genlaguerre(n - 1, 1.0, x))
 
 
-def special_eval_laguerre_jvp(xp, n, x, _n_t, x_t, _result):
-    return x_t * -xp.special_eval_genlaguerre(n - 1, 1.0, x)
+def special_eval_laguerre_jvp(xp, n, x, n_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_laguerre", 0, n, x)
+    if x_t is not None:
+        term = x_t * -xp.special_eval_genlaguerre(n - 1, 1.0, x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_laguerre, functions_scipy_special.special_eval_laguerre,
-    scipy.special._ufuncs.eval_laguerre, "n x", traits="elementwise operands",
+    scipy.special._ufuncs.eval_laguerre, "n x", traits="elementwise operands sums_terms new",
     node="SpecialEvalLaguerreBackward0", saves="n x",
-    vjps=("scipy.special.eval_laguerre in n", special_eval_laguerre_vjp_x),
-    jvp=special_eval_laguerre_jvp
+    vjps=(special_eval_laguerre_vjp_n, special_eval_laguerre_vjp_x), jvp=special_eval_laguerre_jvp
 )  # fmt: skip
 
 
 # special_eval_legendre(Tensor n, Tensor x) -> Tensor
+def special_eval_legendre_vjp_n(xp, grad, n, x, _result):
+    return grad * xp.by_parameter("eval_legendre", 0, n, x)
+
+
 def special_eval_legendre_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, x))
 
 
-def special_eval_legendre_jvp(xp, n, x, _n_t, x_t, _result):
-    return x_t * (xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, x))
+def special_eval_legendre_jvp(xp, n, x, n_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_legendre", 0, n, x)
+    if x_t is not None:
+        term = x_t * (xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, x))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_legendre, functions_scipy_special.special_eval_legendre,
-    scipy.special._ufuncs.eval_legendre, "n x", traits="elementwise operands",
+    scipy.special._ufuncs.eval_legendre, "n x", traits="elementwise operands sums_terms new",
     node="SpecialEvalLegendreBackward0", saves="n x",
-    vjps=("scipy.special.eval_legendre in n", special_eval_legendre_vjp_x),
-    jvp=special_eval_legendre_jvp
+    vjps=(special_eval_legendre_vjp_n, special_eval_legendre_vjp_x), jvp=special_eval_legendre_jvp
 )  # fmt: skip
 
 
 # special_eval_sh_chebyt(Tensor n, Tensor x) -> Tensor
+def special_eval_sh_chebyt_vjp_n(xp, grad, n, x, _result):
+    return grad * xp.by_parameter("eval_sh_chebyt", 0, n, x)
+
+
 def special_eval_sh_chebyt_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(
         xp.is_above(n) * (2 * n * xp.special_eval_chebyu(xp.one_below(n), 2 * x - 1))
     )
 
 
-def special_eval_sh_chebyt_jvp(xp, n, x, _n_t, x_t, _result):
-    return x_t * (xp.is_above(n) * (2 * n * xp.special_eval_chebyu(xp.one_below(n), 2 * x - 1)))
+def special_eval_sh_chebyt_jvp(xp, n, x, n_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_sh_chebyt", 0, n, x)
+    if x_t is not None:
+        term = x_t * (xp.is_above(n) * (2 * n * xp.special_eval_chebyu(xp.one_below(n), 2 * x - 1)))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_sh_chebyt, functions_scipy_special.special_eval_sh_chebyt,
-    scipy.special._ufuncs.eval_sh_chebyt, "n x", traits="elementwise operands",
+    scipy.special._ufuncs.eval_sh_chebyt, "n x", traits="elementwise operands sums_terms new",
     node="SpecialEvalShChebytBackward0", saves="n x",
-    vjps=("scipy.special.eval_sh_chebyt in n", special_eval_sh_chebyt_vjp_x),
+    vjps=(special_eval_sh_chebyt_vjp_n, special_eval_sh_chebyt_vjp_x),
     jvp=special_eval_sh_chebyt_jvp
 )  # fmt: skip
 
 
 # special_eval_sh_chebyu(Tensor n, Tensor x) -> Tensor
+def special_eval_sh_chebyu_vjp_n(xp, grad, n, x, _result):
+    return grad * xp.by_parameter("eval_sh_chebyu", 0, n, x)
+
+
 def special_eval_sh_chebyu_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(
         xp.is_above(n) * (4 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, 2 * x - 1))
     )
 
 
-def special_eval_sh_chebyu_jvp(xp, n, x, _n_t, x_t, _result):
-    return x_t * (
-        xp.is_above(n) * (4 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, 2 * x - 1))
-    )
+def special_eval_sh_chebyu_jvp(xp, n, x, n_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_sh_chebyu", 0, n, x)
+    if x_t is not None:
+        term = x_t * (
+            xp.is_above(n) * (4 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, 2 * x - 1))
+        )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_sh_chebyu, functions_scipy_special.special_eval_sh_chebyu,
-    scipy.special._ufuncs.eval_sh_chebyu, "n x", traits="elementwise operands",
+    scipy.special._ufuncs.eval_sh_chebyu, "n x", traits="elementwise operands sums_terms new",
     node="SpecialEvalShChebyuBackward0", saves="n x",
-    vjps=("scipy.special.eval_sh_chebyu in n", special_eval_sh_chebyu_vjp_x),
+    vjps=(special_eval_sh_chebyu_vjp_n, special_eval_sh_chebyu_vjp_x),
     jvp=special_eval_sh_chebyu_jvp
 )  # fmt: skip
 
@@ -1313,23 +1551,31 @@ operator(
 
 
 # special_eval_sh_legendre(Tensor n, Tensor x) -> Tensor
+def special_eval_sh_legendre_vjp_n(xp, grad, n, x, _result):
+    return grad * xp.by_parameter("eval_sh_legendre", 0, n, x)
+
+
 def special_eval_sh_legendre_vjp_x(xp, grad, n, x, _result):
     return grad * xp.conj(
         xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, 2 * x - 1))
     )
 
 
-def special_eval_sh_legendre_jvp(xp, n, x, _n_t, x_t, _result):
-    return x_t * (
-        xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, 2 * x - 1))
-    )
+def special_eval_sh_legendre_jvp(xp, n, x, n_t, x_t, _result):
+    total = None if n_t is None else n_t * xp.by_parameter("eval_sh_legendre", 0, n, x)
+    if x_t is not None:
+        term = x_t * (
+            xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, 2 * x - 1))
+        )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_eval_sh_legendre, functions_scipy_special.special_eval_sh_legendre,
-    scipy.special._ufuncs.eval_sh_legendre, "n x", traits="elementwise operands",
+    scipy.special._ufuncs.eval_sh_legendre, "n x", traits="elementwise operands sums_terms new",
     node="SpecialEvalShLegendreBackward0", saves="n x",
-    vjps=("scipy.special.eval_sh_legendre in n", special_eval_sh_legendre_vjp_x),
+    vjps=(special_eval_sh_legendre_vjp_n, special_eval_sh_legendre_vjp_x),
     jvp=special_eval_sh_legendre_jvp
 )  # fmt: skip
 
@@ -1439,54 +1685,115 @@ operator(
 
 
 # special_fdtr(Tensor dfn, Tensor dfd, Tensor x) -> Tensor
+def special_fdtr_vjp_dfd(xp, grad, dfn, dfd, x, _result):
+    return grad * xp.slope_of_tail("fdtr", "fdtrc", 1, dfn, dfd, x)
+
+
+def special_fdtr_vjp_dfn(xp, grad, dfn, dfd, x, _result):
+    return grad * xp.slope_of_tail("fdtr", "fdtrc", 0, dfn, dfd, x)
+
+
 def special_fdtr_vjp_x(xp, grad, dfn, dfd, x, _result):
     return grad * xp.density_of_f(dfn, dfd, 0.0, x)
 
 
-def special_fdtr_jvp(xp, dfn, dfd, x, _dfn_t, _dfd_t, x_t, _result):
-    return x_t * xp.density_of_f(dfn, dfd, 0.0, x)
+def special_fdtr_jvp(xp, dfn, dfd, x, dfn_t, dfd_t, x_t, _result):
+    total = None if dfn_t is None else dfn_t * xp.slope_of_tail("fdtr", "fdtrc", 0, dfn, dfd, x)
+    if dfd_t is not None:
+        term = dfd_t * xp.slope_of_tail("fdtr", "fdtrc", 1, dfn, dfd, x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * xp.density_of_f(dfn, dfd, 0.0, x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_fdtr, functions_scipy_special.special_fdtr, scipy.special._ufuncs.fdtr,
-    "dfn dfd x", traits="elementwise operands", node="SpecialFdtrBackward0", saves="dfn dfd x",
-    vjps=("scipy.special.fdtr in dfn", "scipy.special.fdtr in dfd", special_fdtr_vjp_x),
+    "dfn dfd x", traits="elementwise operands sums_terms new", node="SpecialFdtrBackward0",
+    saves="dfn dfd x", vjps=(special_fdtr_vjp_dfn, special_fdtr_vjp_dfd, special_fdtr_vjp_x),
     jvp=special_fdtr_jvp
 )  # fmt: skip
 
 
 # special_fdtrc(Tensor dfn, Tensor dfd, Tensor x) -> Tensor
+def special_fdtrc_vjp_dfd(xp, grad, dfn, dfd, x, _result):
+    return grad * -xp.slope_of_tail("fdtr", "fdtrc", 1, dfn, dfd, x)
+
+
+def special_fdtrc_vjp_dfn(xp, grad, dfn, dfd, x, _result):
+    return grad * -xp.slope_of_tail("fdtr", "fdtrc", 0, dfn, dfd, x)
+
+
 def special_fdtrc_vjp_x(xp, grad, dfn, dfd, x, _result):
     return grad * -xp.density_of_f(dfn, dfd, 0.0, x)
 
 
-def special_fdtrc_jvp(xp, dfn, dfd, x, _dfn_t, _dfd_t, x_t, _result):
-    return x_t * -xp.density_of_f(dfn, dfd, 0.0, x)
+def special_fdtrc_jvp(xp, dfn, dfd, x, dfn_t, dfd_t, x_t, _result):
+    total = None if dfn_t is None else dfn_t * -xp.slope_of_tail("fdtr", "fdtrc", 0, dfn, dfd, x)
+    if dfd_t is not None:
+        term = dfd_t * -xp.slope_of_tail("fdtr", "fdtrc", 1, dfn, dfd, x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * -xp.density_of_f(dfn, dfd, 0.0, x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_fdtrc, functions_scipy_special.special_fdtrc, scipy.special._ufuncs.fdtrc,
-    "dfn dfd x", traits="elementwise operands", node="SpecialFdtrcBackward0", saves="dfn dfd x",
-    vjps=("scipy.special.fdtrc in dfn", "scipy.special.fdtrc in dfd", special_fdtrc_vjp_x),
+    "dfn dfd x", traits="elementwise operands sums_terms new", node="SpecialFdtrcBackward0",
+    saves="dfn dfd x", vjps=(special_fdtrc_vjp_dfn, special_fdtrc_vjp_dfd, special_fdtrc_vjp_x),
     jvp=special_fdtrc_jvp
 )  # fmt: skip
 
 
 # special_fdtri(Tensor dfn, Tensor dfd, Tensor p) -> Tensor
+def special_fdtri_vjp_dfd(xp, grad, dfn, dfd, _p, result):
+    return grad * (
+        -xp.slope_of_tail("fdtr", "fdtrc", 1, dfn, dfd, result)
+        / xp.density_of_f(dfn, dfd, 0.0, result)
+    )
+
+
+def special_fdtri_vjp_dfn(xp, grad, dfn, dfd, _p, result):
+    return grad * (
+        -xp.slope_of_tail("fdtr", "fdtrc", 0, dfn, dfd, result)
+        / xp.density_of_f(dfn, dfd, 0.0, result)
+    )
+
+
 def special_fdtri_vjp_p(xp, grad, dfn, dfd, _p, result):
     return grad * (1 / xp.density_of_f(dfn, dfd, 0.0, result))
 
 
-def special_fdtri_jvp(xp, dfn, dfd, _p, _dfn_t, _dfd_t, p_t, result):
-    return p_t * (1 / xp.density_of_f(dfn, dfd, 0.0, result))
+def special_fdtri_jvp(xp, dfn, dfd, _p, dfn_t, dfd_t, p_t, result):
+    total = (
+        None
+        if dfn_t is None
+        else dfn_t
+        * (
+            -xp.slope_of_tail("fdtr", "fdtrc", 0, dfn, dfd, result)
+            / xp.density_of_f(dfn, dfd, 0.0, result)
+        )
+    )
+    if dfd_t is not None:
+        term = dfd_t * (
+            -xp.slope_of_tail("fdtr", "fdtrc", 1, dfn, dfd, result)
+            / xp.density_of_f(dfn, dfd, 0.0, result)
+        )
+        total = term if total is None else total + term
+    if p_t is not None:
+        term = p_t * (1 / xp.density_of_f(dfn, dfd, 0.0, result))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_fdtri, functions_scipy_special.special_fdtri, scipy.special._ufuncs.fdtri,
-    "dfn dfd p", traits="elementwise operands", node="SpecialFdtriBackward0",
+    "dfn dfd p", traits="elementwise operands sums_terms new", node="SpecialFdtriBackward0",
     saves="dfn dfd result",
-    vjps=("scipy.special.fdtri in dfn", "scipy.special.fdtri in dfd", special_fdtri_vjp_p),
-    jvp=special_fdtri_jvp
+    vjps=(special_fdtri_vjp_dfn, special_fdtri_vjp_dfd, special_fdtri_vjp_p), jvp=special_fdtri_jvp
 )  # fmt: skip
 
 
@@ -1526,71 +1833,110 @@ operator(
 
 
 # special_gammainc(Tensor a, Tensor x) -> Tensor
+def special_gammainc_vjp_a(xp, grad, a, x, _result):
+    return grad * xp.slope_of_gammainc(a, x)
+
+
 def special_gammainc_vjp_x(xp, grad, a, x, _result):
     return grad * xp.density_of_gamma(a, x)
 
 
-def special_gammainc_jvp(xp, a, x, _a_t, x_t, _result):
-    return x_t * xp.density_of_gamma(a, x)
+def special_gammainc_jvp(xp, a, x, a_t, x_t, _result):
+    total = None if a_t is None else a_t * xp.slope_of_gammainc(a, x)
+    if x_t is not None:
+        term = x_t * xp.density_of_gamma(a, x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_gammainc, functions_scipy_special.special_gammainc,
-    scipy.special._ufuncs.gammainc, "a x", traits="elementwise operands",
+    scipy.special._ufuncs.gammainc, "a x", traits="elementwise operands sums_terms new",
     node="SpecialGammaincBackward0", saves="a x",
-    vjps=("scipy.special.gammainc in a", special_gammainc_vjp_x), jvp=special_gammainc_jvp
+    vjps=(special_gammainc_vjp_a, special_gammainc_vjp_x), jvp=special_gammainc_jvp
 )  # fmt: skip
 
 
 # special_gammaincc(Tensor a, Tensor x) -> Tensor
+def special_gammaincc_vjp_a(xp, grad, a, x, _result):
+    return grad * -xp.slope_of_gammainc(a, x)
+
+
 def special_gammaincc_vjp_x(xp, grad, a, x, _result):
     return grad * -xp.density_of_gamma(a, x)
 
 
-def special_gammaincc_jvp(xp, a, x, _a_t, x_t, _result):
-    return x_t * -xp.density_of_gamma(a, x)
+def special_gammaincc_jvp(xp, a, x, a_t, x_t, _result):
+    total = None if a_t is None else a_t * -xp.slope_of_gammainc(a, x)
+    if x_t is not None:
+        term = x_t * -xp.density_of_gamma(a, x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_gammaincc, functions_scipy_special.special_gammaincc,
-    scipy.special._ufuncs.gammaincc, "a x", traits="elementwise operands",
+    scipy.special._ufuncs.gammaincc, "a x", traits="elementwise operands sums_terms new",
     node="SpecialGammainccBackward0", saves="a x",
-    vjps=("scipy.special.gammaincc in a", special_gammaincc_vjp_x), jvp=special_gammaincc_jvp
+    vjps=(special_gammaincc_vjp_a, special_gammaincc_vjp_x), jvp=special_gammaincc_jvp
 )  # fmt: skip
 
 
 # special_gammainccinv(Tensor a, Tensor y) -> Tensor
+def special_gammainccinv_vjp_a(xp, grad, a, _y, result):
+    return grad * (-xp.slope_of_gammainc(a, result) / xp.density_of_gamma(a, result))
+
+
 def special_gammainccinv_vjp_y(xp, grad, a, _y, result):
     return grad * (-1 / xp.density_of_gamma(a, result))
 
 
-def special_gammainccinv_jvp(xp, a, _y, _a_t, y_t, result):
-    return y_t * (-1 / xp.density_of_gamma(a, result))
+def special_gammainccinv_jvp(xp, a, _y, a_t, y_t, result):
+    total = (
+        None
+        if a_t is None
+        else a_t * (-xp.slope_of_gammainc(a, result) / xp.density_of_gamma(a, result))
+    )
+    if y_t is not None:
+        term = y_t * (-1 / xp.density_of_gamma(a, result))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_gammainccinv, functions_scipy_special.special_gammainccinv,
-    scipy.special._ufuncs.gammainccinv, "a y", traits="elementwise operands",
+    scipy.special._ufuncs.gammainccinv, "a y", traits="elementwise operands sums_terms new",
     node="SpecialGammainccinvBackward0", saves="a result",
-    vjps=("scipy.special.gammainccinv in a", special_gammainccinv_vjp_y),
-    jvp=special_gammainccinv_jvp
+    vjps=(special_gammainccinv_vjp_a, special_gammainccinv_vjp_y), jvp=special_gammainccinv_jvp
 )  # fmt: skip
 
 
 # special_gammaincinv(Tensor a, Tensor y) -> Tensor
+def special_gammaincinv_vjp_a(xp, grad, a, _y, result):
+    return grad * (-xp.slope_of_gammainc(a, result) / xp.density_of_gamma(a, result))
+
+
 def special_gammaincinv_vjp_y(xp, grad, a, _y, result):
     return grad * (1 / xp.density_of_gamma(a, result))
 
 
-def special_gammaincinv_jvp(xp, a, _y, _a_t, y_t, result):
-    return y_t * (1 / xp.density_of_gamma(a, result))
+def special_gammaincinv_jvp(xp, a, _y, a_t, y_t, result):
+    total = (
+        None
+        if a_t is None
+        else a_t * (-xp.slope_of_gammainc(a, result) / xp.density_of_gamma(a, result))
+    )
+    if y_t is not None:
+        term = y_t * (1 / xp.density_of_gamma(a, result))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_gammaincinv, functions_scipy_special.special_gammaincinv,
-    scipy.special._ufuncs.gammaincinv, "a y", traits="elementwise operands",
+    scipy.special._ufuncs.gammaincinv, "a y", traits="elementwise operands sums_terms new",
     node="SpecialGammaincinvBackward0", saves="a result",
-    vjps=("scipy.special.gammaincinv in a", special_gammaincinv_vjp_y), jvp=special_gammaincinv_jvp
+    vjps=(special_gammaincinv_vjp_a, special_gammaincinv_vjp_y), jvp=special_gammaincinv_jvp
 )  # fmt: skip
 
 
@@ -1632,18 +1978,30 @@ def special_gdtr_vjp_a(xp, grad, a, b, x, _result):
     return grad * (x * xp.density_of_gamma(b, a * x))
 
 
+def special_gdtr_vjp_b(xp, grad, a, b, x, _result):
+    return grad * xp.slope_of_gammainc(b, a * x)
+
+
 def special_gdtr_vjp_x(xp, grad, a, b, x, _result):
     return grad * (a * xp.density_of_gamma(b, a * x))
 
 
-def special_gdtr_jvp(xp, a, b, x, a_t, _b_t, x_t, _result):
-    return a_t * (x * xp.density_of_gamma(b, a * x)) + x_t * (a * xp.density_of_gamma(b, a * x))
+def special_gdtr_jvp(xp, a, b, x, a_t, b_t, x_t, _result):
+    total = None if a_t is None else a_t * (x * xp.density_of_gamma(b, a * x))
+    if b_t is not None:
+        term = b_t * xp.slope_of_gammainc(b, a * x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * (a * xp.density_of_gamma(b, a * x))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_gdtr, functions_scipy_special.special_gdtr, scipy.special._ufuncs.gdtr,
-    "a b x", traits="elementwise operands", node="SpecialGdtrBackward0", saves="a b x",
-    vjps=(special_gdtr_vjp_a, "scipy.special.gdtr in b", special_gdtr_vjp_x), jvp=special_gdtr_jvp
+    "a b x", traits="elementwise operands sums_terms new", node="SpecialGdtrBackward0",
+    saves="a b x", vjps=(special_gdtr_vjp_a, special_gdtr_vjp_b, special_gdtr_vjp_x),
+    jvp=special_gdtr_jvp
 )  # fmt: skip
 
 
@@ -1652,23 +2010,38 @@ def special_gdtrc_vjp_a(xp, grad, a, b, x, _result):
     return grad * (-x * xp.density_of_gamma(b, a * x))
 
 
+def special_gdtrc_vjp_b(xp, grad, a, b, x, _result):
+    return grad * -xp.slope_of_gammainc(b, a * x)
+
+
 def special_gdtrc_vjp_x(xp, grad, a, b, x, _result):
     return grad * (-a * xp.density_of_gamma(b, a * x))
 
 
-def special_gdtrc_jvp(xp, a, b, x, a_t, _b_t, x_t, _result):
-    return a_t * (-x * xp.density_of_gamma(b, a * x)) + x_t * (-a * xp.density_of_gamma(b, a * x))
+def special_gdtrc_jvp(xp, a, b, x, a_t, b_t, x_t, _result):
+    total = None if a_t is None else a_t * (-x * xp.density_of_gamma(b, a * x))
+    if b_t is not None:
+        term = b_t * -xp.slope_of_gammainc(b, a * x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * (-a * xp.density_of_gamma(b, a * x))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_gdtrc, functions_scipy_special.special_gdtrc, scipy.special._ufuncs.gdtrc,
-    "a b x", traits="elementwise operands", node="SpecialGdtrcBackward0", saves="a b x",
-    vjps=(special_gdtrc_vjp_a, "scipy.special.gdtrc in b", special_gdtrc_vjp_x),
+    "a b x", traits="elementwise operands sums_terms new", node="SpecialGdtrcBackward0",
+    saves="a b x", vjps=(special_gdtrc_vjp_a, special_gdtrc_vjp_b, special_gdtrc_vjp_x),
     jvp=special_gdtrc_jvp
 )  # fmt: skip
 
 
 # special_gdtria(Tensor p, Tensor b, Tensor x) -> Tensor
+def special_gdtria_vjp_b(xp, grad, _p, b, x, result):
+    return grad * (-xp.slope_of_gammainc(b, result * x) / (x * xp.density_of_gamma(b, result * x)))
+
+
 def special_gdtria_vjp_p(xp, grad, _p, b, x, result):
     return grad * (1 / (x * xp.density_of_gamma(b, result * x)))
 
@@ -1677,14 +2050,23 @@ def special_gdtria_vjp_x(xp, grad, _p, _b, x, result):
     return grad * (-result / x)
 
 
-def special_gdtria_jvp(xp, _p, b, x, p_t, _b_t, x_t, result):
-    return p_t * (1 / (x * xp.density_of_gamma(b, result * x))) + x_t * (-result / x)
+def special_gdtria_jvp(xp, _p, b, x, p_t, b_t, x_t, result):
+    total = None if p_t is None else p_t * (1 / (x * xp.density_of_gamma(b, result * x)))
+    if b_t is not None:
+        term = b_t * (
+            -xp.slope_of_gammainc(b, result * x) / (x * xp.density_of_gamma(b, result * x))
+        )
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * (-result / x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_gdtria, functions_scipy_special.special_gdtria, scipy.special._ufuncs.gdtria,
-    "p b x", traits="elementwise operands", node="SpecialGdtriaBackward0", saves="b x result",
-    vjps=(special_gdtria_vjp_p, "scipy.special.gdtria in b", special_gdtria_vjp_x),
+    "p b x", traits="elementwise operands sums_terms new", node="SpecialGdtriaBackward0",
+    saves="b x result", vjps=(special_gdtria_vjp_p, special_gdtria_vjp_b, special_gdtria_vjp_x),
     jvp=special_gdtria_jvp
 )  # fmt: skip
 
@@ -1694,91 +2076,140 @@ def special_gdtrix_vjp_a(xp, grad, a, _b, _p, result):
     return grad * (-result / a)
 
 
+def special_gdtrix_vjp_b(xp, grad, a, b, _p, result):
+    return grad * (-xp.slope_of_gammainc(b, a * result) / (a * xp.density_of_gamma(b, a * result)))
+
+
 def special_gdtrix_vjp_p(xp, grad, a, b, _p, result):
     return grad * (1 / (a * xp.density_of_gamma(b, a * result)))
 
 
-def special_gdtrix_jvp(xp, a, b, _p, a_t, _b_t, p_t, result):
-    return a_t * (-result / a) + p_t * (1 / (a * xp.density_of_gamma(b, a * result)))
+def special_gdtrix_jvp(xp, a, b, _p, a_t, b_t, p_t, result):
+    total = None if a_t is None else a_t * (-result / a)
+    if b_t is not None:
+        term = b_t * (
+            -xp.slope_of_gammainc(b, a * result) / (a * xp.density_of_gamma(b, a * result))
+        )
+        total = term if total is None else total + term
+    if p_t is not None:
+        term = p_t * (1 / (a * xp.density_of_gamma(b, a * result)))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_gdtrix, functions_scipy_special.special_gdtrix, scipy.special._ufuncs.gdtrix,
-    "a b p", traits="elementwise operands", node="SpecialGdtrixBackward0", saves="a b result",
-    vjps=(special_gdtrix_vjp_a, "scipy.special.gdtrix in b", special_gdtrix_vjp_p),
+    "a b p", traits="elementwise operands sums_terms new", node="SpecialGdtrixBackward0",
+    saves="a b result", vjps=(special_gdtrix_vjp_a, special_gdtrix_vjp_b, special_gdtrix_vjp_p),
     jvp=special_gdtrix_jvp
 )  # fmt: skip
 
 
 # special_hankel1(Tensor v, Tensor z) -> Tensor
+def special_hankel1_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("hankel1", 0, v, z))
+
+
 def special_hankel1_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj((xp.special_hankel1(v - 1, z) - xp.special_hankel1(v + 1, z)) / 2)
 
 
-def special_hankel1_jvp(xp, v, z, _v_t, z_t, _result):
-    return z_t * ((xp.special_hankel1(v - 1, z) - xp.special_hankel1(v + 1, z)) / 2)
+def special_hankel1_jvp(xp, v, z, v_t, z_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter("hankel1", 0, v, z)
+    if z_t is not None:
+        term = z_t * ((xp.special_hankel1(v - 1, z) - xp.special_hankel1(v + 1, z)) / 2)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_hankel1, functions_scipy_special.special_hankel1,
-    scipy.special._ufuncs.hankel1, "v z", traits="elementwise operands",
+    scipy.special._ufuncs.hankel1, "v z", traits="elementwise operands sums_terms new",
     node="SpecialHankel1Backward0", saves="v z",
-    vjps=("scipy.special.hankel1 in v", special_hankel1_vjp_z), jvp=special_hankel1_jvp
+    vjps=(special_hankel1_vjp_v, special_hankel1_vjp_z), jvp=special_hankel1_jvp
 )  # fmt: skip
 
 
 # special_hankel1e(Tensor v, Tensor z) -> Tensor
+def special_hankel1e_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("hankel1e", 0, v, z))
+
+
 def special_hankel1e_vjp_z(xp, grad, v, z, result):
     return grad * xp.conj(
         (xp.special_hankel1e(v - 1, z) - xp.special_hankel1e(v + 1, z)) / 2 - 1j * result
     )
 
 
-def special_hankel1e_jvp(xp, v, z, _v_t, z_t, result):
-    return z_t * ((xp.special_hankel1e(v - 1, z) - xp.special_hankel1e(v + 1, z)) / 2 - 1j * result)
+def special_hankel1e_jvp(xp, v, z, v_t, z_t, result):
+    total = None if v_t is None else v_t * xp.by_parameter("hankel1e", 0, v, z)
+    if z_t is not None:
+        term = z_t * (
+            (xp.special_hankel1e(v - 1, z) - xp.special_hankel1e(v + 1, z)) / 2 - 1j * result
+        )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_hankel1e, functions_scipy_special.special_hankel1e,
-    scipy.special._ufuncs.hankel1e, "v z", traits="elementwise operands",
+    scipy.special._ufuncs.hankel1e, "v z", traits="elementwise operands sums_terms new",
     node="SpecialHankel1EBackward0", saves="v z result",
-    vjps=("scipy.special.hankel1e in v", special_hankel1e_vjp_z), jvp=special_hankel1e_jvp
+    vjps=(special_hankel1e_vjp_v, special_hankel1e_vjp_z), jvp=special_hankel1e_jvp
 )  # fmt: skip
 
 
 # special_hankel2(Tensor v, Tensor z) -> Tensor
+def special_hankel2_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("hankel2", 0, v, z))
+
+
 def special_hankel2_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj((xp.special_hankel2(v - 1, z) - xp.special_hankel2(v + 1, z)) / 2)
 
 
-def special_hankel2_jvp(xp, v, z, _v_t, z_t, _result):
-    return z_t * ((xp.special_hankel2(v - 1, z) - xp.special_hankel2(v + 1, z)) / 2)
+def special_hankel2_jvp(xp, v, z, v_t, z_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter("hankel2", 0, v, z)
+    if z_t is not None:
+        term = z_t * ((xp.special_hankel2(v - 1, z) - xp.special_hankel2(v + 1, z)) / 2)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_hankel2, functions_scipy_special.special_hankel2,
-    scipy.special._ufuncs.hankel2, "v z", traits="elementwise operands",
+    scipy.special._ufuncs.hankel2, "v z", traits="elementwise operands sums_terms new",
     node="SpecialHankel2Backward0", saves="v z",
-    vjps=("scipy.special.hankel2 in v", special_hankel2_vjp_z), jvp=special_hankel2_jvp
+    vjps=(special_hankel2_vjp_v, special_hankel2_vjp_z), jvp=special_hankel2_jvp
 )  # fmt: skip
 
 
 # special_hankel2e(Tensor v, Tensor z) -> Tensor
+def special_hankel2e_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("hankel2e", 0, v, z))
+
+
 def special_hankel2e_vjp_z(xp, grad, v, z, result):
     return grad * xp.conj(
         (xp.special_hankel2e(v - 1, z) - xp.special_hankel2e(v + 1, z)) / 2 + 1j * result
     )
 
 
-def special_hankel2e_jvp(xp, v, z, _v_t, z_t, result):
-    return z_t * ((xp.special_hankel2e(v - 1, z) - xp.special_hankel2e(v + 1, z)) / 2 + 1j * result)
+def special_hankel2e_jvp(xp, v, z, v_t, z_t, result):
+    total = None if v_t is None else v_t * xp.by_parameter("hankel2e", 0, v, z)
+    if z_t is not None:
+        term = z_t * (
+            (xp.special_hankel2e(v - 1, z) - xp.special_hankel2e(v + 1, z)) / 2 + 1j * result
+        )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_hankel2e, functions_scipy_special.special_hankel2e,
-    scipy.special._ufuncs.hankel2e, "v z", traits="elementwise operands",
+    scipy.special._ufuncs.hankel2e, "v z", traits="elementwise operands sums_terms new",
     node="SpecialHankel2EBackward0", saves="v z result",
-    vjps=("scipy.special.hankel2e in v", special_hankel2e_vjp_z), jvp=special_hankel2e_jvp
+    vjps=(special_hankel2e_vjp_v, special_hankel2e_vjp_z), jvp=special_hankel2e_jvp
 )  # fmt: skip
 
 
@@ -1809,51 +2240,97 @@ operator(
 
 
 # special_hyp0f1(Tensor v, Tensor z) -> Tensor
+def special_hyp0f1_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter_of_poles("hyp0f1", 0, v, z))
+
+
 def special_hyp0f1_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj(xp.special_hyp0f1(v + 1, z) / v)
 
 
-def special_hyp0f1_jvp(xp, v, z, _v_t, z_t, _result):
-    return z_t * (xp.special_hyp0f1(v + 1, z) / v)
+def special_hyp0f1_jvp(xp, v, z, v_t, z_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter_of_poles("hyp0f1", 0, v, z)
+    if z_t is not None:
+        term = z_t * (xp.special_hyp0f1(v + 1, z) / v)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_hyp0f1, functions_scipy_special.special_hyp0f1, scipy.special._ufuncs.hyp0f1,
-    "v z", traits="elementwise operands", node="SpecialHyp0F1Backward0", saves="v z",
-    vjps=("scipy.special.hyp0f1 in v", special_hyp0f1_vjp_z), jvp=special_hyp0f1_jvp
+    "v z", traits="elementwise operands sums_terms new", node="SpecialHyp0F1Backward0", saves="v z",
+    vjps=(special_hyp0f1_vjp_v, special_hyp0f1_vjp_z), jvp=special_hyp0f1_jvp
 )  # fmt: skip
 
 
 # special_hyp1f1(Tensor a, Tensor b, Tensor x) -> Tensor
+def special_hyp1f1_vjp_a(xp, grad, a, b, x, _result):
+    return grad * xp.conj(xp.by_parameter("hyp1f1", 0, a, b, x))
+
+
+def special_hyp1f1_vjp_b(xp, grad, a, b, x, _result):
+    return grad * xp.conj(xp.by_parameter_of_poles("hyp1f1", 1, a, b, x))
+
+
 def special_hyp1f1_vjp_x(xp, grad, a, b, x, _result):
     return grad * xp.conj(a / b * xp.special_hyp1f1(a + 1, b + 1, x))
 
 
-def special_hyp1f1_jvp(xp, a, b, x, _a_t, _b_t, x_t, _result):
-    return x_t * (a / b * xp.special_hyp1f1(a + 1, b + 1, x))
+def special_hyp1f1_jvp(xp, a, b, x, a_t, b_t, x_t, _result):
+    total = None if a_t is None else a_t * xp.by_parameter("hyp1f1", 0, a, b, x)
+    if b_t is not None:
+        term = b_t * xp.by_parameter_of_poles("hyp1f1", 1, a, b, x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * (a / b * xp.special_hyp1f1(a + 1, b + 1, x))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_hyp1f1, functions_scipy_special.special_hyp1f1, scipy.special._ufuncs.hyp1f1,
-    "a b x", traits="elementwise operands", node="SpecialHyp1F1Backward0", saves="a b x",
-    vjps=("scipy.special.hyp1f1 in a", "scipy.special.hyp1f1 in b", special_hyp1f1_vjp_x),
+    "a b x", traits="elementwise operands sums_terms new", node="SpecialHyp1F1Backward0",
+    saves="a b x", vjps=(special_hyp1f1_vjp_a, special_hyp1f1_vjp_b, special_hyp1f1_vjp_x),
     jvp=special_hyp1f1_jvp
 )  # fmt: skip
 
 
 # special_hyp2f1(Tensor a, Tensor b, Tensor c, Tensor z) -> Tensor
+def special_hyp2f1_vjp_a(xp, grad, a, b, c, z, _result):
+    return grad * xp.conj(xp.by_parameter("hyp2f1", 0, a, b, c, z))
+
+
+def special_hyp2f1_vjp_b(xp, grad, a, b, c, z, _result):
+    return grad * xp.conj(xp.by_parameter("hyp2f1", 1, a, b, c, z))
+
+
+def special_hyp2f1_vjp_c(xp, grad, a, b, c, z, _result):
+    return grad * xp.conj(xp.by_parameter_of_poles("hyp2f1", 2, a, b, c, z))
+
+
 def special_hyp2f1_vjp_z(xp, grad, a, b, c, z, _result):
     return grad * xp.conj(a * b / c * xp.special_hyp2f1(a + 1, b + 1, c + 1, z))
 
 
-def special_hyp2f1_jvp(xp, a, b, c, z, _a_t, _b_t, _c_t, z_t, _result):
-    return z_t * (a * b / c * xp.special_hyp2f1(a + 1, b + 1, c + 1, z))
+def special_hyp2f1_jvp(xp, a, b, c, z, a_t, b_t, c_t, z_t, _result):
+    total = None if a_t is None else a_t * xp.by_parameter("hyp2f1", 0, a, b, c, z)
+    if b_t is not None:
+        term = b_t * xp.by_parameter("hyp2f1", 1, a, b, c, z)
+        total = term if total is None else total + term
+    if c_t is not None:
+        term = c_t * xp.by_parameter_of_poles("hyp2f1", 2, a, b, c, z)
+        total = term if total is None else total + term
+    if z_t is not None:
+        term = z_t * (a * b / c * xp.special_hyp2f1(a + 1, b + 1, c + 1, z))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_hyp2f1, functions_scipy_special.special_hyp2f1, scipy.special._ufuncs.hyp2f1,
-    "a b c z", traits="elementwise operands", node="SpecialHyp2F1Backward0", saves="a b c z",
-    vjps=("scipy.special.hyp2f1 in a", "scipy.special.hyp2f1 in b", "scipy.special.hyp2f1 in c", special_hyp2f1_vjp_z),
+    "a b c z", traits="elementwise operands sums_terms new", node="SpecialHyp2F1Backward0",
+    saves="a b c z",
+    vjps=(special_hyp2f1_vjp_a, special_hyp2f1_vjp_b, special_hyp2f1_vjp_c, special_hyp2f1_vjp_z),
     jvp=special_hyp2f1_jvp
 )  # fmt: skip
 
@@ -2138,22 +2615,34 @@ operator(
 
 
 # special_iv(Tensor v, Tensor z) -> Tensor
+def special_iv_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("iv", 0, v, z))
+
+
 def special_iv_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj((xp.special_iv(v - 1, z) + xp.special_iv(v + 1, z)) / 2)
 
 
-def special_iv_jvp(xp, v, z, _v_t, z_t, _result):
-    return z_t * ((xp.special_iv(v - 1, z) + xp.special_iv(v + 1, z)) / 2)
+def special_iv_jvp(xp, v, z, v_t, z_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter("iv", 0, v, z)
+    if z_t is not None:
+        term = z_t * ((xp.special_iv(v - 1, z) + xp.special_iv(v + 1, z)) / 2)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_iv, functions_scipy_special.special_iv, scipy.special._ufuncs.iv, "v z",
-    traits="elementwise operands", node="SpecialIvBackward0", saves="v z",
-    vjps=("scipy.special.iv in v", special_iv_vjp_z), jvp=special_iv_jvp
+    traits="elementwise operands sums_terms new", node="SpecialIvBackward0", saves="v z",
+    vjps=(special_iv_vjp_v, special_iv_vjp_z), jvp=special_iv_jvp
 )  # fmt: skip
 
 
 # special_ive(Tensor v, Tensor z) -> Tensor
+def special_ive_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("ive", 0, v, z))
+
+
 def special_ive_vjp_z(xp, grad, v, z, result):
     return grad * (
         (xp.special_ive(v - 1, xp.of_real(z, "scipy.special.ive")) + xp.special_ive(v + 1, z)) / 2
@@ -2161,17 +2650,22 @@ def special_ive_vjp_z(xp, grad, v, z, result):
     )
 
 
-def special_ive_jvp(xp, v, z, _v_t, z_t, result):
-    return z_t * (
-        (xp.special_ive(v - 1, xp.of_real(z, "scipy.special.ive")) + xp.special_ive(v + 1, z)) / 2
-        - xp.sign(z) * result
-    )
+def special_ive_jvp(xp, v, z, v_t, z_t, result):
+    total = None if v_t is None else v_t * xp.by_parameter("ive", 0, v, z)
+    if z_t is not None:
+        term = z_t * (
+            (xp.special_ive(v - 1, xp.of_real(z, "scipy.special.ive")) + xp.special_ive(v + 1, z))
+            / 2
+            - xp.sign(z) * result
+        )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_ive, functions_scipy_special.special_ive, scipy.special._ufuncs.ive, "v z",
-    traits="elementwise operands", node="SpecialIveBackward0", saves="v z result",
-    vjps=("scipy.special.ive in v", special_ive_vjp_z), jvp=special_ive_jvp
+    traits="elementwise operands sums_terms new", node="SpecialIveBackward0", saves="v z result",
+    vjps=(special_ive_vjp_v, special_ive_vjp_z), jvp=special_ive_jvp
 )  # fmt: skip
 
 
@@ -2208,38 +2702,55 @@ operator(
 
 
 # special_jv(Tensor v, Tensor z) -> Tensor
+def special_jv_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("jv", 0, v, z))
+
+
 def special_jv_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj((xp.special_jv(v - 1, z) - xp.special_jv(v + 1, z)) / 2)
 
 
-def special_jv_jvp(xp, v, z, _v_t, z_t, _result):
-    return z_t * ((xp.special_jv(v - 1, z) - xp.special_jv(v + 1, z)) / 2)
+def special_jv_jvp(xp, v, z, v_t, z_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter("jv", 0, v, z)
+    if z_t is not None:
+        term = z_t * ((xp.special_jv(v - 1, z) - xp.special_jv(v + 1, z)) / 2)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_jv, functions_scipy_special.special_jv, scipy.special._ufuncs.jv, "v z",
-    traits="elementwise operands", node="SpecialJvBackward0", saves="v z",
-    vjps=("scipy.special.jv in v", special_jv_vjp_z), jvp=special_jv_jvp
+    traits="elementwise operands sums_terms new", node="SpecialJvBackward0", saves="v z",
+    vjps=(special_jv_vjp_v, special_jv_vjp_z), jvp=special_jv_jvp
 )  # fmt: skip
 
 
 # special_jve(Tensor v, Tensor z) -> Tensor
+def special_jve_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("jve", 0, v, z))
+
+
 def special_jve_vjp_z(xp, grad, v, z, _result):
     return grad * (
         (xp.special_jve(v - 1, xp.of_real(z, "scipy.special.jve")) - xp.special_jve(v + 1, z)) / 2
     )
 
 
-def special_jve_jvp(xp, v, z, _v_t, z_t, _result):
-    return z_t * (
-        (xp.special_jve(v - 1, xp.of_real(z, "scipy.special.jve")) - xp.special_jve(v + 1, z)) / 2
-    )
+def special_jve_jvp(xp, v, z, v_t, z_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter("jve", 0, v, z)
+    if z_t is not None:
+        term = z_t * (
+            (xp.special_jve(v - 1, xp.of_real(z, "scipy.special.jve")) - xp.special_jve(v + 1, z))
+            / 2
+        )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_jve, functions_scipy_special.special_jve, scipy.special._ufuncs.jve, "v z",
-    traits="elementwise operands", node="SpecialJveBackward0", saves="v z",
-    vjps=("scipy.special.jve in v", special_jve_vjp_z), jvp=special_jve_jvp
+    traits="elementwise operands sums_terms new", node="SpecialJveBackward0", saves="v z",
+    vjps=(special_jve_vjp_v, special_jve_vjp_z), jvp=special_jve_jvp
 )  # fmt: skip
 
 
@@ -2481,34 +2992,50 @@ operator(
 
 
 # special_kv(Tensor v, Tensor z) -> Tensor
+def special_kv_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("kv", 0, v, z))
+
+
 def special_kv_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj(-(xp.special_kv(v - 1, z) + xp.special_kv(v + 1, z)) / 2)
 
 
-def special_kv_jvp(xp, v, z, _v_t, z_t, _result):
-    return z_t * (-(xp.special_kv(v - 1, z) + xp.special_kv(v + 1, z)) / 2)
+def special_kv_jvp(xp, v, z, v_t, z_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter("kv", 0, v, z)
+    if z_t is not None:
+        term = z_t * (-(xp.special_kv(v - 1, z) + xp.special_kv(v + 1, z)) / 2)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_kv, functions_scipy_special.special_kv, scipy.special._ufuncs.kv, "v z",
-    traits="elementwise operands", node="SpecialKvBackward0", saves="v z",
-    vjps=("scipy.special.kv in v", special_kv_vjp_z), jvp=special_kv_jvp
+    traits="elementwise operands sums_terms new", node="SpecialKvBackward0", saves="v z",
+    vjps=(special_kv_vjp_v, special_kv_vjp_z), jvp=special_kv_jvp
 )  # fmt: skip
 
 
 # special_kve(Tensor v, Tensor z) -> Tensor
+def special_kve_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("kve", 0, v, z))
+
+
 def special_kve_vjp_z(xp, grad, v, z, result):
     return grad * xp.conj(result - (xp.special_kve(v - 1, z) + xp.special_kve(v + 1, z)) / 2)
 
 
-def special_kve_jvp(xp, v, z, _v_t, z_t, result):
-    return z_t * (result - (xp.special_kve(v - 1, z) + xp.special_kve(v + 1, z)) / 2)
+def special_kve_jvp(xp, v, z, v_t, z_t, result):
+    total = None if v_t is None else v_t * xp.by_parameter("kve", 0, v, z)
+    if z_t is not None:
+        term = z_t * (result - (xp.special_kve(v - 1, z) + xp.special_kve(v + 1, z)) / 2)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_kve, functions_scipy_special.special_kve, scipy.special._ufuncs.kve, "v z",
-    traits="elementwise operands", node="SpecialKveBackward0", saves="v z result",
-    vjps=("scipy.special.kve in v", special_kve_vjp_z), jvp=special_kve_jvp
+    traits="elementwise operands sums_terms new", node="SpecialKveBackward0", saves="v z result",
+    vjps=(special_kve_vjp_v, special_kve_vjp_z), jvp=special_kve_jvp
 )  # fmt: skip
 
 
@@ -2616,39 +3143,60 @@ operator(
 
 
 # special_lpmv(Tensor m, Tensor v, Tensor x) -> Tensor
+def special_lpmv_vjp_v(xp, grad, m, v, x, _result):
+    return grad * xp.by_parameter("lpmv", 1, m, v, x)
+
+
 def special_lpmv_vjp_x(xp, grad, m, v, x, result):
     return grad * (
         ((v + 1) * x * result - (v - m + 1) * xp.special_lpmv(m, v + 1, x)) / (1 - x * x)
     )
 
 
-def special_lpmv_jvp(xp, m, v, x, _m_t, _v_t, x_t, result):
-    return x_t * (((v + 1) * x * result - (v - m + 1) * xp.special_lpmv(m, v + 1, x)) / (1 - x * x))
+def special_lpmv_jvp(xp, m, v, x, _m_t, v_t, x_t, result):
+    return x_t * (
+        ((v + 1) * x * result - (v - m + 1) * xp.special_lpmv(m, v + 1, x)) / (1 - x * x)
+    ) + v_t * xp.by_parameter("lpmv", 1, m, v, x)
 
 
 operator(
     operators.special_lpmv, functions_scipy_special.special_lpmv, scipy.special._ufuncs.lpmv,
     "m v x", traits="elementwise operands", node="SpecialLpmvBackward0", saves="m v x result",
-    vjps=("scipy.special.lpmv in m", "scipy.special.lpmv in v", special_lpmv_vjp_x),
-    jvp=special_lpmv_jvp
+    vjps=("scipy.special.lpmv in m", special_lpmv_vjp_v, special_lpmv_vjp_x), jvp=special_lpmv_jvp
 )  # fmt: skip
 
 
 # special_mathieu_a(Tensor m, Tensor q) -> Tensor
+def special_mathieu_a_vjp_q(xp, grad, m, q, _result):
+    return grad * xp.by_parameter("mathieu_a", 1, m, q)
+
+
+def special_mathieu_a_jvp(xp, m, q, _m_t, q_t, _result):
+    return q_t * xp.by_parameter("mathieu_a", 1, m, q)
+
+
 operator(
     operators.special_mathieu_a, functions_scipy_special.special_mathieu_a,
     scipy.special._ufuncs.mathieu_a, "m q", traits="elementwise operands",
-    node="SpecialMathieuABackward0",
-    vjps=("scipy.special.mathieu_a in m", "scipy.special.mathieu_a in q")
+    node="SpecialMathieuABackward0", saves="m q",
+    vjps=("scipy.special.mathieu_a in m", special_mathieu_a_vjp_q), jvp=special_mathieu_a_jvp
 )  # fmt: skip
 
 
 # special_mathieu_b(Tensor m, Tensor q) -> Tensor
+def special_mathieu_b_vjp_q(xp, grad, m, q, _result):
+    return grad * xp.by_parameter("mathieu_b", 1, m, q)
+
+
+def special_mathieu_b_jvp(xp, m, q, _m_t, q_t, _result):
+    return q_t * xp.by_parameter("mathieu_b", 1, m, q)
+
+
 operator(
     operators.special_mathieu_b, functions_scipy_special.special_mathieu_b,
     scipy.special._ufuncs.mathieu_b, "m q", traits="elementwise operands",
-    node="SpecialMathieuBBackward0",
-    vjps=("scipy.special.mathieu_b in m", "scipy.special.mathieu_b in q")
+    node="SpecialMathieuBBackward0", saves="m q",
+    vjps=("scipy.special.mathieu_b in m", special_mathieu_b_vjp_q), jvp=special_mathieu_b_jvp
 )  # fmt: skip
 
 
@@ -2831,6 +3379,10 @@ operator(
 
 
 # special_modstruve(Tensor v, Tensor x) -> Tensor
+def special_modstruve_vjp_v(xp, grad, v, x, _result):
+    return grad * xp.by_parameter("modstruve", 0, v, x)
+
+
 def special_modstruve_vjp_x(xp, grad, v, x, _result):
     return grad * (
         (
@@ -2842,22 +3394,26 @@ def special_modstruve_vjp_x(xp, grad, v, x, _result):
     )
 
 
-def special_modstruve_jvp(xp, v, x, _v_t, x_t, _result):
-    return x_t * (
-        (
-            xp.special_modstruve(v - 1, x)
-            + xp.special_modstruve(v + 1, x)
-            + (x / 2) ** v / 1.7724538509055159 * xp.special_rgamma(v + 1.5)
+def special_modstruve_jvp(xp, v, x, v_t, x_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter("modstruve", 0, v, x)
+    if x_t is not None:
+        term = x_t * (
+            (
+                xp.special_modstruve(v - 1, x)
+                + xp.special_modstruve(v + 1, x)
+                + (x / 2) ** v / 1.7724538509055159 * xp.special_rgamma(v + 1.5)
+            )
+            / 2
         )
-        / 2
-    )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_modstruve, functions_scipy_special.special_modstruve,
-    scipy.special._ufuncs.modstruve, "v x", traits="elementwise operands",
+    scipy.special._ufuncs.modstruve, "v x", traits="elementwise operands sums_terms new",
     node="SpecialModstruveBackward0", saves="v x",
-    vjps=("scipy.special.modstruve in v", special_modstruve_vjp_x), jvp=special_modstruve_jvp
+    vjps=(special_modstruve_vjp_v, special_modstruve_vjp_x), jvp=special_modstruve_jvp
 )  # fmt: skip
 
 
@@ -4012,39 +4568,63 @@ operator(
 
 
 # special_stdtr(Tensor df, Tensor x) -> Tensor
+def special_stdtr_vjp_df(xp, grad, df, x, _result):
+    return grad * xp.slope_of_stdtr(df, x)
+
+
 def special_stdtr_vjp_x(xp, grad, df, x, _result):
     return grad * xp.density_of_t(df, 0.0, x)
 
 
-def special_stdtr_jvp(xp, df, x, _df_t, x_t, _result):
-    return x_t * xp.density_of_t(df, 0.0, x)
+def special_stdtr_jvp(xp, df, x, df_t, x_t, _result):
+    total = None if df_t is None else df_t * xp.slope_of_stdtr(df, x)
+    if x_t is not None:
+        term = x_t * xp.density_of_t(df, 0.0, x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_stdtr, functions_scipy_special.special_stdtr, scipy.special._ufuncs.stdtr,
-    "df x", traits="elementwise operands", node="SpecialStdtrBackward0", saves="df x",
-    vjps=("scipy.special.stdtr in df", special_stdtr_vjp_x), jvp=special_stdtr_jvp
+    "df x", traits="elementwise operands sums_terms new", node="SpecialStdtrBackward0",
+    saves="df x", vjps=(special_stdtr_vjp_df, special_stdtr_vjp_x), jvp=special_stdtr_jvp
 )  # fmt: skip
 
 
 # special_stdtrit(Tensor df, Tensor p) -> Tensor
+def special_stdtrit_vjp_df(xp, grad, df, _p, result):
+    return grad * (-xp.slope_of_stdtr(df, result) / xp.density_of_t(df, 0.0, result))
+
+
 def special_stdtrit_vjp_p(xp, grad, df, _p, result):
     return grad * (1 / xp.density_of_t(df, 0.0, result))
 
 
-def special_stdtrit_jvp(xp, df, _p, _df_t, p_t, result):
-    return p_t * (1 / xp.density_of_t(df, 0.0, result))
+def special_stdtrit_jvp(xp, df, _p, df_t, p_t, result):
+    total = (
+        None
+        if df_t is None
+        else df_t * (-xp.slope_of_stdtr(df, result) / xp.density_of_t(df, 0.0, result))
+    )
+    if p_t is not None:
+        term = p_t * (1 / xp.density_of_t(df, 0.0, result))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_stdtrit, functions_scipy_special.special_stdtrit,
-    scipy.special._ufuncs.stdtrit, "df p", traits="elementwise operands",
+    scipy.special._ufuncs.stdtrit, "df p", traits="elementwise operands sums_terms new",
     node="SpecialStdtritBackward0", saves="df result",
-    vjps=("scipy.special.stdtrit in df", special_stdtrit_vjp_p), jvp=special_stdtrit_jvp
+    vjps=(special_stdtrit_vjp_df, special_stdtrit_vjp_p), jvp=special_stdtrit_jvp
 )  # fmt: skip
 
 
 # special_struve(Tensor v, Tensor x) -> Tensor
+def special_struve_vjp_v(xp, grad, v, x, _result):
+    return grad * xp.by_parameter("struve", 0, v, x)
+
+
 def special_struve_vjp_x(xp, grad, v, x, _result):
     return grad * (
         (
@@ -4056,21 +4636,25 @@ def special_struve_vjp_x(xp, grad, v, x, _result):
     )
 
 
-def special_struve_jvp(xp, v, x, _v_t, x_t, _result):
-    return x_t * (
-        (
-            xp.special_struve(v - 1, x)
-            - xp.special_struve(v + 1, x)
-            + (x / 2) ** v / 1.7724538509055159 * xp.special_rgamma(v + 1.5)
+def special_struve_jvp(xp, v, x, v_t, x_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter("struve", 0, v, x)
+    if x_t is not None:
+        term = x_t * (
+            (
+                xp.special_struve(v - 1, x)
+                - xp.special_struve(v + 1, x)
+                + (x / 2) ** v / 1.7724538509055159 * xp.special_rgamma(v + 1.5)
+            )
+            / 2
         )
-        / 2
-    )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_struve, functions_scipy_special.special_struve, scipy.special._ufuncs.struve,
-    "v x", traits="elementwise operands", node="SpecialStruveBackward0", saves="v x",
-    vjps=("scipy.special.struve in v", special_struve_vjp_x), jvp=special_struve_jvp
+    "v x", traits="elementwise operands sums_terms new", node="SpecialStruveBackward0", saves="v x",
+    vjps=(special_struve_vjp_v, special_struve_vjp_x), jvp=special_struve_jvp
 )  # fmt: skip
 
 
@@ -4181,19 +4765,34 @@ operator(
 
 
 # special_wright_bessel(Tensor a, Tensor b, Tensor x) -> Tensor
+def special_wright_bessel_vjp_a(xp, grad, a, b, x, _result):
+    return grad * xp.by_parameter_above("wright_bessel", 0, 0, a, b, x)
+
+
+def special_wright_bessel_vjp_b(xp, grad, a, b, x, _result):
+    return grad * xp.by_parameter_above("wright_bessel", 1, 0, a, b, x)
+
+
 def special_wright_bessel_vjp_x(xp, grad, a, b, x, _result):
     return grad * xp.special_wright_bessel(a, a + b, x)
 
 
-def special_wright_bessel_jvp(xp, a, b, x, _a_t, _b_t, x_t, _result):
-    return x_t * xp.special_wright_bessel(a, a + b, x)
+def special_wright_bessel_jvp(xp, a, b, x, a_t, b_t, x_t, _result):
+    total = None if a_t is None else a_t * xp.by_parameter_above("wright_bessel", 0, 0, a, b, x)
+    if b_t is not None:
+        term = b_t * xp.by_parameter_above("wright_bessel", 1, 0, a, b, x)
+        total = term if total is None else total + term
+    if x_t is not None:
+        term = x_t * xp.special_wright_bessel(a, a + b, x)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_wright_bessel, functions_scipy_special.special_wright_bessel,
-    scipy.special._ufuncs.wright_bessel, "a b x", traits="elementwise operands",
+    scipy.special._ufuncs.wright_bessel, "a b x", traits="elementwise operands sums_terms new",
     node="SpecialWrightBesselBackward0", saves="a b x",
-    vjps=("scipy.special.wright_bessel in a", "scipy.special.wright_bessel in b", special_wright_bessel_vjp_x),
+    vjps=(special_wright_bessel_vjp_a, special_wright_bessel_vjp_b, special_wright_bessel_vjp_x),
     jvp=special_wright_bessel_jvp
 )  # fmt: skip
 
@@ -4313,38 +4912,55 @@ operator(
 
 
 # special_yv(Tensor v, Tensor z) -> Tensor
+def special_yv_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("yv", 0, v, z))
+
+
 def special_yv_vjp_z(xp, grad, v, z, _result):
     return grad * xp.conj((xp.special_yv(v - 1, z) - xp.special_yv(v + 1, z)) / 2)
 
 
-def special_yv_jvp(xp, v, z, _v_t, z_t, _result):
-    return z_t * ((xp.special_yv(v - 1, z) - xp.special_yv(v + 1, z)) / 2)
+def special_yv_jvp(xp, v, z, v_t, z_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter("yv", 0, v, z)
+    if z_t is not None:
+        term = z_t * ((xp.special_yv(v - 1, z) - xp.special_yv(v + 1, z)) / 2)
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_yv, functions_scipy_special.special_yv, scipy.special._ufuncs.yv, "v z",
-    traits="elementwise operands", node="SpecialYvBackward0", saves="v z",
-    vjps=("scipy.special.yv in v", special_yv_vjp_z), jvp=special_yv_jvp
+    traits="elementwise operands sums_terms new", node="SpecialYvBackward0", saves="v z",
+    vjps=(special_yv_vjp_v, special_yv_vjp_z), jvp=special_yv_jvp
 )  # fmt: skip
 
 
 # special_yve(Tensor v, Tensor z) -> Tensor
+def special_yve_vjp_v(xp, grad, v, z, _result):
+    return grad * xp.conj(xp.by_parameter("yve", 0, v, z))
+
+
 def special_yve_vjp_z(xp, grad, v, z, _result):
     return grad * (
         (xp.special_yve(v - 1, xp.of_real(z, "scipy.special.yve")) - xp.special_yve(v + 1, z)) / 2
     )
 
 
-def special_yve_jvp(xp, v, z, _v_t, z_t, _result):
-    return z_t * (
-        (xp.special_yve(v - 1, xp.of_real(z, "scipy.special.yve")) - xp.special_yve(v + 1, z)) / 2
-    )
+def special_yve_jvp(xp, v, z, v_t, z_t, _result):
+    total = None if v_t is None else v_t * xp.by_parameter("yve", 0, v, z)
+    if z_t is not None:
+        term = z_t * (
+            (xp.special_yve(v - 1, xp.of_real(z, "scipy.special.yve")) - xp.special_yve(v + 1, z))
+            / 2
+        )
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_yve, functions_scipy_special.special_yve, scipy.special._ufuncs.yve, "v z",
-    traits="elementwise operands", node="SpecialYveBackward0", saves="v z",
-    vjps=("scipy.special.yve in v", special_yve_vjp_z), jvp=special_yve_jvp
+    traits="elementwise operands sums_terms new", node="SpecialYveBackward0", saves="v z",
+    vjps=(special_yve_vjp_v, special_yve_vjp_z), jvp=special_yve_jvp
 )  # fmt: skip
 
 
@@ -4353,14 +4969,22 @@ def special_zeta_vjp_q(xp, grad, x, q, _result):
     return grad * (-x * xp.special_zeta(x + 1, q))
 
 
-def special_zeta_jvp(xp, x, q, _x_t, q_t, _result):
-    return q_t * (-x * xp.special_zeta(x + 1, q))
+def special_zeta_vjp_x(xp, grad, x, q, _result):
+    return grad * xp.by_parameter_above("zeta", 0, 1, x, q)
+
+
+def special_zeta_jvp(xp, x, q, x_t, q_t, _result):
+    total = None if x_t is None else x_t * xp.by_parameter_above("zeta", 0, 1, x, q)
+    if q_t is not None:
+        term = q_t * (-x * xp.special_zeta(x + 1, q))
+        total = term if total is None else total + term
+    return total
 
 
 operator(
     operators.special_zeta, functions_scipy_special.special_zeta, scipy.special._ufuncs._zeta,
-    "x q", traits="elementwise operands", node="SpecialZetaBackward0", saves="x q",
-    vjps=("scipy.special.zeta in x", special_zeta_vjp_q), jvp=special_zeta_jvp
+    "x q", traits="elementwise operands sums_terms new", node="SpecialZetaBackward0", saves="x q",
+    vjps=(special_zeta_vjp_x, special_zeta_vjp_q), jvp=special_zeta_jvp
 )  # fmt: skip
 
 

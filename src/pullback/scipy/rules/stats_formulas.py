@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import scipy.stats as st
 from scipy.special import _ufuncs as sc
+from scipy.special._ufuncs import betainc, betaincc, gammainc, gammaincc, stdtr
 
 from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import plain
 from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.rules.linalg_tools import reduce_to
-from pullback.scipy.rules.stats_integrals import betainc, betaincc, gammainc, gammaincc, stdtr
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.stats as st
 from scipy.special import _ufuncs as sc
+from scipy.special._ufuncs import stdtr
 from scipy.stats import _stats_py
 
 from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor, plain
 from pullback.scipy.registry import option_without_rule, rule
-from pullback.scipy.rules.stats_integrals import stdtr
 from pullback.tensor.batched import levels_of
 
 __all__ = ["TestResult", "bind_axis", "reduce_axis"]
