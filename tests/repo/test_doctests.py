@@ -64,6 +64,7 @@ def test_readme_examples_hold(root):
         "compile",
         "dispatcher",
         "guarantees",
+        "hogwild",
         "interception",
         "loops",
         "migration",

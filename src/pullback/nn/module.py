@@ -400,6 +400,17 @@ class Module(ModuleHooks, ModuleState):
                     _convert(buffer, args, kwargs)
         return self
 
+    def share_memory(self) -> Self:
+        """Moves parameters and buffers into memory that processes share.
+
+        >>> import pullback as pb
+        >>> pb.nn.Linear(1, 1).share_memory().weight.is_shared()
+        True
+        """
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+        return self
+
     def float(self) -> Self:
         """Converts floating-point parameters and buffers to float32."""
         return self.to(np.float32)

@@ -1,4 +1,4 @@
-"""``x.to(...)`` and ``x.to_device(...)``: another dtype, or the shape alone."""
+"""Where a tensor's elements are: ``x.to(...)``, ``x.to_device(...)``, ``x.share_memory_()``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import numpy as np
 from pullback._generated import functions_pointwise as pointwise
 from pullback._lazy import lazy_module
 from pullback.autograd.function import Function
-from pullback.errors import NoDataError
+from pullback.errors import AutogradError, NoDataError
 from pullback.operators.creation.devices import check_device
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import Tensor, has_values
 
 if TYPE_CHECKING:
     from pullback import meta
+    from pullback.tensor import shared_pickles
 else:
     meta = lazy_module("pullback.meta")
+    shared_pickles = lazy_module("pullback.tensor.shared_pickles")
 
-__all__ = ["ToMeta", "to", "to_device"]
+__all__ = ["ToMeta", "is_shared", "share_memory_", "to", "to_device"]
 
 
 class ToMeta(Function):
@@ -84,5 +86,37 @@ def to(
     return pointwise.clone(moved) if copy and moved is self else moved
 
 
-for _method in (to, to_device):
+def share_memory_(self: Tensor) -> Tensor:
+    """Moves the elements into shared memory: processes that get the tensor see each other's writes.
+
+    The tensor stays the same object, so that modules and optimizers go on with it. Views that were
+    made before keep the old memory. There are no locks; see the guarantees in ``docs/hogwild.md``.
+
+    >>> import pullback as pb
+    >>> x = pb.ones(3).share_memory_()
+    >>> x.is_shared(), x.tolist()
+    (True, [1.0, 1.0, 1.0])
+    """
+    if not has_values(self):
+        raise AutogradError("share_memory_: the tensor has no array that could be shared")
+    if not self.is_leaf:
+        raise AutogradError(
+            "share_memory_: the tensor was computed from others; share x.detach() or a leaf"
+        )
+    if not shared_pickles.is_in_shared_memory(self):
+        self.data = shared_pickles.move_to_shared_memory(self)
+    return self
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the elements are in shared memory.
+
+    >>> import pullback as pb
+    >>> pb.ones(3).is_shared()
+    False
+    """
+    return has_values(self) and shared_pickles.is_in_shared_memory(self)
+
+
+for _method in (to, to_device, share_memory_, is_shared):
     setattr(Tensor, _method.__name__, _method)
