@@ -1,4 +1,4 @@
-"""Where a tensor's elements are: ``x.to(...)``, ``x.to_device(...)``, ``x.share_memory_()``."""
+"""Devices and memory of tensors: ``x.to(...)``, ``x.to_device(...)``, ``x.share_memory_()``."""
 
 from __future__ import annotations
 
