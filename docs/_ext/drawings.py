@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 
-CHARACTER, HEIGHT, GAP, ROW, MARGIN = 7.6, 34, 42, 84, 16
+CHARACTER, HEIGHT, GAP, ROW, MARGIN = 7.6, 34, 60, 84, 16
 
 
 class Box(NamedTuple):
