@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import pullback as pb
+
 # PyTorch compiles some of its forward mode when it is first used, and warns about how it does that.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
@@ -272,3 +274,19 @@ def test_linearize_of_complex_and_of_constants(pb):
     assert listed(jvp_fn(pb.tensor([1.0]))) == (0, 0.0)
     output, jvp_fn = pb.func.linearize(lambda: pb.tensor(5.0))
     assert jvp_fn().item() == 0.0
+
+
+def test_real_tangent_of_a_complex_tensor_is_a_complex_direction():
+    """Parts of a tangent that had stayed real gave wrong values of gradients along it."""
+    x = pb.tensor(0.444 - 0.487j)
+
+    def slope(x):
+        return pb.func.grad(lambda z: pb.real((z * x) * pb.conj(z * x)))(x)
+
+    ours = pb.func.jvp(slope, (x,), (pb.tensor(0.7),))
+    theirs = pb.func.jvp(slope, (x,), (pb.tensor(0.7 + 0j),))
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.item() == b.item()
+    with pb.autograd.forward_ad.dual_level():
+        dual = pb.autograd.forward_ad.make_dual(x, pb.tensor(0.7))
+        assert pb.autograd.forward_ad.unpack_dual(slope(dual)).tangent.item() == ours[1].item()

@@ -152,7 +152,13 @@ def set_tangent(tensor: Tensor, level: Level, tangent: Tensor) -> None:
 
 
 def beside(tensor: Tensor, tangent: Tensor) -> Tensor:
-    """A tangent in memory that runs as its tensor's: what is a view of one, is one of the other."""
+    """A tangent in memory that runs as its tensor's: what is a view of one, is one of the other.
+
+    The tangent of a complex tensor is complex, so that rules that take parts of it are right.
+    """
+    if tensor._array.dtype.kind == "c" and tangent._array.dtype.kind != "c":
+        with StateGuard(end=TRANSFORM):
+            tangent = tensors.astype(tangent, tensor._array.dtype)
     array, wanted = tangent._array, tensor._array
     if type(array) is type(wanted) is np.ndarray:
         if array.strides == wanted.strides:
