@@ -62,7 +62,12 @@ def check_wheel(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in names}
     if {top for top in tops if not top.endswith(".dist-info")} != {"pullback"}:
         raise SystemExit(f"{wheel.name} holds {', '.join(sorted(tops))}")
-    needed = ("pullback/py.typed", "pullback/_generated/catalogue.json")
+    needed = (
+        "pullback/py.typed",
+        "pullback/_generated/catalogue.json",
+        "pullback/inspector/assets/inspector.js",
+        "pullback/inspector/assets/dagre-LICENSE.txt",
+    )
     if missing := [name for name in needed if name not in names]:
         raise SystemExit(f"{wheel.name} lacks {', '.join(missing)}")
 

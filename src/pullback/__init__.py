@@ -70,6 +70,7 @@ if _typing.TYPE_CHECKING:
         nn,
         optim,
         optimize,
+        profiler,
         schema,
         sparse,
         special,
@@ -83,6 +84,7 @@ if _typing.TYPE_CHECKING:
         jacobian,
         value_and_grad,
     )
+    from pullback.inspector.inspection import inspect
     from pullback.interop import differentiable, numpy_mode
     from pullback.interop.assembly import unique
     from pullback.interop.assignment import (
@@ -118,6 +120,7 @@ else:
                 "nn",
                 "optim",
                 "optimize",
+                "profiler",
                 "schema",
                 "sparse",
                 "special",
@@ -132,6 +135,7 @@ else:
                 "jacobian",
                 "value_and_grad",
             ],
+            "pullback.inspector.inspection": ["inspect"],
             "pullback.interop": ["differentiable", "numpy_mode"],
             "pullback.kernels.malloc_tuning": ["set_allocator_tuning"],
             "pullback.loops": ["fori_loop", "scan", "while_loop"],
@@ -175,6 +179,7 @@ __all__ = [
     "hvp",
     "implicit",
     "inference_mode",
+    "inspect",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
     "is_grad_enabled",
@@ -191,6 +196,7 @@ __all__ = [
     "optim",
     "optimize",
     "pad",
+    "profiler",
     "put_along_axis",
     "save",
     "scan",

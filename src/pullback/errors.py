@@ -197,6 +197,12 @@ class NotFiniteError(AutogradError, FloatingPointError):
 class GradcheckError(AutogradError):
     """A derivative differs from finite differences, or breaks another promise."""
 
+    def _repr_html_(self) -> str:
+        import html  # here: the import of the package does without it
+
+        lines = [html.escape(line) for line in str(self).splitlines() or [""]]
+        return f"<b>GradcheckError</b>: {lines[0]}<pre>{chr(10).join(lines[1:])}</pre>"
+
 
 class CheckpointError(AutogradError):
     """A checkpointed function did something else when it was run again."""

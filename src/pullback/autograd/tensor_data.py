@@ -40,7 +40,9 @@ from pullback.tensor.tensor import (
 
 if TYPE_CHECKING:
     from pullback.autograd.debug import level_repr
+    from pullback.inspector import html_repr
 else:
+    html_repr = lazy_module("pullback.inspector.html_repr")
     level_repr = lazy_module("pullback.autograd.debug.level_repr")
 
 __all__ = ["DATA_METHODS", "detach", "detach_", "numpy"]
@@ -212,6 +214,11 @@ def __repr__(self: Tensor) -> str:  # noqa: N807 - Python's name
     return render(np.asarray(array), suffixes)
 
 
+def _repr_html_(self: Tensor) -> str:
+    """The form of a tensor in notebooks."""
+    return html_repr.tensor_html(self)
+
+
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - Python's name
     if not self.is_leaf:
         raise AutogradError(
@@ -282,6 +289,7 @@ DATA_METHODS: dict[str, Any] = {
     "__dlpack_device__": __dlpack_device__,
     "__format__": __format__,
     "__repr__": __repr__,
+    "_repr_html_": _repr_html_,
     "__deepcopy__": __deepcopy__,
     "__reduce__": __reduce__,
 }

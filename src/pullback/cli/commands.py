@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pullback.cli.compile_report import run_report
 from pullback.cli.demo import run_demo
 from pullback.cli.describe import describe_operator
+from pullback.cli.pages import dispatch_page, inspect_script
 from pullback.codegen import cli as codegen_cli
 from pullback.dispatch import PythonDispatcher
 from pullback.errors import PullbackError
@@ -41,13 +42,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["codegen"]:  # has commands of its own
         return codegen_cli.main(arguments[1:])
+    of_script: list[str] = []
+    if arguments[:1] == ["inspect"] and "--" in arguments:
+        cut = arguments.index("--")
+        arguments, of_script = arguments[:cut], arguments[cut + 1 :]
     options = _parser().parse_args(arguments)
     if options.command == "compile-report":
         return _report(options.script, options.arguments)
     if options.command == "demo":
         run_demo()
         return 0
-    return _operator(options.name) if options.command == "op" else _dispatch(options.keys)
+    if options.command == "inspect":
+        return inspect_script(options.script, of_script, options.out)
+    if options.command == "op":
+        return _operator(options.name)
+    return _dispatch(options.keys, options.html)
 
 
 def _operator(name: str) -> int:
@@ -72,6 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("demo", help="show what the library does, with real results")
     dispatch = commands.add_parser("dispatch", help="show the dispatch table of registered keys")
     dispatch.add_argument("keys", nargs="*", metavar="KEY", help="keys that have a kernel")
+    dispatch.add_argument("--html", action="store_true", help="as an HTML page")
+    script = commands.add_parser("inspect", help="run a script and write a page about its graph")
+    script.add_argument("script", metavar="SCRIPT", help="a Python file; its arguments after --")
+    script.add_argument("--out", metavar="FILE", help="the page; inspect.html unless given")
     operator = commands.add_parser("op", help="show everything known about an operator")
     operator.add_argument("name", metavar="NAME", help="such as mul, multiply or pullback::mul")
     report = commands.add_parser("compile-report", help="run a script, show what it compiled")
@@ -81,13 +94,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _dispatch(keys: list[str]) -> int:
+def _dispatch(keys: list[str], as_html: bool) -> int:
     dispatcher = PythonDispatcher()
     try:
         dispatcher.register(keys)
     except PullbackError as error:
         print(f"pullback dispatch: {_one_line(str(error))}", file=sys.stderr)
         return 2
+    if as_html:
+        print(dispatch_page(dispatcher))
+        return 0
     print(dispatcher.registrations())
     print(dispatcher.dispatchTable())
     return 0

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from pullback.codegen.load_yaml import nearest
 from pullback.dispatch import get_operator
 from pullback.dispatch.explanation import describe_kernel
 from pullback.errors import OperatorNotFoundError
+from pullback.inspector.catalogue import catalogue
 
-__all__ = ["catalogue", "describe_operator"]
-
-
-@cache
-def catalogue() -> dict[str, dict[str, Any]]:
-    """The built-in operators by qualified name, as the generator recorded them."""
-    path = Path(__file__).resolve().parents[1] / "_generated" / "catalogue.json"
-    return {record["name"]: record for record in json.loads(path.read_text(encoding="utf-8"))}
+__all__ = ["describe_operator"]
 
 
 def _find(name: str) -> dict[str, Any]:

@@ -24,10 +24,12 @@ from pullback.compiled.watch import Watch, find_watches, have_changed
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import get_state, is_grad_enabled
 from pullback.errors import PullbackError, TraceError
+from pullback.fx.graph import Graph
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
 from pullback.fx.tracer import Tracer
+from pullback.inspector.html_repr import table_html, text_html
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
 from pullback.utils import pytree
 
@@ -387,6 +389,19 @@ class CompiledFunction:
         if entry.reason:
             return f"# called as it is: {entry.reason}"
         return "\n".join(_text(program) for program in programs)
+
+    def fx_graphs(self) -> list[Graph]:
+        """The graphs of all calls that were traced, those of the last call at the end."""
+        return [
+            program.tracer.graph
+            for entry in self._entries.values()
+            for program, _ in reversed(entry.paths)
+        ]
+
+    def _repr_html_(self) -> str:
+        texts = [_text(p) for entry in self._entries.values() for p, _ in entry.paths]
+        stats = table_html(list(self.stats), [list(self.stats.values())], repr(self))
+        return stats + "".join(map(text_html, texts))
 
     def llvm_ir(self, *args: Any, **kwargs: Any) -> str:
         """The machine code of a call as LLVM's text; empty if it has none."""

@@ -6,6 +6,7 @@ finds its kernel.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping
 
 from pullback.dispatch.keys import FUNCTIONALITIES, RUNTIME_KEYS, DispatchKey
@@ -40,6 +41,14 @@ class DispatchTable(Mapping[DispatchKey, Entry]):
             f"{key.name}: {found.kernel} [{found.provenance}]\n"
             for key, found in self._entries.items()
         )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{key.name}</td><td>{html.escape(str(found.kernel))}</td>"
+            f"<td>{html.escape(found.provenance)}</td></tr>"
+            for key, found in self._entries.items()
+        )
+        return f"<table><tr><th>key</th><th>kernel</th><th>from</th></tr>{rows}</table>"
 
 
 def _registration_order(key: DispatchKey) -> tuple[bool, bool, int]:

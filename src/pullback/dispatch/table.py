@@ -387,13 +387,17 @@ _observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
 
 def observe_calls(
     observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None,
-) -> None:
-    """Sets ``observer(operator, kernel)``, which wraps linked calls; None removes it."""
+) -> Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None:
+    """Sets ``observer(operator, kernel)``, which wraps linked calls; None removes it.
+
+    Returns the observer before it.
+    """
     global _observer
     with LOCK:
-        _observer = observer
+        before, _observer = _observer, observer
         for entry in ENTRIES.values():
             entry.invalidate()
+    return before
 
 
 def _link_plainly(_: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:

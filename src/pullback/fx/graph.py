@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pullback.errors import GraphError
 from pullback.fx.node import Node, callable_name, map_arg
 from pullback.fx.source import SourceWriter
+from pullback.inspector.html_repr import table_html
 
 __all__ = ["Graph", "PythonCode"]
 
@@ -238,6 +239,10 @@ class Graph:
         for row in rows:
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             print("  ".join(cells).rstrip())
+
+    def _repr_html_(self) -> str:
+        rows = [(node.op, node.name, node.target, node.args, node.kwargs) for node in self.nodes]
+        return table_html(("op", "name", "target", "args", "kwargs"), rows)
 
     def __str__(self) -> str:
         lines = (f"    {node.format_node()}" for node in self._nodes)

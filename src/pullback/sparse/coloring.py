@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.errors import AutogradValueError
+from pullback.inspector.html_repr import Picture, pattern_html, table_html
 from pullback.sparse.scipy_sparse import Matrix, entries
 
 __all__ = ["Coloring", "color_hessian", "color_jacobian"]
@@ -36,6 +37,14 @@ class Coloring(NamedTuple):
     def passes(self) -> int:
         """The number of passes, which is the number of colors."""
         return int(self.colors.max(initial=-1)) + 1
+
+    def picture(self, pattern: Matrix) -> Picture:
+        """A picture of the pattern for notebooks, its entries in the colors of this coloring."""
+        return Picture(pattern_html(pattern, self.colors, by_rows=self.mode == "reverse"))
+
+    def _repr_html_(self) -> str:
+        size = len(self.colors)
+        return table_html((), [("mode", self.mode), ("colors", self.passes), ("size", size)])
 
 
 def color_jacobian(pattern: Matrix, mode: str = "auto") -> Coloring:

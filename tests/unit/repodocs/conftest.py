@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,8 @@ def git(root: Path, *arguments: str) -> None:
 
 
 def make_repository(root: Path) -> Path:
+    if sys.platform == "win32":
+        pytest.skip("Windows has no such names, links and pipes")
     for name, contents in FILES.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

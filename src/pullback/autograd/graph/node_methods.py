@@ -8,12 +8,13 @@ handle that takes hooks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullback._cpython import find_referrers
+from pullback._lazy import lazy_module
 from pullback.autograd.function import FunctionCtx
 from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.autograd.graph.node import FREED, Edge, Node, freed_error, output_of, set_traits
@@ -29,6 +30,11 @@ from pullback.autograd.namespaces import tensors
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.constants import is_constant
 from pullback.tensor.tensor import TENSOR_TYPES, Tensor, version_of, wrap
+
+if TYPE_CHECKING:
+    from pullback.inspector import html_repr
+else:
+    html_repr = lazy_module("pullback.inspector.html_repr")
 
 __all__ = ["InputMetadata", "SavedTensor", "attach_methods", "register_hook", "register_prehook"]
 
@@ -207,6 +213,11 @@ def _call(self: Node, *grads: Tensor | None) -> Any:
     return results[0] if len(results) == 1 else results
 
 
+def _repr_html_(self: Node) -> str:
+    """The form of a node in notebooks."""
+    return html_repr.node_html(self)
+
+
 def register_hook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
     """Calls ``fn(grad_inputs, grad_outputs)`` after the node has run; it may return new ones."""
     return RemovableHandle(self.make_hooks().post, fn)
@@ -223,6 +234,7 @@ def attach_methods() -> None:
         "_input_metadata": property(_input_metadata),
         "__init_subclass__": classmethod(_complete),
         "__call__": _call,
+        "_repr_html_": _repr_html_,
         "register_hook": register_hook,
         "register_prehook": register_prehook,
     }

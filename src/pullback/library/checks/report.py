@@ -7,6 +7,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from pullback.inspector.html_repr import table_html
 from pullback.library.checks.case import CheckFailedError
 
 __all__ = ["Report", "Row"]
@@ -80,6 +81,10 @@ class Report(dict[str, "str | Exception"]):
     def failures(self) -> list[Row]:
         """The rows of the checks that failed."""
         return [row for row in self.rows if row.error is not None]
+
+    def _repr_html_(self) -> str:
+        rows = [(row.test, row.result, row.tried, row.why) for row in self.rows]
+        return table_html(("check", "result", "tried", "why"), rows, f"opcheck({self.name})")
 
     def __str__(self) -> str:
         width = max((len(row.test) for row in self.rows), default=0)
