@@ -72,7 +72,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--out", type=Path, required=True, metavar="DIR", help="the pages")
         command.add_argument("--format", choices=("html", "md"), default="html")
         command.add_argument("--title", default="", help="of the pages; the folder's name")
-        command.add_argument("--home", default="", metavar="URL", help="a link in each page's head")
+        command.add_argument(
+            "--home", default="", metavar="URL", help="a link in each page's head, from DIR"
+        )
         command.add_argument("--coverage", type=Path, metavar="FILE", help="with test contexts")
         command.add_argument(
             "--jobs", type=int, default=0, metavar="N", help="processes; all cores"

@@ -6,7 +6,7 @@ import html
 import os
 import posixpath
 from importlib import resources
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from tools.repodocs.blocks import (
     Block,
@@ -50,7 +50,9 @@ def render_page(page: Page, site_title: str, home: str = "") -> str:
     contents = "".join(
         f'<li><a href="#{quote(s.anchor)}">{escape(s.title)}</a></li>' for s in sections
     )
-    back = f'<a class="home" href="{escape(home)}">Documentation</a>' if home else ""
+    is_relative = not urlsplit(home).scheme and not home.startswith("/")
+    address = escape(root + home if is_relative else home)
+    back = f'<a class="home" href="{address}">Documentation</a>' if home else ""
     body = "".join(render_block(page.target, block, 2) for block in page.blocks)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

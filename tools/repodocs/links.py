@@ -30,7 +30,7 @@ def _decode(text: str) -> str:
 
 
 def broken_links(out: Path) -> list[str]:
-    """Return ``page: address`` for each link inside a folder that leads nowhere."""
+    """Return ``page: address`` for each link inside a folder that leads nowhere in it."""
     anchors: dict[str, set[str]] = {}
     links: list[tuple[str, str, str]] = []
     for folder, _, names in os.walk(out):
@@ -43,6 +43,8 @@ def broken_links(out: Path) -> list[str]:
                 links += [(path, *target) for target in _targets(path, page.links)]
     broken = set()
     for path, target, anchor in links:
+        if target.startswith("../"):
+            continue  # a page of the site around this folder
         if target not in anchors:
             if not (out / target).exists():
                 broken.add(f"{path}: {target}")

@@ -9,7 +9,7 @@ import html
 import os
 import posixpath
 import re
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from tools.repodocs.blocks import (
     Block,
@@ -64,7 +64,9 @@ def render_page(page: Page, site_title: str, home: str = "") -> str:
         target = folder_page("/".join(parts[: index + 1]))
         links.append(f"[{escape(part)}]({reference(page.target, target)})")
     if home:
-        links.insert(0, f"[Documentation]({home})")
+        is_relative = not urlsplit(home).scheme and not home.startswith("/")
+        address = "../" * page.target.count("/") + home if is_relative else home
+        links.insert(0, f"[Documentation]({address})")
     body = "".join(render_block(page.target, block, 2) for block in page.blocks)
     return f"# {escape(page.title)}\n\n{' / '.join(links)}\n\n{body}".rstrip() + "\n"
 

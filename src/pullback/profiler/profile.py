@@ -24,7 +24,7 @@ from pullback.autograd.debug.anomaly import user_frame
 from pullback.autograd.engine.current_task import current_graph_task
 from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.autograd.graph.node import Node, node_of
-from pullback.autograd.graph.views import edge_of
+from pullback.autograd.graph.views import edge_of, view_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.table import observe_calls
 from pullback.errors import AutogradError
@@ -137,7 +137,9 @@ class profile:  # noqa: N801 - PyTorch's name
         )
         for tensor in made:
             if tensor._flags & REQUIRES_GRAD:
-                node = node_of(edge_of(tensor))
+                view = view_of(tensor)
+                is_write = view is not None and name.endswith("_")  # recorded at the base
+                node = node_of(edge_of(view.base if is_write and view is not None else tensor))
                 if node is not None:
                     self._measure_node(node, frame, line, duration, tensor)
 

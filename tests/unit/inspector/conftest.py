@@ -38,7 +38,7 @@ class Browser:
 
     def type(self, selector: str, text: str) -> None:
         self.script(
-            "var e = document.querySelector(arguments[0]); e.focus(); e.value = arguments[1];"
+            "var e = document.querySelector(arguments[0]); e.focus(); e.value = arguments[1]; "
             "e.dispatchEvent(new Event('input', {bubbles: true}))",
             selector,
             text,

@@ -94,6 +94,17 @@ def test_cotangents_and_finite_results_are_recorded():
     assert record.backward_time > 0
 
 
+def test_a_write_to_a_view_is_measured_at_the_base():
+    x = leaf(1.0, 2.0)
+    with profile():
+        a = x * 1
+        a[:1].mul_(3.0)
+        a.sum().backward()
+    assert a.grad_fn.name() == "CopySlices"
+    assert profile_of(a.grad_fn).backward_time > 0
+    assert x.grad.tolist() == [3.0, 1.0]
+
+
 def test_values_and_second_derivatives_are_the_same():
     def gradients():
         x = leaf(0.3, 0.7)

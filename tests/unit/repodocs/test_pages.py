@@ -122,6 +122,17 @@ def test_an_output_inside_of_the_repository_is_no_part_of_it(repository):
     assert len(all_pages(repository / "pages", ".html")) == first
 
 
+@pytest.mark.parametrize(
+    ("home", "expected"),
+    [("../site.html", "../../site.html"), ("https://x.org/", "https://x.org/")],
+)
+def test_every_page_leads_home(repository, tmp_path, home, expected):
+    out = make(repository, tmp_path / "out", home=home)
+    page = (out / "shapes/index.html").read_text(encoding="utf-8")
+    assert f'<a class="home" href="{expected}">' in page
+    assert broken_links(out) == []
+
+
 # --- incremental builds ---------------------------------------------------------------------------
 
 
