@@ -226,6 +226,11 @@ def _safetensors() -> Any:
 
 
 def _damaged(path: Path, error: BaseException) -> FileFormatError:
+    if isinstance(error, TypeError) and "data type" in str(error):
+        return FileFormatError(
+            f"load: {path} has tensors of a dtype that NumPy does not have ({error}); convert them "
+            f"where they were written, such as by tensor.float()"
+        )
     return FileFormatError(
         f"load: {path} is damaged, or no {path.suffix} file ({type(error).__name__}: {error})"
     )

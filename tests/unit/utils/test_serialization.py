@@ -119,6 +119,14 @@ def test_safetensors_files_are_shared_with_pytorch(torch, tmp_path):
     np.testing.assert_array_equal(mine.weight.detach().numpy(), net.weight.detach().numpy())
 
 
+@pytest.mark.oracle
+def test_dtype_that_numpy_does_not_have_is_named(torch, tmp_path):
+    library = pytest.importorskip("safetensors.torch")
+    library.save_file({"w": torch.ones(3, dtype=torch.bfloat16)}, tmp_path / "b.safetensors")
+    with pytest.raises(pb.errors.FileFormatError, match=r"NumPy does not have.*bfloat16"):
+        pb.load(tmp_path / "b.safetensors")
+
+
 @pytest.mark.parametrize("obj", [{"x": object()}, {"f": len}, [{1.5: 2}], np.array(["a"])])
 def test_objects_that_no_file_holds_are_refused(path, obj):
     with pytest.raises(pb.errors.FileFormatError, match="save: "):

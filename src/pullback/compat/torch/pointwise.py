@@ -78,6 +78,8 @@ SAME = {
 }
 for _name, _own in SAME.items():
     globals()[_name] = spell(getattr(pb, _own))
+float_power = spell(pb.float_power, first=("input", "exponent"))
+heaviside = spell(pb.heaviside, first=("input", "values"))
 _ACTIVATIONS = ["celu", "hardshrink", "prelu", "relu", "rrelu", "selu", "threshold"]
 for _name in _ACTIVATIONS:
     globals()[_name] = spell(getattr(activation, _name), first=("input",))

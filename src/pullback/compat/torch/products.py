@@ -55,8 +55,7 @@ __all__ = [
 matmul = spell(operators.matmul)
 inner, kron = spell(operators.inner), spell(operators.kron)
 det, slogdet, inverse = linalg.det, linalg.slogdet, linalg.inv
-matrix_power, matrix_exp, pinverse = linalg.matrix_power, linalg.matrix_exp, linalg.pinv
-cdist = spell(distances.cdist, first=("x1", "x2"))
+matrix_power, matrix_exp = linalg.matrix_power, linalg.matrix_exp
 cosine_similarity = spell(distances.cosine_similarity, first=("x1", "x2"))
 pairwise_distance = spell(distances.pairwise_distance, first=("x1", "x2"))
 pdist = spell(distances.pdist)
@@ -158,6 +157,17 @@ def cross(input: Any, other: Any, dim: Any = None) -> Any:
 def chain_matmul(*matrices: Any) -> Any:
     """The product of several matrices."""
     return linalg.multi_dot(list(matrices))
+
+
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
+    """The distances of all pairs of rows; there is one way to compute them."""
+    del compute_mode
+    return distances.cdist(x1, x2, p)
+
+
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """The pseudo-inverse."""
+    return linalg.pinv(input, rtol=rcond)
 
 
 def trace(input: Any) -> Any:

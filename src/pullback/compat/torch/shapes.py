@@ -98,7 +98,6 @@ vstack = row_stack = spell(lambda tensors: operators.vstack(list(tensors)), firs
 dstack = spell(lambda tensors: operators.dstack(list(tensors)), first=("tensors",))
 column_stack = spell(lambda tensors: operators.column_stack(list(tensors)), first=("tensors",))
 fliplr, flipud = spell(operators.fliplr), spell(operators.flipud)
-flip = lambda input, *dims: operators.flip(input, shape_of(dims))  # noqa: E731 - one of a table
 moveaxis = movedim = spell(operators.moveaxis)
 narrow = spell(operators.narrow, first=("input", "dim", "start", "length"))
 pixel_shuffle, pixel_unshuffle = spell(layers.pixel_shuffle), spell(layers.pixel_unshuffle)
@@ -116,9 +115,19 @@ def _is_legacy_empty(tensor: Any) -> bool:
     return bool(tensor._array.ndim == 1 and tensor._array.shape[0] == 0)
 
 
+def _lengths(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
+    """Numbers that were given in a row, as one sequence, or as the only keyword argument."""
+    return shape_of(given or tuple(named.values()))
+
+
 def reshape(input: Any, *shape: Any, **named: Any) -> Any:
     """The elements in another shape: ``reshape(2, 3)`` or ``reshape((2, 3))``."""
-    return operators.reshape(input, shape_of(shape or (named["shape"],)))
+    return operators.reshape(input, _lengths(shape, named))
+
+
+def flip(input: Any, *dims: Any, **named: Any) -> Any:
+    """The elements in reversed order along axes."""
+    return operators.flip(input, _lengths(dims, named))
 
 
 def view(input: Any, *shape: Any) -> Any:
@@ -183,12 +192,12 @@ def t(input: Any) -> Any:
 
 def permute(input: Any, *dims: Any, **named: Any) -> Any:
     """The axes in another order."""
-    return operators.permute_dims(input, shape_of(dims or (named["dims"],)))
+    return operators.permute_dims(input, _lengths(dims, named))
 
 
-def expand(input: Any, *size: Any) -> Any:
+def expand(input: Any, *size: Any, **named: Any) -> Any:
     """Axes of length one repeated without a copy; -1 leaves a length as it is."""
-    wanted = shape_of(size)
+    wanted = _lengths(size, named)
     missing = len(wanted) - input.ndim
     own = (1,) * missing + tuple(input.shape)
     return operators.broadcast_to(
@@ -220,14 +229,14 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return Size(np.broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
 
 
-def repeat(input: Any, *repeats: Any) -> Any:
+def repeat(input: Any, *repeats: Any, **named: Any) -> Any:
     """The tensor beside itself, as often as said for each axis."""
-    return operators.tile(input, shape_of(repeats))
+    return operators.tile(input, _lengths(repeats, named))
 
 
-def tile(input: Any, *dims: Any) -> Any:
+def tile(input: Any, *dims: Any, **named: Any) -> Any:
     """`repeat`; axes that are not named stay."""
-    return operators.tile(input, shape_of(dims))
+    return operators.tile(input, _lengths(dims, named))
 
 
 def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
@@ -237,13 +246,16 @@ def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size:
     return operators.repeat(input, counts, dim)
 
 
-def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
+def split(
+    tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> Any:
     """Parts of a length, the last one shorter; or of given lengths.
 
     >>> import pullback.compat.torch as torch
     >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
     [[0, 1], [2, 3], [4]]
     """
+    split_size_or_sections = split_size if split_size is not None else split_size_or_sections
     total = tensor.shape[dim]
     if isinstance(split_size_or_sections, int | np.integer):
         step = int(split_size_or_sections)
@@ -262,8 +274,17 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
 split_with_sizes = split
 
 
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
+def tensor_split(
+    input: Any,
+    indices_or_sections: Any = None,
+    dim: int = 0,
+    *,
+    sections: Any = None,
+    indices: Any = None,
+) -> Any:
     """Parts of nearly equal length, or parts that end at given places."""
+    for named in (sections, indices):
+        indices_or_sections = indices_or_sections if named is None else named
     given = getattr(indices_or_sections, "_array", indices_or_sections)
     parts = given.tolist() if isinstance(given, np.ndarray) else given
     return tuple(

@@ -122,6 +122,16 @@ class Tensor(PlainTensor):
         finally:
             exposes_subclass.reset(token)
 
+    def __repr__(self) -> str:
+        text, kind = PlainTensor.__repr__(self), super().dtype
+        said = f"dtype={kind.name}"
+        if kind == get_default_dtype():
+            text = text.replace(f", {said}", "", 1)
+        elif kind in _WIDE and said not in text:
+            text = f"{text[:-1]}, {said})"
+        is_parameter = self._meta is not None and self._meta.role == "Parameter"
+        return f"Parameter containing:\n{text}" if is_parameter else text
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return as_subclass(PlainTensor.__deepcopy__(self, memo))
 
