@@ -136,7 +136,13 @@ def _tri(n_rows, n_cols=None, k=0, dtype=None):
 
 
 def vander(self, /, n=None, increasing=False):
-    """The powers of each element of a vector, as the columns of a matrix."""
+    """The powers of each element of a vector, as the columns of a matrix.
+
+    >>> import pullback as pb
+    >>> pb.vander(pb.tensor([1.0, 2.0]), 3)
+    tensor([[1., 1., 1.],
+            [4., 2., 1.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

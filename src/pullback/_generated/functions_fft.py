@@ -49,7 +49,12 @@ _fft_rfftn_calls = operators.fft_rfftn.calls
 
 
 def fft_fft(self, /, n=None, axis=-1, norm=None):
-    """The Fourier transform along an axis, cut or filled with zeros to length n."""
+    """The Fourier transform along an axis, cut or filled with zeros to length n.
+
+    >>> import pullback as pb
+    >>> pb.fft.fft(pb.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -64,7 +69,13 @@ def fft_fft(self, /, n=None, axis=-1, norm=None):
 
 
 def fft_fft2(self, /, s=None, axes=(-2, -1), norm=None):
-    """The Fourier transform along two axes."""
+    """The Fourier transform along two axes.
+
+    >>> import pullback as pb
+    >>> pb.fft.fft2(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -83,7 +94,12 @@ def fft_fft2(self, /, s=None, axes=(-2, -1), norm=None):
 
 
 def fft_fftn(self, /, s=None, axes=None, norm=None):
-    """The Fourier transform along several axes, by default all."""
+    """The Fourier transform along several axes, by default all.
+
+    >>> import pullback as pb
+    >>> pb.fft.fftn(pb.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -102,7 +118,12 @@ def fft_fftn(self, /, s=None, axes=None, norm=None):
 
 
 def fft_fftshift(self, /, axes=None):
-    """The zero frequency moved to the middle."""
+    """The zero frequency moved to the middle.
+
+    >>> import pullback as pb
+    >>> pb.fft.fftshift(pb.tensor([0.0, 1.0, 2.0, -1.0]))
+    tensor([ 2., -1.,  0.,  1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -119,7 +140,12 @@ def fft_fftshift(self, /, axes=None):
 
 
 def fft_hfft(self, /, n=None, axis=-1, norm=None):
-    """The Fourier transform of numbers whose second half mirrors the first, which is real."""
+    """The Fourier transform of numbers whose second half mirrors the first, which is real.
+
+    >>> import pullback as pb
+    >>> pb.fft.hfft(pb.tensor([10.0, -2.0 + 2.0j, -2.0]))
+    tensor([ 4., 16., 12.,  8.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -134,7 +160,12 @@ def fft_hfft(self, /, n=None, axis=-1, norm=None):
 
 
 def fft_ifft(self, /, n=None, axis=-1, norm=None):
-    """The inverse Fourier transform along an axis."""
+    """The inverse Fourier transform along an axis.
+
+    >>> import pullback as pb
+    >>> pb.fft.ifft(pb.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([ 2.5+0.j , -0.5-0.5j, -0.5+0.j , -0.5+0.5j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -149,7 +180,13 @@ def fft_ifft(self, /, n=None, axis=-1, norm=None):
 
 
 def fft_ifft2(self, /, s=None, axes=(-2, -1), norm=None):
-    """The inverse Fourier transform along two axes."""
+    """The inverse Fourier transform along two axes.
+
+    >>> import pullback as pb
+    >>> pb.fft.ifft2(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[ 2.5+0.j, -0.5+0.j],
+            [-1. +0.j,  0. +0.j]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -168,7 +205,12 @@ def fft_ifft2(self, /, s=None, axes=(-2, -1), norm=None):
 
 
 def fft_ifftn(self, /, s=None, axes=None, norm=None):
-    """The inverse Fourier transform along several axes, by default all."""
+    """The inverse Fourier transform along several axes, by default all.
+
+    >>> import pullback as pb
+    >>> pb.fft.ifftn(pb.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([ 2.5+0.j , -0.5-0.5j, -0.5+0.j , -0.5+0.5j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -187,7 +229,12 @@ def fft_ifftn(self, /, s=None, axes=None, norm=None):
 
 
 def fft_ifftshift(self, /, axes=None):
-    """The zero frequency moved back to the front."""
+    """The zero frequency moved back to the front.
+
+    >>> import pullback as pb
+    >>> pb.fft.ifftshift(pb.tensor([0.0, 1.0, 2.0, -1.0]))
+    tensor([ 2., -1.,  0.,  1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -204,7 +251,12 @@ def fft_ifftshift(self, /, axes=None):
 
 
 def fft_ihfft(self, /, n=None, axis=-1, norm=None):
-    """The inverse of hfft."""
+    """The inverse of hfft.
+
+    >>> import pullback as pb
+    >>> pb.fft.ihfft(pb.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([ 2.5-0.j , -0.5-0.5j, -0.5-0.j ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -219,7 +271,12 @@ def fft_ihfft(self, /, n=None, axis=-1, norm=None):
 
 
 def fft_irfft(self, /, n=None, axis=-1, norm=None):
-    """The inverse of rfft, n real numbers along an axis."""
+    """The inverse of rfft, n real numbers along an axis.
+
+    >>> import pullback as pb
+    >>> pb.fft.irfft(pb.tensor([10.0, -2.0 + 2.0j, -2.0]))
+    tensor([1., 2., 3., 4.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -234,7 +291,13 @@ def fft_irfft(self, /, n=None, axis=-1, norm=None):
 
 
 def fft_irfft2(self, /, s=None, axes=(-2, -1), norm=None):
-    """The inverse of rfft2."""
+    """The inverse of rfft2.
+
+    >>> import pullback as pb
+    >>> pb.fft.irfft2(pb.tensor([[10.0, -2.0], [-4.0, 0.0]]), s=(2, 2))
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -253,7 +316,12 @@ def fft_irfft2(self, /, s=None, axes=(-2, -1), norm=None):
 
 
 def fft_irfftn(self, /, s=None, axes=None, norm=None):
-    """The inverse of rfftn."""
+    """The inverse of rfftn.
+
+    >>> import pullback as pb
+    >>> pb.fft.irfftn(pb.tensor([10.0, -2.0 + 2.0j, -2.0]))
+    tensor([1., 2., 3., 4.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -272,7 +340,12 @@ def fft_irfftn(self, /, s=None, axes=None, norm=None):
 
 
 def fft_rfft(self, /, n=None, axis=-1, norm=None):
-    """The Fourier transform of real numbers along an axis; the first half, which says all."""
+    """The Fourier transform of real numbers along an axis; the first half, which says all.
+
+    >>> import pullback as pb
+    >>> pb.fft.rfft(pb.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([10.+0.j, -2.+2.j, -2.+0.j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -287,7 +360,13 @@ def fft_rfft(self, /, n=None, axis=-1, norm=None):
 
 
 def fft_rfft2(self, /, s=None, axes=(-2, -1), norm=None):
-    """The Fourier transform of real numbers along two axes, half of it along the last."""
+    """The Fourier transform of real numbers along two axes, half of it along the last.
+
+    >>> import pullback as pb
+    >>> pb.fft.rfft2(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[10.+0.j, -2.+0.j],
+            [-4.+0.j,  0.+0.j]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -306,7 +385,12 @@ def fft_rfft2(self, /, s=None, axes=(-2, -1), norm=None):
 
 
 def fft_rfftn(self, /, s=None, axes=None, norm=None):
-    """The Fourier transform of real numbers along several axes, half of it along the last."""
+    """The Fourier transform of real numbers along several axes, half of it along the last.
+
+    >>> import pullback as pb
+    >>> pb.fft.rfftn(pb.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([10.+0.j, -2.+2.j, -2.+0.j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

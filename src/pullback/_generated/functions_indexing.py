@@ -85,7 +85,12 @@ _zero__calls = operators.zero_.calls
 
 
 def choose(self, /, choices, mode="raise"):
-    """Picks each element from one of several tensors, by its number."""
+    """Picks each element from one of several tensors, by its number.
+
+    >>> import pullback as pb
+    >>> pb.choose(pb.tensor([0, 1]), [pb.tensor([1.0, 2.0]), pb.tensor([10.0, 20.0])])
+    tensor([ 1., 20.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -103,7 +108,12 @@ def choose(self, /, choices, mode="raise"):
 
 
 def compress(condition, self, /, axis=None):
-    """Picks the slices of an axis where a condition holds; with axis None, elements in a row."""
+    """Picks the slices of an axis where a condition holds; with axis None, elements in a row.
+
+    >>> import pullback as pb
+    >>> pb.compress(pb.tensor([True, False]), pb.tensor([1.0, 2.0]))
+    tensor([1.])
+    """
     try:
         if type(condition) is not Tensor:
             condition = as_operand(condition)
@@ -137,7 +147,12 @@ def copy_(self, /, src):
 
 
 def extract(condition, self, /):
-    """The elements for which a condition holds, in a row."""
+    """The elements for which a condition holds, in a row.
+
+    >>> import pullback as pb
+    >>> pb.extract(pb.tensor([True, False]), pb.tensor([1.0, 2.0]))
+    tensor([1.])
+    """
     try:
         if type(condition) is not Tensor:
             condition = as_operand(condition)
@@ -311,7 +326,12 @@ def index_add_(self, /, axis, index, source):
 
 
 def index_put(self, /, indices, values, accumulate=False):
-    """Replaces some elements, or adds to them if accumulate is set."""
+    """Replaces some elements, or adds to them if accumulate is set.
+
+    >>> import pullback as pb
+    >>> pb.index_put(pb.zeros(3), [pb.tensor([0, 2])], pb.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -653,7 +673,12 @@ def scatter_reduce_(self, /, axis, index, src, reduce, *, include_self=True):
 
 
 def take(self, /, indices, axis=None, mode="raise"):
-    """Picks slices of an axis by number; with axis None, elements of the tensor in a row."""
+    """Picks slices of an axis by number; with axis None, elements of the tensor in a row.
+
+    >>> import pullback as pb
+    >>> pb.take(pb.tensor([10.0, 20.0, 30.0]), pb.tensor([2, 0]))
+    tensor([30., 10.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -670,7 +695,13 @@ def take(self, /, indices, axis=None, mode="raise"):
 
 
 def take_along_axis(self, /, indices, axis=-1):
-    """Picks one element for each index, whose other axes are those of the tensor."""
+    """Picks one element for each index, whose other axes are those of the tensor.
+
+    >>> import pullback as pb
+    >>> pb.take_along_axis(pb.tensor([[10.0, 20.0], [30.0, 40.0]]), pb.tensor([[1], [0]]))
+    tensor([[20.],
+            [30.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -107,7 +107,13 @@ def _inv_or_inf(self, /):
 
 
 def linalg_cholesky(self, /, *, upper=False):
-    """The triangular factor of Hermitian, positive definite matrices."""
+    """The triangular factor of Hermitian, positive definite matrices.
+
+    >>> import pullback as pb
+    >>> pb.linalg.cholesky(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor([[2.       , 0.       ],
+            [0.5      , 1.6583124]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -122,7 +128,12 @@ def linalg_cholesky(self, /, *, upper=False):
 
 
 def linalg_cond(self, /, p=None):
-    """The condition number of matrices."""
+    """The condition number of matrices.
+
+    >>> import pullback as pb
+    >>> pb.linalg.cond(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor(1.9387489)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -137,7 +148,12 @@ def linalg_cond(self, /, p=None):
 
 
 def linalg_cross(self, other, /, *, axis=-1):
-    """The cross product of vectors with three components along one axis."""
+    """The cross product of vectors with three components along one axis.
+
+    >>> import pullback as pb
+    >>> pb.linalg.cross(pb.tensor([1.0, 0.0, 0.0]), pb.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -154,7 +170,12 @@ def linalg_cross(self, other, /, *, axis=-1):
 
 
 def linalg_det(self, /):
-    """The determinant of square matrices."""
+    """The determinant of square matrices.
+
+    >>> import pullback as pb
+    >>> pb.linalg.det(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor(11.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -169,7 +190,12 @@ def linalg_det(self, /):
 
 
 def linalg_diagonal(self, /, *, offset=0):
-    """A diagonal of matrices; a view."""
+    """A diagonal of matrices; a view.
+
+    >>> import pullback as pb
+    >>> pb.linalg.diagonal(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor([4., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -214,7 +240,12 @@ def linalg_eigh(self, /, UPLO="L"):
 
 
 def linalg_eigvals(self, /):
-    """The eigenvalues of square matrices, complex whatever the values."""
+    """The eigenvalues of square matrices, complex whatever the values.
+
+    >>> import pullback as pb
+    >>> pb.linalg.eigvals(pb.tensor([[0.0, -1.0], [1.0, 0.0]]))
+    tensor([0.+1.j, 0.-1.j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -229,7 +260,12 @@ def linalg_eigvals(self, /):
 
 
 def linalg_eigvalsh(self, /, UPLO="L"):
-    """The eigenvalues of Hermitian matrices, smallest first."""
+    """The eigenvalues of Hermitian matrices, smallest first.
+
+    >>> import pullback as pb
+    >>> pb.linalg.eigvalsh(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor([2.38196601, 4.61803399])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -244,7 +280,13 @@ def linalg_eigvalsh(self, /, UPLO="L"):
 
 
 def linalg_expm(self, /):
-    """The exponential of square matrices."""
+    """The exponential of square matrices.
+
+    >>> import pullback as pb
+    >>> pb.linalg.expm(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor([[76.28980485, 40.45875364],
+            [40.45875364, 35.83105121]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -259,7 +301,13 @@ def linalg_expm(self, /):
 
 
 def linalg_inv(self, /):
-    """The inverse of square matrices."""
+    """The inverse of square matrices.
+
+    >>> import pullback as pb
+    >>> pb.linalg.inv(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor([[ 0.27272727, -0.09090909],
+            [-0.09090909,  0.36363636]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -274,7 +322,12 @@ def linalg_inv(self, /):
 
 
 def linalg_lstsq(self, other, /, rcond=None):
-    """The solution of least squares, its residuals, the rank and the singular values of self."""
+    """The solution of least squares, its residuals, the rank and the singular values of self.
+
+    >>> import pullback as pb
+    >>> pb.linalg.lstsq(pb.tensor([[4.0, 1.0], [1.0, 3.0]]), pb.tensor([1.0, 2.0]))[0]
+    tensor([0.09090909, 0.63636364])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -291,7 +344,12 @@ def linalg_lstsq(self, other, /, rcond=None):
 
 
 def linalg_matrix_norm(self, /, *, keepdims=False, ord=None):
-    """The norm of matrices, 'fro' by default, 'nuc', or a number (1, 2, inf, or minus that)."""
+    """The norm of matrices, 'fro' by default, 'nuc', or a number (1, 2, inf, or minus that).
+
+    >>> import pullback as pb
+    >>> pb.linalg.matrix_norm(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor(5.19615242)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -306,7 +364,13 @@ def linalg_matrix_norm(self, /, *, keepdims=False, ord=None):
 
 
 def linalg_matrix_power(self, /, n):
-    """A power of square matrices; a negative one of their inverse."""
+    """A power of square matrices; a negative one of their inverse.
+
+    >>> import pullback as pb
+    >>> pb.linalg.matrix_power(pb.tensor([[4.0, 1.0], [1.0, 3.0]]), 2)
+    tensor([[17.,  7.],
+            [ 7., 10.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -321,7 +385,12 @@ def linalg_matrix_power(self, /, n):
 
 
 def linalg_matrix_rank(self, /, tol=None, hermitian=False, *, rtol=None):
-    """The number of singular values above a tolerance."""
+    """The number of singular values above a tolerance.
+
+    >>> import pullback as pb
+    >>> pb.linalg.matrix_rank(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor(2)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -336,7 +405,12 @@ def linalg_matrix_rank(self, /, tol=None, hermitian=False, *, rtol=None):
 
 
 def linalg_multi_dot(arrays):
-    """The product of several matrices, in the order that needs the fewest multiplications."""
+    """The product of several matrices, in the order that needs the fewest multiplications.
+
+    >>> import pullback as pb
+    >>> pb.linalg.multi_dot([pb.tensor([[4.0, 1.0], [1.0, 3.0]]), pb.tensor([1.0, 1.0])])
+    tensor([5., 4.])
+    """
     try:
         arrays = [t if type(t) is Tensor else as_operand(t) for t in arrays]
         flags = 0 if arrays else CPU_FLAGS
@@ -352,7 +426,12 @@ def linalg_multi_dot(arrays):
 
 
 def linalg_norm(self, /, ord=None, axis=None, keepdims=False):
-    """The norm of vectors or matrices, as the number of axes says."""
+    """The norm of vectors or matrices, as the number of axes says.
+
+    >>> import pullback as pb
+    >>> pb.linalg.norm(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor(5.19615242)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -369,7 +448,13 @@ def linalg_norm(self, /, ord=None, axis=None, keepdims=False):
 
 
 def linalg_outer(self, other, /):
-    """Products of each element of one vector with each of another."""
+    """Products of each element of one vector with each of another.
+
+    >>> import pullback as pb
+    >>> pb.linalg.outer(pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -386,7 +471,13 @@ def linalg_outer(self, other, /):
 
 
 def linalg_pinv(self, /, rcond=None, hermitian=False, *, rtol=None):
-    """The pseudo-inverse; singular values below rcond times the largest count as zero."""
+    """The pseudo-inverse; singular values below rcond times the largest count as zero.
+
+    >>> import pullback as pb
+    >>> pb.linalg.pinv(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor([[ 0.27272727, -0.09090909],
+            [-0.09090909,  0.36363636]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -431,7 +522,12 @@ def linalg_slogdet(self, /):
 
 
 def linalg_solve(self, other, /):
-    """The solution x of self @ x = other; only what has one axis is a vector."""
+    """The solution x of self @ x = other; only what has one axis is a vector.
+
+    >>> import pullback as pb
+    >>> pb.linalg.solve(pb.tensor([[4.0, 1.0], [1.0, 3.0]]), pb.tensor([1.0, 2.0]))
+    tensor([0.09090909, 0.63636364])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -463,7 +559,12 @@ def linalg_svd(self, /, full_matrices=True, hermitian=False):
 
 
 def linalg_svdvals(self, /):
-    """The singular values, largest first."""
+    """The singular values, largest first.
+
+    >>> import pullback as pb
+    >>> pb.linalg.svdvals(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor([4.61803399, 2.38196601])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -478,7 +579,12 @@ def linalg_svdvals(self, /):
 
 
 def linalg_tensorinv(self, /, ind=2):
-    """The inverse for tensordot, with the first ind axes as rows."""
+    """The inverse for tensordot, with the first ind axes as rows.
+
+    >>> import pullback as pb
+    >>> pb.linalg.tensorinv(pb.reshape(pb.eye(4), (2, 2, 2, 2))).shape
+    (2, 2, 2, 2)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -493,7 +599,13 @@ def linalg_tensorinv(self, /, ind=2):
 
 
 def linalg_tensorsolve(self, other, /, axes=None):
-    """The solution x of tensordot(self, x, x.ndim) = other."""
+    """The solution x of tensordot(self, x, x.ndim) = other.
+
+    >>> import pullback as pb
+    >>> pb.linalg.tensorsolve(pb.reshape(pb.eye(4), (2, 2, 2, 2)), pb.ones((2, 2)))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -512,7 +624,12 @@ def linalg_tensorsolve(self, other, /, axes=None):
 
 
 def linalg_trace(self, /, *, offset=0, dtype=None):
-    """The sum of a diagonal of matrices."""
+    """The sum of a diagonal of matrices.
+
+    >>> import pullback as pb
+    >>> pb.linalg.trace(pb.tensor([[4.0, 1.0], [1.0, 3.0]]))
+    tensor(7.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -527,7 +644,12 @@ def linalg_trace(self, /, *, offset=0, dtype=None):
 
 
 def linalg_vector_norm(self, /, *, axis=None, keepdims=False, ord=2):
-    """The norm of vectors along some axes, or of all elements."""
+    """The norm of vectors along some axes, or of all elements.
+
+    >>> import pullback as pb
+    >>> pb.linalg.vector_norm(pb.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -293,7 +293,13 @@ def _silu_slope(self, /):
 
 
 def celu(self, /, alpha=1.0):
-    """The elu that has a continuous derivative for every alpha."""
+    """The elu that has a continuous derivative for every alpha.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.celu(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.63212056,  0.        ,  2.        ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -308,7 +314,13 @@ def celu(self, /, alpha=1.0):
 
 
 def celu_(self, /, alpha=1.0):
-    """The elu that has a continuous derivative for every alpha."""
+    """The elu that has a continuous derivative for every alpha.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.celu_(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.63212056,  0.        ,  2.        ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -323,7 +335,13 @@ def celu_(self, /, alpha=1.0):
 
 
 def elu(self, /, alpha=1.0):
-    """Each positive element, and alpha * (exp(x) - 1) for each negative one."""
+    """Each positive element, and alpha * (exp(x) - 1) for each negative one.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.elu(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.63212056,  0.        ,  2.        ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -338,7 +356,13 @@ def elu(self, /, alpha=1.0):
 
 
 def elu_(self, /, alpha=1.0):
-    """Each positive element, and alpha * (exp(x) - 1) for each negative one."""
+    """Each positive element, and alpha * (exp(x) - 1) for each negative one.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.elu_(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.63212056,  0.        ,  2.        ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -353,7 +377,13 @@ def elu_(self, /, alpha=1.0):
 
 
 def gelu(self, /, *, approximate="none"):
-    """Each element times the probability that a normal variable is smaller, or 'tanh' near it."""
+    """Each element times the probability that a normal variable is smaller, or 'tanh' near it.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.gelu(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.15865525,  0.        ,  1.95449974])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -368,7 +398,13 @@ def gelu(self, /, *, approximate="none"):
 
 
 def glu(self, /, axis=-1):
-    """The first half along an axis times the logistic function of the second half."""
+    """The first half along an axis times the logistic function of the second half.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.glu(pb.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([0.5, 1. ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -383,7 +419,13 @@ def glu(self, /, axis=-1):
 
 
 def hardshrink(self, /, lambd=0.5):
-    """Each element beyond -lambd and lambd; 0 in place of the others."""
+    """Each element beyond -lambd and lambd; 0 in place of the others.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.hardshrink(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -398,7 +440,13 @@ def hardshrink(self, /, lambd=0.5):
 
 
 def hardsigmoid(self, /):
-    """A straight line from 0 at -3 to 1 at 3, flat outside."""
+    """A straight line from 0 at -3 to 1 at 3, flat outside.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.hardsigmoid(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([0.33333333, 0.5       , 0.83333333])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -413,7 +461,13 @@ def hardsigmoid(self, /):
 
 
 def hardswish(self, /):
-    """Each element times its hardsigmoid."""
+    """Each element times its hardsigmoid.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.hardswish(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.33333333,  0.        ,  1.66666667])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -428,7 +482,13 @@ def hardswish(self, /):
 
 
 def hardtanh(self, /, min_val=-1.0, max_val=1.0):
-    """Each element, but no smaller and no larger than two bounds; flat on the bounds too."""
+    """Each element, but no smaller and no larger than two bounds; flat on the bounds too.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.hardtanh(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -443,7 +503,13 @@ def hardtanh(self, /, min_val=-1.0, max_val=1.0):
 
 
 def hardtanh_(self, /, min_val=-1.0, max_val=1.0):
-    """Each element, but no smaller and no larger than two bounds; flat on the bounds too."""
+    """Each element, but no smaller and no larger than two bounds; flat on the bounds too.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.hardtanh_(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -458,7 +524,13 @@ def hardtanh_(self, /, min_val=-1.0, max_val=1.0):
 
 
 def leaky_relu(self, /, negative_slope=0.01):
-    """Each positive element, and a fraction of each negative one."""
+    """Each positive element, and a fraction of each negative one.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.leaky_relu(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.01,  0.  ,  2.  ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -473,7 +545,13 @@ def leaky_relu(self, /, negative_slope=0.01):
 
 
 def leaky_relu_(self, /, negative_slope=0.01):
-    """Each positive element, and a fraction of each negative one."""
+    """Each positive element, and a fraction of each negative one.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.leaky_relu_(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.01,  0.  ,  2.  ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -488,7 +566,13 @@ def leaky_relu_(self, /, negative_slope=0.01):
 
 
 def log_softmax(self, /, axis=-1):
-    """The logarithm of softmax, exact for small probabilities too."""
+    """The logarithm of softmax, exact for small probabilities too.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.log_softmax(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-3.16984602, -2.16984602, -0.16984602])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -503,7 +587,13 @@ def log_softmax(self, /, axis=-1):
 
 
 def logsigmoid(self, /):
-    """The logarithm of the logistic function of each element."""
+    """The logarithm of the logistic function of each element.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.logsigmoid(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.31326169, -0.69314718, -0.12692801])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -518,7 +608,13 @@ def logsigmoid(self, /):
 
 
 def mish(self, /):
-    """Each element times tanh(softplus(x))."""
+    """Each element times tanh(softplus(x)).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.mish(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.30340146,  0.        ,  1.94395896])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -533,7 +629,13 @@ def mish(self, /):
 
 
 def prelu(self, /, weight):
-    """Each positive element, and each negative one times a weight for all or one a channel (axis 1)."""
+    """Each positive element, and each negative one times a weight for all or one a channel (axis 1).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.prelu(pb.tensor([-1.0, 0.0, 2.0]), pb.tensor([0.1]))
+    tensor([-0.1,  0. ,  2. ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -550,7 +652,13 @@ def prelu(self, /, weight):
 
 
 def relu(self, /):
-    """The positive part of each element."""
+    """The positive part of each element.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.relu(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -565,7 +673,13 @@ def relu(self, /):
 
 
 def relu6(self, /):
-    """The positive part of each element, at most 6."""
+    """The positive part of each element, at most 6.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.relu6(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -580,7 +694,13 @@ def relu6(self, /):
 
 
 def relu_(self, /):
-    """The positive part of each element."""
+    """The positive part of each element.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.relu_(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -595,7 +715,13 @@ def relu_(self, /):
 
 
 def rrelu(self, /, lower=0.125, upper=0.3333333333333333, training=False, *, generator=None):
-    """Each positive element, and a fraction of each negative one that is random while training."""
+    """Each positive element, and a fraction of each negative one that is random while training.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.rrelu(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.22916667,  0.        ,  2.        ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -610,7 +736,13 @@ def rrelu(self, /, lower=0.125, upper=0.3333333333333333, training=False, *, gen
 
 
 def selu(self, /):
-    """The elu with the constants that keep mean 0 and variance 1 from layer to layer."""
+    """The elu with the constants that keep mean 0 and variance 1 from layer to layer.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.selu(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.11133074,  0.        ,  2.10140197])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -625,7 +757,13 @@ def selu(self, /):
 
 
 def selu_(self, /):
-    """The elu with the constants that keep mean 0 and variance 1 from layer to layer."""
+    """The elu with the constants that keep mean 0 and variance 1 from layer to layer.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.selu_(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.11133074,  0.        ,  2.10140197])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -640,7 +778,13 @@ def selu_(self, /):
 
 
 def silu(self, /):
-    """Each element times its logistic function."""
+    """Each element times its logistic function.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.silu(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.26894142,  0.        ,  1.76159416])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -655,7 +799,13 @@ def silu(self, /):
 
 
 def softmax(self, /, axis=-1):
-    """Exponentials that add up to one along an axis."""
+    """Exponentials that add up to one along an axis.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.softmax(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([0.04201007, 0.1141952 , 0.84379473])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -670,7 +820,13 @@ def softmax(self, /, axis=-1):
 
 
 def softmin(self, /, axis=-1):
-    """The softmax of the negative elements, so that small ones count most."""
+    """The softmax of the negative elements, so that small ones count most.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.softmin(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([0.70538451, 0.25949646, 0.03511903])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -685,7 +841,13 @@ def softmin(self, /, axis=-1):
 
 
 def softshrink(self, /, lambd=0.5):
-    """Each element moved towards 0 by lambd; 0 where it would pass that."""
+    """Each element moved towards 0 by lambd; 0 where it would pass that.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.softshrink(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.5,  0. ,  1.5])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -700,7 +862,13 @@ def softshrink(self, /, lambd=0.5):
 
 
 def softsign(self, /):
-    """Each element divided by one more than its size."""
+    """Each element divided by one more than its size.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.softsign(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.5       ,  0.        ,  0.66666667])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -715,7 +883,13 @@ def softsign(self, /):
 
 
 def tanhshrink(self, /):
-    """Each element minus its hyperbolic tangent."""
+    """Each element minus its hyperbolic tangent.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.tanhshrink(pb.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.23840584,  0.        ,  1.03597242])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -730,7 +904,13 @@ def tanhshrink(self, /):
 
 
 def threshold(self, /, threshold, value):
-    """Each element above a threshold; a fixed value in place of the others."""
+    """Each element above a threshold; a fixed value in place of the others.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.threshold(pb.tensor([-1.0, 0.0, 2.0]), 0.5, 9.0)
+    tensor([9., 9., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -745,7 +925,13 @@ def threshold(self, /, threshold, value):
 
 
 def threshold_(self, /, threshold, value):
-    """Each element above a threshold; a fixed value in place of the others."""
+    """Each element above a threshold; a fixed value in place of the others.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.threshold_(pb.tensor([-1.0, 0.0, 2.0]), 0.5, 9.0)
+    tensor([9., 9., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

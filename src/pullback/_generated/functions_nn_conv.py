@@ -168,7 +168,13 @@ def _im2col(self, /, kernel_size, dilation, padding, stride):
 
 
 def fold(self, /, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """The sum of windows laid back, (N, C * K * K, windows) to (N, C, H, W)."""
+    """The sum of windows laid back, (N, C * K * K, windows) to (N, C, H, W).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.fold(pb.ones((1, 4, 9)), (4, 4), 2).shape
+    (1, 1, 4, 4)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -193,7 +199,13 @@ def fold(self, /, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def conv1d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Slides a kernel of shape (O, C / groups, K) along signals of shape (N, C, L) or (C, L)."""
+    """Slides a kernel of shape (O, C / groups, K) along signals of shape (N, C, L) or (C, L).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.conv1d(pb.reshape(pb.arange(4.0), (1, 1, 4)), pb.ones((1, 1, 2)))
+    tensor([[[1., 3., 5.]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -220,7 +232,15 @@ def conv1d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
 
 
 def conv2d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Slides a kernel of shape (O, C / groups, K, K) over images of shape (N, C, H, W) or (C, H, W)."""
+    """Slides a kernel of shape (O, C / groups, K, K) over images of shape (N, C, H, W) or (C, H, W).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.conv2d(pb.reshape(pb.arange(16.0), (1, 1, 4, 4)), pb.ones((1, 1, 2, 2)))
+    tensor([[[[10., 14., 18.],
+              [26., 30., 34.],
+              [42., 46., 50.]]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -247,7 +267,13 @@ def conv2d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
 
 
 def conv3d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Slides a kernel with three spatial axes through volumes of shape (N, C, D, H, W)."""
+    """Slides a kernel with three spatial axes through volumes of shape (N, C, D, H, W).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.conv3d(pb.ones((1, 1, 3, 3, 3)), pb.ones((1, 1, 2, 2, 2))).shape
+    (1, 1, 2, 2, 2)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -276,7 +302,13 @@ def conv3d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
 def conv_transpose1d(
     self, /, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
 ):
-    """The gradient of conv1d as a layer, with a weight of shape (C, O / groups, K)."""
+    """The gradient of conv1d as a layer, with a weight of shape (C, O / groups, K).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.conv_transpose1d(pb.reshape(pb.arange(4.0), (1, 1, 4)), pb.ones((1, 1, 2)))
+    tensor([[[0., 1., 3., 5., 3.]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -307,7 +339,13 @@ def conv_transpose1d(
 def conv_transpose2d(
     self, /, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
 ):
-    """The gradient of conv2d as a layer, with a weight of shape (C, O / groups, K, K)."""
+    """The gradient of conv2d as a layer, with a weight of shape (C, O / groups, K, K).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.conv_transpose2d(pb.reshape(pb.arange(16.0), (1, 1, 4, 4)), pb.ones((1, 1, 2, 2))).shape
+    (1, 1, 5, 5)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -338,7 +376,13 @@ def conv_transpose2d(
 def conv_transpose3d(
     self, /, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
 ):
-    """The gradient of conv3d as a layer."""
+    """The gradient of conv3d as a layer.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.conv_transpose3d(pb.ones((1, 1, 3, 3, 3)), pb.ones((1, 1, 2, 2, 2))).shape
+    (1, 1, 4, 4, 4)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -367,7 +411,13 @@ def conv_transpose3d(
 
 
 def unfold(self, /, kernel_size, dilation=1, padding=0, stride=1):
-    """The windows of images as columns, (N, C, H, W) to (N, C * K * K, windows)."""
+    """The windows of images as columns, (N, C, H, W) to (N, C * K * K, windows).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.unfold(pb.reshape(pb.arange(16.0), (1, 1, 4, 4)), 2).shape
+    (1, 4, 9)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -63,7 +63,13 @@ def _length(self, /, ord, axis):
 
 
 def cdist(self, other, /, p=2.0):
-    """The distance of each row of the first to each row of the second, as (..., P, R)."""
+    """The distance of each row of the first to each row of the second, as (..., P, R).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.cdist(pb.tensor([[1.0, 0.0]]), pb.tensor([[1.0, 1.0]]))
+    tensor([[1.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -80,7 +86,13 @@ def cdist(self, other, /, p=2.0):
 
 
 def cosine_similarity(self, other, /, axis=1, eps=1e-08):
-    """The cosine of the angle between vectors along an axis."""
+    """The cosine of the angle between vectors along an axis.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.cosine_similarity(pb.tensor([[1.0, 0.0]]), pb.tensor([[1.0, 1.0]]))
+    tensor([0.70710678])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -97,7 +109,13 @@ def cosine_similarity(self, other, /, axis=1, eps=1e-08):
 
 
 def normalize(self, /, p=2.0, axis=1, eps=1e-12):
-    """Divides by the norm of order p along an axis, or by eps if that is larger."""
+    """Divides by the norm of order p along an axis, or by eps if that is larger.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.normalize(pb.tensor([[3.0, 4.0]]))
+    tensor([[0.6, 0.8]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -112,7 +130,13 @@ def normalize(self, /, p=2.0, axis=1, eps=1e-12):
 
 
 def pairwise_distance(self, other, /, p=2.0, eps=1e-06, keepdims=False):
-    """The norm of order p of the differences along the last axis, each enlarged by eps."""
+    """The norm of order p of the differences along the last axis, each enlarged by eps.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.pairwise_distance(pb.tensor([[1.0, 0.0]]), pb.tensor([[1.0, 1.0]]))
+    tensor([0.999999])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -129,7 +153,13 @@ def pairwise_distance(self, other, /, p=2.0, eps=1e-06, keepdims=False):
 
 
 def pdist(self, /, p=2.0):
-    """The distances between the rows of a matrix, each pair once."""
+    """The distances between the rows of a matrix, each pair once.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.pdist(pb.tensor([[0.0, 0.0], [3.0, 4.0]]))
+    tensor([5.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -126,7 +126,13 @@ def _uniform_like(self, /, low, high, generator=None):
 
 
 def bilinear(self, other, /, weight, bias=None):
-    """The last axes of two tensors through a form of shape (outputs, inputs 1, inputs 2)."""
+    """The last axes of two tensors through a form of shape (outputs, inputs 1, inputs 2).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.bilinear(pb.ones((1, 2)), pb.ones((1, 3)), pb.ones((4, 2, 3)))
+    tensor([[6., 6., 6., 6.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -149,7 +155,13 @@ def bilinear(self, other, /, weight, bias=None):
 
 
 def channel_shuffle(self, /, groups):
-    """Interleaves the channels (axis 1) of several groups."""
+    """Interleaves the channels (axis 1) of several groups.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.channel_shuffle(pb.reshape(pb.arange(4.0), (1, 4, 1, 1)), 2).ravel()
+    tensor([0., 2., 1., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -164,7 +176,13 @@ def channel_shuffle(self, /, groups):
 
 
 def dropout(self, /, p=0.5, training=True, *, generator=None):
-    """Zeroes elements with probability p while training, and enlarges the others to make up for it."""
+    """Zeroes elements with probability p while training, and enlarges the others to make up for it.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.dropout(pb.tensor([-1.0, 0.0, 2.0]), training=False)
+    tensor([-1.,  0.,  2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -234,7 +252,13 @@ def embedding_bag(
 
 
 def linear(self, /, weight, bias=None):
-    """The last axis times a matrix of shape (outputs, inputs), plus a bias."""
+    """The last axis times a matrix of shape (outputs, inputs), plus a bias.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.linear(pb.tensor([1.0, 2.0]), pb.tensor([[1.0, 1.0]]), pb.tensor([0.5]))
+    tensor([3.5])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -255,7 +279,14 @@ def linear(self, /, weight, bias=None):
 
 
 def one_hot(self, /, num_classes=-1):
-    """A new last axis with a one at each number's place and zeros elsewhere."""
+    """A new last axis with a one at each number's place and zeros elsewhere.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.one_hot(pb.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -270,7 +301,13 @@ def one_hot(self, /, num_classes=-1):
 
 
 def pixel_shuffle(self, /, upscale_factor):
-    """Moves channels into space, (C * r * r, H, W) to (C, H * r, W * r)."""
+    """Moves channels into space, (C * r * r, H, W) to (C, H * r, W * r).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.pixel_shuffle(pb.ones((1, 4, 2, 2)), 2).shape
+    (1, 1, 4, 4)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -285,7 +322,13 @@ def pixel_shuffle(self, /, upscale_factor):
 
 
 def pixel_unshuffle(self, /, downscale_factor):
-    """Moves space into channels, (C, H * r, W * r) to (C * r * r, H, W)."""
+    """Moves space into channels, (C, H * r, W * r) to (C * r * r, H, W).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.pixel_unshuffle(pb.ones((1, 1, 4, 4)), 2).shape
+    (1, 4, 2, 2)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -311,7 +354,13 @@ def scaled_dot_product_attention(
     enable_gqa=False,
     generator=None,
 ):
-    """Means of values, weighted by the softmax of the products of queries and keys."""
+    """Means of values, weighted by the softmax of the products of queries and keys.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.scaled_dot_product_attention(*[pb.ones((1, 2, 4))] * 3).shape
+    (1, 2, 4)
+    """
     try:
         if type(query) is not Tensor:
             query = as_operand(query)

@@ -148,7 +148,13 @@ def _place(grad_output, target, classes, ignore_index):
 
 
 def binary_cross_entropy(self, /, target, weight=None, *, reduction="mean"):
-    """The cross entropy of probabilities and targets between 0 and 1."""
+    """The cross entropy of probabilities and targets between 0 and 1.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.binary_cross_entropy(pb.tensor([0.2, 0.9]), pb.tensor([0.0, 1.0]))
+    tensor(0.16425203)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -171,7 +177,13 @@ def binary_cross_entropy(self, /, target, weight=None, *, reduction="mean"):
 def binary_cross_entropy_with_logits(
     self, /, target, weight=None, *, reduction="mean", pos_weight=None
 ):
-    """The cross entropy of logistic functions and targets between 0 and 1."""
+    """The cross entropy of logistic functions and targets between 0 and 1.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.binary_cross_entropy_with_logits(pb.tensor([0.2, 0.9]), pb.tensor([0.0, 1.0]))
+    tensor(0.56964637)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -198,7 +210,13 @@ def binary_cross_entropy_with_logits(
 
 
 def cosine_embedding_loss(self, other, /, target, *, margin=0.0, reduction="mean"):
-    """How far vectors are from parallel where the target is 1, or from a margin where it is -1."""
+    """How far vectors are from parallel where the target is 1, or from a margin where it is -1.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.cosine_embedding_loss(pb.tensor([[1.0, 0.0]]), pb.tensor([[1.0, 1.0]]), pb.ones(1))
+    tensor(0.29289322)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -219,7 +237,13 @@ def cosine_embedding_loss(self, other, /, target, *, margin=0.0, reduction="mean
 def cross_entropy(
     self, /, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0
 ):
-    """The cross entropy of softmax over axis 1, with classes or their probabilities as target."""
+    """The cross entropy of softmax over axis 1, with classes or their probabilities as target.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.cross_entropy(pb.tensor([[2.0, 0.0]]), pb.tensor([0]))
+    tensor(0.12692801)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -247,7 +271,13 @@ def cross_entropy(
 
 
 def gaussian_nll_loss(self, /, target, var, *, full=False, eps=1e-06, reduction="mean"):
-    """The negative log likelihood of targets under normal distributions."""
+    """The negative log likelihood of targets under normal distributions.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.gaussian_nll_loss(pb.tensor([0.2, 0.9]), pb.tensor([0.0, 1.0]), pb.ones(2))
+    tensor(0.0125)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -266,7 +296,13 @@ def gaussian_nll_loss(self, /, target, var, *, full=False, eps=1e-06, reduction=
 
 
 def hinge_embedding_loss(self, /, target, *, margin=1.0, reduction="mean"):
-    """The input where the target is 1, and what it lacks to a margin where the target is -1."""
+    """The input where the target is 1, and what it lacks to a margin where the target is -1.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.hinge_embedding_loss(pb.tensor([0.2, 0.9]), pb.tensor([1.0, -1.0]))
+    tensor(0.15)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -283,7 +319,13 @@ def hinge_embedding_loss(self, /, target, *, margin=1.0, reduction="mean"):
 
 
 def huber_loss(self, /, target, *, reduction="mean", delta=1.0):
-    """Half the squared difference of input and target, and a line from delta on."""
+    """Half the squared difference of input and target, and a line from delta on.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.huber_loss(pb.tensor([0.2, 0.9]), pb.tensor([0.0, 1.0]))
+    tensor(0.0125)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -300,7 +342,13 @@ def huber_loss(self, /, target, *, reduction="mean", delta=1.0):
 
 
 def kl_div(self, /, target, *, reduction="mean", log_target=False):
-    """The divergence of log probabilities from target probabilities; also 'batchmean'."""
+    """The divergence of log probabilities from target probabilities; also 'batchmean'.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.kl_div(pb.log(pb.tensor([0.2, 0.9])), pb.tensor([0.2, 0.9]), reduction='sum')
+    tensor(0.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -317,7 +365,13 @@ def kl_div(self, /, target, *, reduction="mean", log_target=False):
 
 
 def l1_loss(self, /, target, *, reduction="mean"):
-    """The size of the difference of input and target."""
+    """The size of the difference of input and target.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.l1_loss(pb.tensor([0.2, 0.9]), pb.tensor([0.0, 1.0]))
+    tensor(0.15)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -334,7 +388,13 @@ def l1_loss(self, /, target, *, reduction="mean"):
 
 
 def margin_ranking_loss(self, other, /, target, *, margin=0.0, reduction="mean"):
-    """What the first input lacks to be larger than the second by a margin; smaller for target -1."""
+    """What the first input lacks to be larger than the second by a margin; smaller for target -1.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.margin_ranking_loss(pb.tensor([0.2, 0.9]), pb.tensor([0.0, 1.0]), pb.ones(2))
+    tensor(0.05)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -353,7 +413,13 @@ def margin_ranking_loss(self, other, /, target, *, margin=0.0, reduction="mean")
 
 
 def mse_loss(self, /, target, *, reduction="mean"):
-    """The squared difference of input and target."""
+    """The squared difference of input and target.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.mse_loss(pb.tensor([0.2, 0.9]), pb.tensor([0.0, 1.0]))
+    tensor(0.025)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -370,7 +436,13 @@ def mse_loss(self, /, target, *, reduction="mean"):
 
 
 def nll_loss(self, /, target, weight=None, *, ignore_index=-100, reduction="mean"):
-    """The negative log probability (axis 1) of each target's class."""
+    """The negative log probability (axis 1) of each target's class.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.nll_loss(pb.tensor([[-0.1, -2.0]]), pb.tensor([0]))
+    tensor(0.1)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -391,7 +463,13 @@ def nll_loss(self, /, target, weight=None, *, ignore_index=-100, reduction="mean
 
 
 def poisson_nll_loss(self, /, target, *, log_input=True, full=False, eps=1e-08, reduction="mean"):
-    """The negative log likelihood of counts under Poisson distributions."""
+    """The negative log likelihood of counts under Poisson distributions.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.poisson_nll_loss(pb.tensor([0.2, 0.9]), pb.tensor([0.0, 1.0]))
+    tensor(1.39050293)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -408,7 +486,13 @@ def poisson_nll_loss(self, /, target, *, log_input=True, full=False, eps=1e-08, 
 
 
 def smooth_l1_loss(self, /, target, *, reduction="mean", beta=1.0):
-    """The size of the difference of input and target, rounded off to a parabola below beta."""
+    """The size of the difference of input and target, rounded off to a parabola below beta.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.smooth_l1_loss(pb.tensor([0.2, 0.9]), pb.tensor([0.0, 1.0]))
+    tensor(0.0125)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -425,7 +509,13 @@ def smooth_l1_loss(self, /, target, *, reduction="mean", beta=1.0):
 
 
 def soft_margin_loss(self, /, target, *, reduction="mean"):
-    """log(1 + exp(-target * input)), with targets 1 and -1."""
+    """log(1 + exp(-target * input)), with targets 1 and -1.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.soft_margin_loss(pb.tensor([0.2, 0.9]), pb.tensor([1.0, -1.0]))
+    tensor(0.91964637)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -444,7 +534,13 @@ def soft_margin_loss(self, /, target, *, reduction="mean"):
 def triplet_margin_loss(
     self, /, positive, negative, *, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction="mean"
 ):
-    """What a negative lacks to be farther from the anchor than a positive by a margin."""
+    """What a negative lacks to be farther from the anchor than a positive by a margin.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.triplet_margin_loss(pb.tensor([[1.0, 0.0]]), pb.tensor([[1.0, 1.0]]), pb.zeros((1, 2)))
+    tensor(0.999998)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

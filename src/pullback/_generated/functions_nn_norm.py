@@ -87,7 +87,14 @@ def batch_norm(
     momentum=0.1,
     eps=1e-05,
 ):
-    """Mean 0 and variance 1 over the batch for each channel; training also moves the running statistics."""
+    """Mean 0 and variance 1 over the batch for each channel; training also moves the running statistics.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.batch_norm(pb.tensor([[1.0], [3.0]]), None, None, training=True)
+    tensor([[-0.999995],
+            [ 0.999995]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -120,7 +127,13 @@ def batch_norm(
 
 
 def group_norm(self, /, num_groups, weight=None, bias=None, eps=1e-05):
-    """Mean 0 and variance 1 over each sample's groups of channels (axis 1)."""
+    """Mean 0 and variance 1 over each sample's groups of channels (axis 1).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.group_norm(pb.reshape(pb.arange(4.0), (1, 4)), 2)
+    tensor([[-0.99998,  0.99998, -0.99998,  0.99998]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -153,7 +166,13 @@ def instance_norm(
     momentum=0.1,
     eps=1e-05,
 ):
-    """Mean 0 and variance 1 over the space of each sample and channel."""
+    """Mean 0 and variance 1 over the space of each sample and channel.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.instance_norm(pb.reshape(pb.arange(4.0), (1, 1, 4)))
+    tensor([[[-1.34163542, -0.44721181,  0.44721181,  1.34163542]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -186,7 +205,13 @@ def instance_norm(
 
 
 def layer_norm(self, /, normalized_shape, weight=None, bias=None, eps=1e-05):
-    """Mean 0 and variance 1 over the last axes, which have the given shape."""
+    """Mean 0 and variance 1 over the last axes, which have the given shape.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.layer_norm(pb.tensor([[1.0, 3.0]]), (2,))
+    tensor([[-0.999995,  0.999995]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -211,7 +236,13 @@ def layer_norm(self, /, normalized_shape, weight=None, bias=None, eps=1e-05):
 
 
 def rms_norm(self, /, normalized_shape, weight=None, eps=None):
-    """Mean square 1 over the last axes, which have the given shape."""
+    """Mean square 1 over the last axes, which have the given shape.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.rms_norm(pb.tensor([[3.0, 4.0]]), (2,))
+    tensor([[0.84852814, 1.13137085]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -258,7 +258,13 @@ def _resize_backward(grad_output, axis, length, mode, align_corners, scale):
 
 
 def adaptive_avg_pool1d(self, /, output_size):
-    """The means of signals divided into `output_size` cells."""
+    """The means of signals divided into `output_size` cells.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.adaptive_avg_pool1d(pb.reshape(pb.arange(4.0), (1, 1, 4)), 2)
+    tensor([[[0.5, 2.5]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -275,7 +281,14 @@ def adaptive_avg_pool1d(self, /, output_size):
 
 
 def adaptive_avg_pool2d(self, /, output_size):
-    """The means of images divided into `output_size` cells."""
+    """The means of images divided into `output_size` cells.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.adaptive_avg_pool2d(pb.reshape(pb.arange(16.0), (1, 1, 4, 4)), 2)
+    tensor([[[[ 2.5,  4.5],
+              [10.5, 12.5]]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -292,7 +305,13 @@ def adaptive_avg_pool2d(self, /, output_size):
 
 
 def adaptive_max_pool1d(self, /, output_size):
-    """The largest elements of signals divided into `output_size` cells."""
+    """The largest elements of signals divided into `output_size` cells.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.adaptive_max_pool1d(pb.reshape(pb.arange(4.0), (1, 1, 4)), 2)
+    tensor([[[1., 3.]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -309,7 +328,13 @@ def adaptive_max_pool1d(self, /, output_size):
 
 
 def adaptive_max_pool1d_with_indices(self, /, output_size):
-    """The largest elements of signals cut into cells, and their places."""
+    """The largest elements of signals cut into cells, and their places.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.adaptive_max_pool1d_with_indices(pb.reshape(pb.arange(4.0), (1, 1, 4)), 2)
+    (tensor([[[1., 3.]]]), tensor([[[1, 3]]]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -326,7 +351,14 @@ def adaptive_max_pool1d_with_indices(self, /, output_size):
 
 
 def adaptive_max_pool2d(self, /, output_size):
-    """The largest elements of images divided into `output_size` cells."""
+    """The largest elements of images divided into `output_size` cells.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.adaptive_max_pool2d(pb.reshape(pb.arange(16.0), (1, 1, 4, 4)), 2)
+    tensor([[[[ 5.,  7.],
+              [13., 15.]]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -343,7 +375,15 @@ def adaptive_max_pool2d(self, /, output_size):
 
 
 def adaptive_max_pool2d_with_indices(self, /, output_size):
-    """The largest elements of images cut into cells, and their places in the channel, row by row."""
+    """The largest elements of images cut into cells, and their places in the channel, row by row.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.adaptive_max_pool2d_with_indices(pb.reshape(pb.arange(16.0), (1, 1, 4, 4)), 2)
+    (tensor([[[[ 5.,  7.],
+              [13., 15.]]]]), tensor([[[[ 5,  7],
+              [13, 15]]]]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -362,7 +402,13 @@ def adaptive_max_pool2d_with_indices(self, /, output_size):
 def avg_pool1d(
     self, /, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
 ):
-    """The mean of each window of signals (N, C, L) or (C, L)."""
+    """The mean of each window of signals (N, C, L) or (C, L).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.avg_pool1d(pb.reshape(pb.arange(4.0), (1, 1, 4)), 2)
+    tensor([[[0.5, 2.5]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -392,7 +438,14 @@ def avg_pool2d(
     count_include_pad=True,
     divisor_override=None,
 ):
-    """The mean of each window of images (N, C, H, W) or (C, H, W)."""
+    """The mean of each window of images (N, C, H, W) or (C, H, W).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.avg_pool2d(pb.reshape(pb.arange(16.0), (1, 1, 4, 4)), 2)
+    tensor([[[[ 2.5,  4.5],
+              [10.5, 12.5]]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -442,7 +495,13 @@ def interpolate(
 
 
 def max_pool1d(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
-    """The largest element of each window of signals (N, C, L) or (C, L)."""
+    """The largest element of each window of signals (N, C, L) or (C, L).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.max_pool1d(pb.reshape(pb.arange(4.0), (1, 1, 4)), 2)
+    tensor([[[1., 3.]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -467,7 +526,13 @@ def max_pool1d(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mo
 def max_pool1d_with_indices(
     self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False
 ):
-    """The largest element of each window of signals, and its place."""
+    """The largest element of each window of signals, and its place.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.max_pool1d_with_indices(pb.reshape(pb.arange(4.0), (1, 1, 4)), 2)
+    (tensor([[[1., 3.]]]), tensor([[[1, 3]]]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -490,7 +555,14 @@ def max_pool1d_with_indices(
 
 
 def max_pool2d(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
-    """The largest element of each window of images (N, C, H, W) or (C, H, W)."""
+    """The largest element of each window of images (N, C, H, W) or (C, H, W).
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.max_pool2d(pb.reshape(pb.arange(16.0), (1, 1, 4, 4)), 2)
+    tensor([[[[ 5.,  7.],
+              [13., 15.]]]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -515,7 +587,15 @@ def max_pool2d(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mo
 def max_pool2d_with_indices(
     self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False
 ):
-    """The largest element of each window of images, and its place in the channel, row by row."""
+    """The largest element of each window of images, and its place in the channel, row by row.
+
+    >>> import pullback as pb
+    >>> from pullback.nn import functional as F
+    >>> F.max_pool2d_with_indices(pb.reshape(pb.arange(16.0), (1, 1, 4, 4)), 2)
+    (tensor([[[[ 5.,  7.],
+              [13., 15.]]]]), tensor([[[[ 5,  7],
+              [13, 15]]]]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -361,7 +361,12 @@ _where_calls = operators.where.calls
 
 
 def _foreach_abs(self, /):
-    """The absolute value of each element, a real number."""
+    """The absolute value of each element, a real number.
+
+    >>> import pullback as pb
+    >>> pb.abs(pb.tensor([-2.0, 0.0, 3.0]))
+    tensor([2., 0., 3.])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -377,7 +382,12 @@ def _foreach_abs(self, /):
 
 
 def _foreach_add(self, other, /):
-    """Adds element by element, with broadcasting."""
+    """Adds element by element, with broadcasting.
+
+    >>> import pullback as pb
+    >>> pb.add(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([3., 8.])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         other = [t if type(t) is Tensor else as_operand(t) for t in other]
@@ -396,7 +406,12 @@ def _foreach_add(self, other, /):
 
 
 def _foreach_cos(self, /):
-    """The cosine of each element."""
+    """The cosine of each element.
+
+    >>> import pullback as pb
+    >>> pb.cos(pb.tensor([0.0, 1.0]))
+    tensor([1.        , 0.54030231])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -412,7 +427,12 @@ def _foreach_cos(self, /):
 
 
 def _foreach_div(self, other, /):
-    """Divides the first by the second, element by element; integers give a fraction."""
+    """Divides the first by the second, element by element; integers give a fraction.
+
+    >>> import pullback as pb
+    >>> pb.divide(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([0.5       , 1.66666667])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         other = [t if type(t) is Tensor else as_operand(t) for t in other]
@@ -431,7 +451,12 @@ def _foreach_div(self, other, /):
 
 
 def _foreach_exp(self, /):
-    """Raises e to each element."""
+    """Raises e to each element.
+
+    >>> import pullback as pb
+    >>> pb.exp(pb.tensor([0.0, 1.0]))
+    tensor([1.        , 2.71828183])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -447,7 +472,12 @@ def _foreach_exp(self, /):
 
 
 def _foreach_log(self, /):
-    """The natural logarithm of each element."""
+    """The natural logarithm of each element.
+
+    >>> import pullback as pb
+    >>> pb.log(pb.tensor([1.0, 2.0]))
+    tensor([0.        , 0.69314718])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -463,7 +493,12 @@ def _foreach_log(self, /):
 
 
 def _foreach_mul(self, other, /):
-    """Multiplies element by element, with broadcasting."""
+    """Multiplies element by element, with broadcasting.
+
+    >>> import pullback as pb
+    >>> pb.multiply(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([ 2., 15.])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         other = [t if type(t) is Tensor else as_operand(t) for t in other]
@@ -482,7 +517,12 @@ def _foreach_mul(self, other, /):
 
 
 def _foreach_neg(self, /):
-    """Changes the sign of each element."""
+    """Changes the sign of each element.
+
+    >>> import pullback as pb
+    >>> pb.negative(pb.tensor([-2.0, 0.0, 3.0]))
+    tensor([ 2., -0., -3.])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -498,7 +538,12 @@ def _foreach_neg(self, /):
 
 
 def _foreach_reciprocal(self, /):
-    """One divided by each element."""
+    """One divided by each element.
+
+    >>> import pullback as pb
+    >>> pb.reciprocal(pb.tensor([1.0, 2.0]))
+    tensor([1. , 0.5])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -514,7 +559,12 @@ def _foreach_reciprocal(self, /):
 
 
 def _foreach_sign(self, /):
-    """The sign of each element; of a complex number, the direction ``z / abs(z)``."""
+    """The sign of each element; of a complex number, the direction ``z / abs(z)``.
+
+    >>> import pullback as pb
+    >>> pb.sign(pb.tensor([-2.0, 0.0, 3.0]))
+    tensor([-1.,  0.,  1.])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -530,7 +580,12 @@ def _foreach_sign(self, /):
 
 
 def _foreach_sin(self, /):
-    """The sine of each element."""
+    """The sine of each element.
+
+    >>> import pullback as pb
+    >>> pb.sin(pb.tensor([0.0, 1.0]))
+    tensor([0.        , 0.84147098])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -546,7 +601,12 @@ def _foreach_sin(self, /):
 
 
 def _foreach_sqrt(self, /):
-    """The square root of each element."""
+    """The square root of each element.
+
+    >>> import pullback as pb
+    >>> pb.sqrt(pb.tensor([1.0, 2.0]))
+    tensor([1.        , 1.41421356])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -562,7 +622,12 @@ def _foreach_sqrt(self, /):
 
 
 def _foreach_square(self, /):
-    """The square of each element."""
+    """The square of each element.
+
+    >>> import pullback as pb
+    >>> pb.square(pb.tensor([-2.0, 0.0, 3.0]))
+    tensor([4., 0., 9.])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -578,7 +643,12 @@ def _foreach_square(self, /):
 
 
 def _foreach_sub(self, other, /):
-    """Subtracts the second from the first, element by element."""
+    """Subtracts the second from the first, element by element.
+
+    >>> import pullback as pb
+    >>> pb.subtract(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([-1.,  2.])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         other = [t if type(t) is Tensor else as_operand(t) for t in other]
@@ -597,7 +667,12 @@ def _foreach_sub(self, other, /):
 
 
 def _foreach_tanh(self, /):
-    """The hyperbolic tangent of each element."""
+    """The hyperbolic tangent of each element.
+
+    >>> import pullback as pb
+    >>> pb.tanh(pb.tensor([0.0, 1.0]))
+    tensor([0.        , 0.76159416])
+    """
     try:
         self = [t if type(t) is Tensor else as_operand(t) for t in self]
         flags = 0 if self else CPU_FLAGS
@@ -628,7 +703,12 @@ def _sgn(self, /):
 
 
 def abs(self, /, *, out=None):
-    """The absolute value of each element, a real number."""
+    """The absolute value of each element, a real number.
+
+    >>> import pullback as pb
+    >>> pb.abs(pb.tensor([-2.0, 0.0, 3.0]))
+    tensor([2., 0., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -660,7 +740,12 @@ def abs_(self, /):
 
 
 def acos(self, /, *, out=None):
-    """The angle whose cosine is given."""
+    """The angle whose cosine is given.
+
+    >>> import pullback as pb
+    >>> pb.acos(pb.tensor([0.0, 0.5]))
+    tensor([1.57079633, 1.04719755])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -692,7 +777,12 @@ def acos_(self, /):
 
 
 def acosh(self, /, *, out=None):
-    """The inverse of the hyperbolic cosine."""
+    """The inverse of the hyperbolic cosine.
+
+    >>> import pullback as pb
+    >>> pb.acosh(pb.tensor([1.0, 2.0]))
+    tensor([0.       , 1.3169579])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -724,7 +814,12 @@ def acosh_(self, /):
 
 
 def add(self, other, /, *, out=None):
-    """Adds element by element, with broadcasting."""
+    """Adds element by element, with broadcasting.
+
+    >>> import pullback as pb
+    >>> pb.add(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([3., 8.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -760,7 +855,12 @@ def add_(self, other, /):
 
 
 def angle(self, /, deg=False):
-    """The angle of each complex number, in radians or degrees."""
+    """The angle of each complex number, in radians or degrees.
+
+    >>> import pullback as pb
+    >>> pb.angle(pb.tensor([1 + 1j, 2 - 1j]))
+    tensor([ 0.78539816, -0.46364761])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -775,7 +875,12 @@ def angle(self, /, deg=False):
 
 
 def asin(self, /, *, out=None):
-    """The angle whose sine is given."""
+    """The angle whose sine is given.
+
+    >>> import pullback as pb
+    >>> pb.asin(pb.tensor([0.0, 0.5]))
+    tensor([0.        , 0.52359878])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -807,7 +912,12 @@ def asin_(self, /):
 
 
 def asinh(self, /, *, out=None):
-    """The inverse of the hyperbolic sine."""
+    """The inverse of the hyperbolic sine.
+
+    >>> import pullback as pb
+    >>> pb.asinh(pb.tensor([0.0, 1.0]))
+    tensor([0.        , 0.88137359])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -854,7 +964,12 @@ def _astype(self, /, dtype):
 
 
 def atan(self, /, *, out=None):
-    """The angle whose tangent is given."""
+    """The angle whose tangent is given.
+
+    >>> import pullback as pb
+    >>> pb.atan(pb.tensor([0.0, 0.5]))
+    tensor([0.        , 0.46364761])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -871,7 +986,12 @@ def atan(self, /, *, out=None):
 
 
 def atan2(self, other, /, *, out=None):
-    """The angle of the point (other, self), in (-pi, pi]."""
+    """The angle of the point (other, self), in (-pi, pi].
+
+    >>> import pullback as pb
+    >>> pb.atan2(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([0.46364761, 1.03037683])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -922,7 +1042,12 @@ def atan_(self, /):
 
 
 def atanh(self, /, *, out=None):
-    """The inverse of the hyperbolic tangent."""
+    """The inverse of the hyperbolic tangent.
+
+    >>> import pullback as pb
+    >>> pb.atanh(pb.tensor([0.0, 0.5]))
+    tensor([0.        , 0.54930614])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -954,7 +1079,12 @@ def atanh_(self, /):
 
 
 def bitwise_and(self, other, /, *, out=None):
-    """The bits that are set in both."""
+    """The bits that are set in both.
+
+    >>> import pullback as pb
+    >>> pb.bitwise_and(pb.tensor([6, 4]), pb.tensor([2, 3]))
+    tensor([2, 0])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -990,7 +1120,12 @@ def bitwise_and_(self, other, /):
 
 
 def bitwise_left_shift(self, other, /, *, out=None):
-    """Moves bits to the left, which multiplies by a power of 2."""
+    """Moves bits to the left, which multiplies by a power of 2.
+
+    >>> import pullback as pb
+    >>> pb.bitwise_left_shift(pb.tensor([6, 4]), pb.tensor([2, 3]))
+    tensor([24, 32])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1026,7 +1161,12 @@ def bitwise_left_shift_(self, other, /):
 
 
 def bitwise_invert(self, /, *, out=None):
-    """Every bit changed; of truth values, the opposite."""
+    """Every bit changed; of truth values, the opposite.
+
+    >>> import pullback as pb
+    >>> pb.bitwise_invert(pb.tensor([0, 1, 2]))
+    tensor([-1, -2, -3])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1058,7 +1198,12 @@ def bitwise_not_(self, /):
 
 
 def bitwise_or(self, other, /, *, out=None):
-    """The bits that are set in at least one."""
+    """The bits that are set in at least one.
+
+    >>> import pullback as pb
+    >>> pb.bitwise_or(pb.tensor([6, 4]), pb.tensor([2, 3]))
+    tensor([6, 7])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1094,7 +1239,12 @@ def bitwise_or_(self, other, /):
 
 
 def bitwise_right_shift(self, other, /, *, out=None):
-    """Moves bits to the right, which divides by a power of 2 and rounds down."""
+    """Moves bits to the right, which divides by a power of 2 and rounds down.
+
+    >>> import pullback as pb
+    >>> pb.bitwise_right_shift(pb.tensor([6, 4]), pb.tensor([2, 3]))
+    tensor([1, 0])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1130,7 +1280,12 @@ def bitwise_right_shift_(self, other, /):
 
 
 def bitwise_xor(self, other, /, *, out=None):
-    """The bits that are set in exactly one."""
+    """The bits that are set in exactly one.
+
+    >>> import pullback as pb
+    >>> pb.bitwise_xor(pb.tensor([6, 4]), pb.tensor([2, 3]))
+    tensor([4, 7])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1166,7 +1321,12 @@ def bitwise_xor_(self, other, /):
 
 
 def cbrt(self, /, *, out=None):
-    """The cube root of each element, real also for negative numbers."""
+    """The cube root of each element, real also for negative numbers.
+
+    >>> import pullback as pb
+    >>> pb.cbrt(pb.tensor([1.0, 2.0]))
+    tensor([1.        , 1.25992105])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1198,7 +1358,12 @@ def cbrt_(self, /):
 
 
 def ceil(self, /, *, out=None):
-    """Rounds up."""
+    """Rounds up.
+
+    >>> import pullback as pb
+    >>> pb.ceil(pb.tensor([-1.7, 0.5, 2.2]))
+    tensor([-1.,  1.,  3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1230,7 +1395,12 @@ def ceil_(self, /):
 
 
 def clip(self, /, min=None, max=None, *, out=None):
-    """Elements moved into the range from `min` to `max`, which may be tensors."""
+    """Elements moved into the range from `min` to `max`, which may be tensors.
+
+    >>> import pullback as pb
+    >>> pb.clip(pb.tensor([-1.0, 0.5, 2.0]), 0.0, 1.0)
+    tensor([0. , 0.5, 1. ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1278,7 +1448,12 @@ def clamp_(self, /, min=None, max=None):
 
 
 def clone(self, /):
-    """A copy that passes gradients on."""
+    """A copy that passes gradients on.
+
+    >>> import pullback as pb
+    >>> pb.clone(pb.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1293,7 +1468,12 @@ def clone(self, /):
 
 
 def complex(self, other, /):
-    """Complex numbers from their real and imaginary parts."""
+    """Complex numbers from their real and imaginary parts.
+
+    >>> import pullback as pb
+    >>> pb.complex(pb.tensor([1.0, 2.0]), pb.tensor([0.0, 3.0]))
+    tensor([1.+0.j, 2.+3.j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1310,7 +1490,12 @@ def complex(self, other, /):
 
 
 def conj(self, /):
-    """The complex conjugate of each element."""
+    """The complex conjugate of each element.
+
+    >>> import pullback as pb
+    >>> pb.conj(pb.tensor([1 + 1j, 2 - 1j]))
+    tensor([1.-1.j, 2.+1.j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1325,7 +1510,12 @@ def conj(self, /):
 
 
 def copysign(self, other, /, *, out=None):
-    """The size of the first with the sign of the second."""
+    """The size of the first with the sign of the second.
+
+    >>> import pullback as pb
+    >>> pb.copysign(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([1., 5.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1361,7 +1551,12 @@ def copysign_(self, other, /):
 
 
 def cos(self, /, *, out=None):
-    """The cosine of each element."""
+    """The cosine of each element.
+
+    >>> import pullback as pb
+    >>> pb.cos(pb.tensor([0.0, 1.0]))
+    tensor([1.        , 0.54030231])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1393,7 +1588,12 @@ def cos_(self, /):
 
 
 def cosh(self, /, *, out=None):
-    """The hyperbolic cosine of each element."""
+    """The hyperbolic cosine of each element.
+
+    >>> import pullback as pb
+    >>> pb.cosh(pb.tensor([0.0, 1.0]))
+    tensor([1.        , 1.54308063])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1425,7 +1625,12 @@ def cosh_(self, /):
 
 
 def deg2rad(self, /, *, out=None):
-    """Degrees as radians."""
+    """Degrees as radians.
+
+    >>> import pullback as pb
+    >>> pb.deg2rad(pb.tensor([0.0, 180.0]))
+    tensor([0.        , 3.14159265])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1457,7 +1662,12 @@ def deg2rad_(self, /):
 
 
 def divide(self, other, /, *, out=None):
-    """Divides the first by the second, element by element; integers give a fraction."""
+    """Divides the first by the second, element by element; integers give a fraction.
+
+    >>> import pullback as pb
+    >>> pb.divide(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([0.5       , 1.66666667])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1493,7 +1703,12 @@ def div_(self, other, /):
 
 
 def divmod(self, other, /):
-    """Divides and rounds down, and gives what is left."""
+    """Divides and rounds down, and gives what is left.
+
+    >>> import pullback as pb
+    >>> pb.divmod(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    (tensor([0., 1.]), tensor([1., 2.]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1510,7 +1725,12 @@ def divmod(self, other, /):
 
 
 def equal(self, other, /):
-    """Whether elements are equal."""
+    """Whether elements are equal.
+
+    >>> import pullback as pb
+    >>> pb.equal(pb.tensor([1.0, 3.0]), pb.tensor([2.0, 3.0]))
+    tensor([False,  True])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1527,7 +1747,12 @@ def equal(self, other, /):
 
 
 def exp(self, /, *, out=None):
-    """Raises e to each element."""
+    """Raises e to each element.
+
+    >>> import pullback as pb
+    >>> pb.exp(pb.tensor([0.0, 1.0]))
+    tensor([1.        , 2.71828183])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1544,7 +1769,12 @@ def exp(self, /, *, out=None):
 
 
 def exp2(self, /, *, out=None):
-    """Raises 2 to each element."""
+    """Raises 2 to each element.
+
+    >>> import pullback as pb
+    >>> pb.exp2(pb.tensor([0.0, 1.0]))
+    tensor([1., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1591,7 +1821,12 @@ def exp_(self, /):
 
 
 def expm1(self, /, *, out=None):
-    """Raises e to each element and subtracts 1, exactly also near 0."""
+    """Raises e to each element and subtracts 1, exactly also near 0.
+
+    >>> import pullback as pb
+    >>> pb.expm1(pb.tensor([0.0, 1.0]))
+    tensor([0.        , 1.71828183])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1623,7 +1858,12 @@ def expm1_(self, /):
 
 
 def float_power(self, other, /):
-    """A power computed with at least float64."""
+    """A power computed with at least float64.
+
+    >>> import pullback as pb
+    >>> pb.float_power(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([  1., 125.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1640,7 +1880,12 @@ def float_power(self, other, /):
 
 
 def floor(self, /, *, out=None):
-    """Rounds down."""
+    """Rounds down.
+
+    >>> import pullback as pb
+    >>> pb.floor(pb.tensor([-1.7, 0.5, 2.2]))
+    tensor([-2.,  0.,  2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1672,7 +1917,12 @@ def floor_(self, /):
 
 
 def floor_divide(self, other, /, *, out=None):
-    """Divides and rounds down, element by element."""
+    """Divides and rounds down, element by element.
+
+    >>> import pullback as pb
+    >>> pb.floor_divide(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([0., 1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1708,7 +1958,12 @@ def floor_divide_(self, other, /):
 
 
 def fmax(self, other, /):
-    """The larger of two elements, where a number wins over NaN; the first of equal ones counts."""
+    """The larger of two elements, where a number wins over NaN; the first of equal ones counts.
+
+    >>> import pullback as pb
+    >>> pb.fmax(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([2., 5.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1725,7 +1980,12 @@ def fmax(self, other, /):
 
 
 def fmin(self, other, /):
-    """The smaller of two elements, where a number wins over NaN; the first of equal ones counts."""
+    """The smaller of two elements, where a number wins over NaN; the first of equal ones counts.
+
+    >>> import pullback as pb
+    >>> pb.fmin(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([1., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1742,7 +2002,12 @@ def fmin(self, other, /):
 
 
 def fmod(self, other, /, *, out=None):
-    """What is left after dividing and rounding to zero; its sign is that of the first."""
+    """What is left after dividing and rounding to zero; its sign is that of the first.
+
+    >>> import pullback as pb
+    >>> pb.fmod(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([1., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1778,7 +2043,12 @@ def fmod_(self, other, /):
 
 
 def frexp(self, /):
-    """A number as mantissa times a power of 2; the mantissa is in [0.5, 1)."""
+    """A number as mantissa times a power of 2; the mantissa is in [0.5, 1).
+
+    >>> import pullback as pb
+    >>> pb.frexp(pb.tensor([1.5, -2.25]))
+    (tensor([ 0.75  , -0.5625]), tensor([1, 2], dtype=int32))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1793,7 +2063,12 @@ def frexp(self, /):
 
 
 def gcd(self, other, /, *, out=None):
-    """The greatest common divisor."""
+    """The greatest common divisor.
+
+    >>> import pullback as pb
+    >>> pb.gcd(pb.tensor([6, 4]), pb.tensor([2, 3]))
+    tensor([2, 1])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1829,7 +2104,12 @@ def gcd_(self, other, /):
 
 
 def greater_equal(self, other, /):
-    """Whether elements of the first are larger or equal."""
+    """Whether elements of the first are larger or equal.
+
+    >>> import pullback as pb
+    >>> pb.greater_equal(pb.tensor([1.0, 3.0]), pb.tensor([2.0, 3.0]))
+    tensor([False,  True])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1846,7 +2126,12 @@ def greater_equal(self, other, /):
 
 
 def greater(self, other, /):
-    """Whether elements of the first are larger."""
+    """Whether elements of the first are larger.
+
+    >>> import pullback as pb
+    >>> pb.greater(pb.tensor([1.0, 3.0]), pb.tensor([2.0, 3.0]))
+    tensor([False, False])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1863,7 +2148,12 @@ def greater(self, other, /):
 
 
 def heaviside(self, other, /, *, out=None):
-    """0 for negative elements, 1 for positive ones, and the second argument at 0."""
+    """0 for negative elements, 1 for positive ones, and the second argument at 0.
+
+    >>> import pullback as pb
+    >>> pb.heaviside(pb.tensor([-1.0, 0.0, 2.0]), pb.tensor(0.5))
+    tensor([0. , 0.5, 1. ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1899,7 +2189,12 @@ def heaviside_(self, other, /):
 
 
 def hypot(self, other, /, *, out=None):
-    """The distance of the point (self, other) from the origin."""
+    """The distance of the point (self, other) from the origin.
+
+    >>> import pullback as pb
+    >>> pb.hypot(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([2.23606798, 5.83095189])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1935,7 +2230,12 @@ def hypot_(self, other, /):
 
 
 def imag(self, /):
-    """The imaginary part; a view of a complex tensor, new zeros for a real one."""
+    """The imaginary part; a view of a complex tensor, new zeros for a real one.
+
+    >>> import pullback as pb
+    >>> pb.imag(pb.tensor([1 + 1j, 2 - 1j]))
+    tensor([ 1., -1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1950,7 +2250,12 @@ def imag(self, /):
 
 
 def isfinite(self, /):
-    """Whether elements are neither infinite nor NaN."""
+    """Whether elements are neither infinite nor NaN.
+
+    >>> import pullback as pb
+    >>> pb.isfinite(pb.tensor([1.0, float('inf'), float('nan')]))
+    tensor([ True, False, False])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1965,7 +2270,12 @@ def isfinite(self, /):
 
 
 def isinf(self, /):
-    """Whether elements are infinite."""
+    """Whether elements are infinite.
+
+    >>> import pullback as pb
+    >>> pb.isinf(pb.tensor([1.0, float('inf'), float('nan')]))
+    tensor([False,  True, False])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1980,7 +2290,12 @@ def isinf(self, /):
 
 
 def isnan(self, /):
-    """Whether elements are NaN."""
+    """Whether elements are NaN.
+
+    >>> import pullback as pb
+    >>> pb.isnan(pb.tensor([1.0, float('inf'), float('nan')]))
+    tensor([False, False,  True])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -1995,7 +2310,12 @@ def isnan(self, /):
 
 
 def lcm(self, other, /, *, out=None):
-    """The least common multiple."""
+    """The least common multiple.
+
+    >>> import pullback as pb
+    >>> pb.lcm(pb.tensor([6, 4]), pb.tensor([2, 3]))
+    tensor([ 6, 12])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2031,7 +2351,12 @@ def lcm_(self, other, /):
 
 
 def ldexp(self, other, /, *, out=None):
-    """The first times 2 to the power of the second, an integer."""
+    """The first times 2 to the power of the second, an integer.
+
+    >>> import pullback as pb
+    >>> pb.ldexp(pb.tensor([1.0, 2.0]), pb.tensor([3, 1]))
+    tensor([8., 4.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2067,7 +2392,12 @@ def ldexp_(self, other, /):
 
 
 def less_equal(self, other, /):
-    """Whether elements of the first are smaller or equal."""
+    """Whether elements of the first are smaller or equal.
+
+    >>> import pullback as pb
+    >>> pb.less_equal(pb.tensor([1.0, 3.0]), pb.tensor([2.0, 3.0]))
+    tensor([ True,  True])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2084,7 +2414,12 @@ def less_equal(self, other, /):
 
 
 def lerp(self, /, end, weight, *, out=None):
-    """Goes the part `weight` of the way from the first to `end`."""
+    """Goes the part `weight` of the way from the first to `end`.
+
+    >>> import pullback as pb
+    >>> pb.lerp(pb.tensor([0.0, 10.0]), pb.tensor([1.0, 20.0]), 0.5)
+    tensor([ 0.5, 15. ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2124,7 +2459,12 @@ def lerp_(self, /, end, weight):
 
 
 def log(self, /, *, out=None):
-    """The natural logarithm of each element."""
+    """The natural logarithm of each element.
+
+    >>> import pullback as pb
+    >>> pb.log(pb.tensor([1.0, 2.0]))
+    tensor([0.        , 0.69314718])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2141,7 +2481,12 @@ def log(self, /, *, out=None):
 
 
 def log10(self, /, *, out=None):
-    """The logarithm to base 10."""
+    """The logarithm to base 10.
+
+    >>> import pullback as pb
+    >>> pb.log10(pb.tensor([1.0, 2.0]))
+    tensor([0.     , 0.30103])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2173,7 +2518,12 @@ def log10_(self, /):
 
 
 def log1p(self, /, *, out=None):
-    """The natural logarithm of 1 plus each element, exactly also near 0."""
+    """The natural logarithm of 1 plus each element, exactly also near 0.
+
+    >>> import pullback as pb
+    >>> pb.log1p(pb.tensor([1.0, 2.0]))
+    tensor([0.69314718, 1.09861229])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2205,7 +2555,12 @@ def log1p_(self, /):
 
 
 def log2(self, /, *, out=None):
-    """The logarithm to base 2."""
+    """The logarithm to base 2.
+
+    >>> import pullback as pb
+    >>> pb.log2(pb.tensor([1.0, 2.0]))
+    tensor([0., 1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2252,7 +2607,12 @@ def log_(self, /):
 
 
 def logaddexp(self, other, /):
-    """The logarithm of the sum of the natural exponentials of two elements."""
+    """The logarithm of the sum of the natural exponentials of two elements.
+
+    >>> import pullback as pb
+    >>> pb.logaddexp(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([2.31326169, 5.12692801])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2269,7 +2629,12 @@ def logaddexp(self, other, /):
 
 
 def logaddexp2(self, other, /):
-    """The logarithm of the sum of the powers of 2 of two elements."""
+    """The logarithm of the sum of the powers of 2 of two elements.
+
+    >>> import pullback as pb
+    >>> pb.logaddexp2(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([2.5849625 , 5.32192809])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2286,7 +2651,12 @@ def logaddexp2(self, other, /):
 
 
 def logical_and(self, other, /):
-    """Whether both elements are true."""
+    """Whether both elements are true.
+
+    >>> import pullback as pb
+    >>> pb.logical_and(pb.tensor([True, False]), pb.tensor([True, True]))
+    tensor([ True, False])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2303,7 +2673,12 @@ def logical_and(self, other, /):
 
 
 def logical_not(self, /):
-    """Whether elements are zero or false."""
+    """Whether elements are zero or false.
+
+    >>> import pullback as pb
+    >>> pb.logical_not(pb.tensor([True, False]))
+    tensor([False,  True])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2318,7 +2693,12 @@ def logical_not(self, /):
 
 
 def logical_or(self, other, /):
-    """Whether at least one of two elements is true."""
+    """Whether at least one of two elements is true.
+
+    >>> import pullback as pb
+    >>> pb.logical_or(pb.tensor([True, False]), pb.tensor([True, True]))
+    tensor([ True,  True])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2335,7 +2715,12 @@ def logical_or(self, other, /):
 
 
 def logical_xor(self, other, /):
-    """Whether exactly one of two elements is true."""
+    """Whether exactly one of two elements is true.
+
+    >>> import pullback as pb
+    >>> pb.logical_xor(pb.tensor([True, False]), pb.tensor([True, True]))
+    tensor([False,  True])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2352,7 +2737,12 @@ def logical_xor(self, other, /):
 
 
 def less(self, other, /):
-    """Whether elements of the first are smaller."""
+    """Whether elements of the first are smaller.
+
+    >>> import pullback as pb
+    >>> pb.less(pb.tensor([1.0, 3.0]), pb.tensor([2.0, 3.0]))
+    tensor([ True, False])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2369,7 +2759,12 @@ def less(self, other, /):
 
 
 def maximum(self, other, /, *, out=None):
-    """The larger of two elements; NaN if one is NaN. Equal elements share the gradient."""
+    """The larger of two elements; NaN if one is NaN. Equal elements share the gradient.
+
+    >>> import pullback as pb
+    >>> pb.maximum(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([2., 5.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2405,7 +2800,12 @@ def maximum_(self, other, /):
 
 
 def minimum(self, other, /, *, out=None):
-    """The smaller of two elements; NaN if one is NaN. Equal elements share the gradient."""
+    """The smaller of two elements; NaN if one is NaN. Equal elements share the gradient.
+
+    >>> import pullback as pb
+    >>> pb.minimum(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([1., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2441,7 +2841,12 @@ def minimum_(self, other, /):
 
 
 def modf(self, /):
-    """The part after the point and the part before it."""
+    """The part after the point and the part before it.
+
+    >>> import pullback as pb
+    >>> pb.modf(pb.tensor([1.5, -2.25]))
+    (tensor([ 0.5 , -0.25]), tensor([ 1., -2.]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2456,7 +2861,12 @@ def modf(self, /):
 
 
 def multiply(self, other, /, *, out=None):
-    """Multiplies element by element, with broadcasting."""
+    """Multiplies element by element, with broadcasting.
+
+    >>> import pullback as pb
+    >>> pb.multiply(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([ 2., 15.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2492,7 +2902,12 @@ def mul_(self, other, /):
 
 
 def nan_to_num(self, /, *, nan=0.0, posinf=None, neginf=None, out=None):
-    """Puts numbers in the place of NaN and infinities."""
+    """Puts numbers in the place of NaN and infinities.
+
+    >>> import pullback as pb
+    >>> pb.nan_to_num(pb.tensor([1.0, float('nan')]))
+    tensor([1., 0.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2526,7 +2941,12 @@ def nan_to_num_(self, /, *, nan=0.0, posinf=None, neginf=None):
 
 
 def not_equal(self, other, /):
-    """Whether elements differ."""
+    """Whether elements differ.
+
+    >>> import pullback as pb
+    >>> pb.not_equal(pb.tensor([1.0, 3.0]), pb.tensor([2.0, 3.0]))
+    tensor([ True, False])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2543,7 +2963,12 @@ def not_equal(self, other, /):
 
 
 def negative(self, /, *, out=None):
-    """Changes the sign of each element."""
+    """Changes the sign of each element.
+
+    >>> import pullback as pb
+    >>> pb.negative(pb.tensor([-2.0, 0.0, 3.0]))
+    tensor([ 2., -0., -3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2575,7 +3000,12 @@ def neg_(self, /):
 
 
 def nextafter(self, other, /, *, out=None):
-    """The next number after the first that can be represented, towards the second."""
+    """The next number after the first that can be represented, towards the second.
+
+    >>> import pullback as pb
+    >>> pb.nextafter(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([1., 5.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2611,7 +3041,12 @@ def nextafter_(self, other, /):
 
 
 def polar(self, other, /):
-    """Complex numbers from their absolute values and angles."""
+    """Complex numbers from their absolute values and angles.
+
+    >>> import pullback as pb
+    >>> pb.polar(pb.tensor([1.0, 2.0]), pb.tensor([0.0, 1.0]))
+    tensor([1.        +0.j        , 1.08060461+1.68294197j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2628,7 +3063,12 @@ def polar(self, other, /):
 
 
 def positive(self, /):
-    """A copy of a tensor of numbers."""
+    """A copy of a tensor of numbers.
+
+    >>> import pullback as pb
+    >>> pb.positive(pb.tensor([-2.0, 0.0, 3.0]))
+    tensor([-2.,  0.,  3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2643,7 +3083,12 @@ def positive(self, /):
 
 
 def power(self, other, /, *, out=None):
-    """Raises the first to the power of the second, element by element."""
+    """Raises the first to the power of the second, element by element.
+
+    >>> import pullback as pb
+    >>> pb.power(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([  1., 125.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2679,7 +3124,12 @@ def pow_(self, other, /):
 
 
 def rad2deg(self, /, *, out=None):
-    """Radians as degrees."""
+    """Radians as degrees.
+
+    >>> import pullback as pb
+    >>> pb.rad2deg(pb.tensor([0.0, 3.0]))
+    tensor([  0.        , 171.88733854])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2711,7 +3161,12 @@ def rad2deg_(self, /):
 
 
 def real(self, /):
-    """The real part; a view."""
+    """The real part; a view.
+
+    >>> import pullback as pb
+    >>> pb.real(pb.tensor([1 + 1j, 2 - 1j]))
+    tensor([1., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2726,7 +3181,12 @@ def real(self, /):
 
 
 def reciprocal(self, /, *, out=None):
-    """One divided by each element."""
+    """One divided by each element.
+
+    >>> import pullback as pb
+    >>> pb.reciprocal(pb.tensor([1.0, 2.0]))
+    tensor([1. , 0.5])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2758,7 +3218,12 @@ def reciprocal_(self, /):
 
 
 def remainder(self, other, /, *, out=None):
-    """What is left after dividing and rounding down; its sign is that of the second."""
+    """What is left after dividing and rounding down; its sign is that of the second.
+
+    >>> import pullback as pb
+    >>> pb.remainder(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([1., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2794,7 +3259,12 @@ def remainder_(self, other, /):
 
 
 def rint(self, /, *, out=None):
-    """Rounds to the nearest integer, halves to the even one."""
+    """Rounds to the nearest integer, halves to the even one.
+
+    >>> import pullback as pb
+    >>> pb.rint(pb.tensor([-1.7, 0.5, 2.2]))
+    tensor([-2.,  0.,  2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2826,7 +3296,12 @@ def rint_(self, /):
 
 
 def round(self, /, decimals=0, *, out=None):
-    """Rounds to some decimals, halves to the even digit."""
+    """Rounds to some decimals, halves to the even digit.
+
+    >>> import pullback as pb
+    >>> pb.round(pb.tensor([-1.7, 0.5, 2.2]))
+    tensor([-2.,  0.,  2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2858,7 +3333,12 @@ def round_(self, /, decimals=0):
 
 
 def sign(self, /, *, out=None):
-    """The sign of each element; of a complex number, the direction ``z / abs(z)``."""
+    """The sign of each element; of a complex number, the direction ``z / abs(z)``.
+
+    >>> import pullback as pb
+    >>> pb.sign(pb.tensor([-2.0, 0.0, 3.0]))
+    tensor([-1.,  0.,  1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2890,7 +3370,12 @@ def sign_(self, /):
 
 
 def signbit(self, /):
-    """Whether elements have a minus sign, also zeros."""
+    """Whether elements have a minus sign, also zeros.
+
+    >>> import pullback as pb
+    >>> pb.signbit(pb.tensor([-2.0, 0.0, 3.0]))
+    tensor([ True, False, False])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2905,7 +3390,12 @@ def signbit(self, /):
 
 
 def sin(self, /, *, out=None):
-    """The sine of each element."""
+    """The sine of each element.
+
+    >>> import pullback as pb
+    >>> pb.sin(pb.tensor([0.0, 1.0]))
+    tensor([0.        , 0.84147098])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2937,7 +3427,12 @@ def sin_(self, /):
 
 
 def sinc(self, /, *, out=None):
-    """sin(pi x) / (pi x), and 1 at 0."""
+    """sin(pi x) / (pi x), and 1 at 0.
+
+    >>> import pullback as pb
+    >>> pb.sinc(pb.tensor([0.0, 1.0]))
+    tensor([1.00000000e+00, 3.89817183e-17])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -2969,7 +3464,12 @@ def sinc_(self, /):
 
 
 def sinh(self, /, *, out=None):
-    """The hyperbolic sine of each element."""
+    """The hyperbolic sine of each element.
+
+    >>> import pullback as pb
+    >>> pb.sinh(pb.tensor([0.0, 1.0]))
+    tensor([0.        , 1.17520119])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -3001,7 +3501,12 @@ def sinh_(self, /):
 
 
 def sqrt(self, /, *, out=None):
-    """The square root of each element."""
+    """The square root of each element.
+
+    >>> import pullback as pb
+    >>> pb.sqrt(pb.tensor([1.0, 2.0]))
+    tensor([1.        , 1.41421356])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -3033,7 +3538,12 @@ def sqrt_(self, /):
 
 
 def square(self, /, *, out=None):
-    """The square of each element."""
+    """The square of each element.
+
+    >>> import pullback as pb
+    >>> pb.square(pb.tensor([-2.0, 0.0, 3.0]))
+    tensor([4., 0., 9.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -3065,7 +3575,12 @@ def square_(self, /):
 
 
 def subtract(self, other, /, *, out=None):
-    """Subtracts the second from the first, element by element."""
+    """Subtracts the second from the first, element by element.
+
+    >>> import pullback as pb
+    >>> pb.subtract(pb.tensor([1.0, 5.0]), pb.tensor([2.0, 3.0]))
+    tensor([-1.,  2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -3101,7 +3616,12 @@ def sub_(self, other, /):
 
 
 def tan(self, /, *, out=None):
-    """The tangent of each element."""
+    """The tangent of each element.
+
+    >>> import pullback as pb
+    >>> pb.tan(pb.tensor([0.0, 1.0]))
+    tensor([0.        , 1.55740772])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -3133,7 +3653,12 @@ def tan_(self, /):
 
 
 def tanh(self, /, *, out=None):
-    """The hyperbolic tangent of each element."""
+    """The hyperbolic tangent of each element.
+
+    >>> import pullback as pb
+    >>> pb.tanh(pb.tensor([0.0, 1.0]))
+    tensor([0.        , 0.76159416])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -3165,7 +3690,12 @@ def tanh_(self, /):
 
 
 def trunc(self, /, *, out=None):
-    """Rounds towards zero."""
+    """Rounds towards zero.
+
+    >>> import pullback as pb
+    >>> pb.trunc(pb.tensor([-1.7, 0.5, 2.2]))
+    tensor([-1.,  0.,  2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -3197,7 +3727,12 @@ def trunc_(self, /):
 
 
 def view_as_complex(self, /):
-    """Pairs along the last axis as complex numbers; a view where the memory allows it."""
+    """Pairs along the last axis as complex numbers; a view where the memory allows it.
+
+    >>> import pullback as pb
+    >>> pb.view_as_complex(pb.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -3212,7 +3747,12 @@ def view_as_complex(self, /):
 
 
 def view_as_real(self, /):
-    """Complex numbers as pairs of real ones along a new last axis; a view."""
+    """Complex numbers as pairs of real ones along a new last axis; a view.
+
+    >>> import pullback as pb
+    >>> pb.view_as_real(pb.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -84,7 +84,12 @@ def _tensordot(self, other, /, axes_self, axes_other):
 
 
 def convolve(self, other, /, mode="full"):
-    """The convolution of two vectors."""
+    """The convolution of two vectors.
+
+    >>> import pullback as pb
+    >>> pb.convolve(pb.tensor([1.0, 2.0, 3.0]), pb.tensor([1.0, 1.0]))
+    tensor([1., 3., 5., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -101,7 +106,12 @@ def convolve(self, other, /, mode="full"):
 
 
 def correlate(self, other, /, mode="valid"):
-    """The correlation of two vectors, the second conjugated."""
+    """The correlation of two vectors, the second conjugated.
+
+    >>> import pullback as pb
+    >>> pb.correlate(pb.tensor([1.0, 2.0, 3.0]), pb.tensor([1.0, 1.0]))
+    tensor([3., 5.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -118,7 +128,12 @@ def correlate(self, other, /, mode="valid"):
 
 
 def cross(self, other, /, axisa=-1, axisb=-1, axisc=-1, axis=None):
-    """The cross product of vectors with three components."""
+    """The cross product of vectors with three components.
+
+    >>> import pullback as pb
+    >>> pb.cross(pb.tensor([1.0, 0.0, 0.0]), pb.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -135,7 +150,12 @@ def cross(self, other, /, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
 
 def dot(self, other, /):
-    """The sum of products over the last axis of the first and the last but one of the second."""
+    """The sum of products over the last axis of the first and the last but one of the second.
+
+    >>> import pullback as pb
+    >>> pb.dot(pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -152,7 +172,12 @@ def dot(self, other, /):
 
 
 def inner(self, other, /):
-    """The sum of products over the last axes of both."""
+    """The sum of products over the last axes of both.
+
+    >>> import pullback as pb
+    >>> pb.inner(pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -169,7 +194,12 @@ def inner(self, other, /):
 
 
 def kron(self, other, /):
-    """The Kronecker product; blocks of the second, scaled by the elements of the first."""
+    """The Kronecker product; blocks of the second, scaled by the elements of the first.
+
+    >>> import pullback as pb
+    >>> pb.kron(pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0]))
+    tensor([3., 4., 6., 8.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -186,7 +216,12 @@ def kron(self, other, /):
 
 
 def matmul(self, other, /):
-    """The product of matrices; vectors stand for one row or column, other axes broadcast."""
+    """The product of matrices; vectors stand for one row or column, other axes broadcast.
+
+    >>> import pullback as pb
+    >>> pb.matmul(pb.tensor([[1.0, 2.0], [3.0, 4.0]]), pb.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -203,7 +238,13 @@ def matmul(self, other, /):
 
 
 def outer(self, other, /):
-    """Products of each element of the first with each of the second, both flattened."""
+    """Products of each element of the first with each of the second, both flattened.
+
+    >>> import pullback as pb
+    >>> pb.outer(pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -220,7 +261,12 @@ def outer(self, other, /):
 
 
 def polyval(self, /, x):
-    """The polynomial with given coefficients, highest power first, at each element of x."""
+    """The polynomial with given coefficients, highest power first, at each element of x.
+
+    >>> import pullback as pb
+    >>> pb.polyval(pb.tensor([1.0, 0.0, -1.0]), pb.tensor([2.0, 3.0]))
+    tensor([3., 8.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -237,7 +283,12 @@ def polyval(self, /, x):
 
 
 def tensordot(self, other, /, axes=None):
-    """The sum of products over so many last and first axes, 2 by default, or over pairs of axes."""
+    """The sum of products over so many last and first axes, 2 by default, or over pairs of axes.
+
+    >>> import pullback as pb
+    >>> pb.tensordot(pb.ones((2, 3)), pb.ones((3, 4)), axes=1).shape
+    (2, 4)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -254,7 +305,12 @@ def tensordot(self, other, /, axes=None):
 
 
 def trace(self, /, offset=0, axis1=0, axis2=1, dtype=None):
-    """The sum of a diagonal."""
+    """The sum of a diagonal.
+
+    >>> import pullback as pb
+    >>> pb.trace(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -269,7 +325,12 @@ def trace(self, /, offset=0, axis1=0, axis2=1, dtype=None):
 
 
 def vdot(self, other, /):
-    """The sum of products of all elements, those of the first conjugated."""
+    """The sum of products of all elements, those of the first conjugated.
+
+    >>> import pullback as pb
+    >>> pb.vdot(pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -286,7 +347,12 @@ def vdot(self, other, /):
 
 
 def vecdot(self, other, /, *, axis=-1):
-    """The sum of products over one axis, those of the first conjugated; the others broadcast."""
+    """The sum of products over one axis, those of the first conjugated; the others broadcast.
+
+    >>> import pullback as pb
+    >>> pb.vecdot(pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -169,7 +169,12 @@ def _tie_weights(self, /, extreme, axis, keepdims):
 
 
 def all(self, /, axis=None, keepdims=False):
-    """Whether no element over some axes, or all, is zero."""
+    """Whether no element over some axes, or all, is zero.
+
+    >>> import pullback as pb
+    >>> pb.all(pb.tensor([[1, 0], [1, 1]]))
+    tensor(False)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -186,7 +191,12 @@ def all(self, /, axis=None, keepdims=False):
 
 
 def any(self, /, axis=None, keepdims=False):
-    """Whether some element over some axes, or all, is not zero."""
+    """Whether some element over some axes, or all, is not zero.
+
+    >>> import pullback as pb
+    >>> pb.any(pb.tensor([[1, 0], [1, 1]]))
+    tensor(True)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -203,7 +213,12 @@ def any(self, /, axis=None, keepdims=False):
 
 
 def argmax(self, /, axis=None, *, keepdims=False):
-    """The index of the first largest element along an axis, or in the flattened tensor."""
+    """The index of the first largest element along an axis, or in the flattened tensor.
+
+    >>> import pullback as pb
+    >>> pb.argmax(pb.tensor([[1.0, 4.0], [3.0, 2.0]]), axis=1)
+    tensor([1, 0])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -218,7 +233,12 @@ def argmax(self, /, axis=None, *, keepdims=False):
 
 
 def argmin(self, /, axis=None, *, keepdims=False):
-    """The index of the first smallest element along an axis, or in the flattened tensor."""
+    """The index of the first smallest element along an axis, or in the flattened tensor.
+
+    >>> import pullback as pb
+    >>> pb.argmin(pb.tensor([[1.0, 4.0], [3.0, 2.0]]))
+    tensor(0)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -233,7 +253,12 @@ def argmin(self, /, axis=None, *, keepdims=False):
 
 
 def average(self, /, axis=None, weights=None, *, keepdims=False):
-    """The mean over some axes, or all, with a weight for each element or each place of the axes."""
+    """The mean over some axes, or all, with a weight for each element or each place of the axes.
+
+    >>> import pullback as pb
+    >>> pb.average(pb.tensor([1.0, 4.0]), weights=pb.tensor([3.0, 1.0]))
+    tensor(1.75)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -254,7 +279,13 @@ def average(self, /, axis=None, weights=None, *, keepdims=False):
 
 
 def corrcoef(self, /, y=None, *, rowvar=True):
-    """The correlation coefficients of variables, which are the rows, or the columns if rowvar is False."""
+    """The correlation coefficients of variables, which are the rows, or the columns if rowvar is False.
+
+    >>> import pullback as pb
+    >>> pb.corrcoef(pb.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -273,7 +304,12 @@ def corrcoef(self, /, y=None, *, rowvar=True):
 
 
 def count_nonzero(self, /, axis=None, *, keepdims=False):
-    """How many elements over some axes, or all, are not zero."""
+    """How many elements over some axes, or all, are not zero.
+
+    >>> import pullback as pb
+    >>> pb.count_nonzero(pb.tensor([[1, 0], [1, 1]]))
+    tensor(3)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -290,7 +326,13 @@ def count_nonzero(self, /, axis=None, *, keepdims=False):
 
 
 def cov(self, /, y=None, *, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None):
-    """The covariances of variables, which are the rows, or the columns if rowvar is False."""
+    """The covariances of variables, which are the rows, or the columns if rowvar is False.
+
+    >>> import pullback as pb
+    >>> pb.cov(pb.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -319,7 +361,12 @@ def cov(self, /, y=None, *, rowvar=True, bias=False, ddof=None, fweights=None, a
 
 
 def cummax(self, /, axis):
-    """The largest element up to each one along an axis, and where it is; the latest of equals."""
+    """The largest element up to each one along an axis, and where it is; the latest of equals.
+
+    >>> import pullback as pb
+    >>> pb.cummax(pb.tensor([2.0, 1.0, 3.0]), axis=0)
+    (tensor([2., 2., 3.]), tensor([0, 0, 2]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -334,7 +381,12 @@ def cummax(self, /, axis):
 
 
 def cummin(self, /, axis):
-    """The smallest element up to each one along an axis, and where it is; the latest of equals."""
+    """The smallest element up to each one along an axis, and where it is; the latest of equals.
+
+    >>> import pullback as pb
+    >>> pb.cummin(pb.tensor([2.0, 1.0, 3.0]), axis=0)
+    (tensor([2., 1., 1.]), tensor([0, 1, 1]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -349,7 +401,12 @@ def cummin(self, /, axis):
 
 
 def cumprod(self, /, axis=None, *, dtype=None):
-    """The products of all elements up to each one, along an axis or in the flattened tensor."""
+    """The products of all elements up to each one, along an axis or in the flattened tensor.
+
+    >>> import pullback as pb
+    >>> pb.cumprod(pb.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 2., 6.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -364,7 +421,12 @@ def cumprod(self, /, axis=None, *, dtype=None):
 
 
 def cumsum(self, /, axis=None, *, dtype=None):
-    """The sums of all elements up to each one, along an axis or in the flattened tensor."""
+    """The sums of all elements up to each one, along an axis or in the flattened tensor.
+
+    >>> import pullback as pb
+    >>> pb.cumsum(pb.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 3., 6.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -379,7 +441,12 @@ def cumsum(self, /, axis=None, *, dtype=None):
 
 
 def cumulative_prod(self, /, *, axis=None, dtype=None, include_initial=False):
-    """The products of all elements up to each one along an axis, after a one if include_initial."""
+    """The products of all elements up to each one along an axis, after a one if include_initial.
+
+    >>> import pullback as pb
+    >>> pb.cumulative_prod(pb.tensor([1.0, 2.0, 3.0]), include_initial=True)
+    tensor([1., 1., 2., 6.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -394,7 +461,12 @@ def cumulative_prod(self, /, *, axis=None, dtype=None, include_initial=False):
 
 
 def cumulative_sum(self, /, *, axis=None, dtype=None, include_initial=False):
-    """The sums of all elements up to each one along an axis, after a zero if include_initial."""
+    """The sums of all elements up to each one along an axis, after a zero if include_initial.
+
+    >>> import pullback as pb
+    >>> pb.cumulative_sum(pb.tensor([1.0, 2.0, 3.0]), include_initial=True)
+    tensor([0., 1., 3., 6.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -409,7 +481,12 @@ def cumulative_sum(self, /, *, axis=None, dtype=None, include_initial=False):
 
 
 def cumulative_trapezoid(self, /, x=None, dx=1.0, axis=-1):
-    """The integrals up to each coordinate but the first, by the trapezoid rule."""
+    """The integrals up to each coordinate but the first, by the trapezoid rule.
+
+    >>> import pullback as pb
+    >>> pb.cumulative_trapezoid(pb.tensor([1.0, 2.0, 3.0]))
+    tensor([1.5, 4. ])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -428,7 +505,12 @@ def cumulative_trapezoid(self, /, x=None, dx=1.0, axis=-1):
 
 
 def diff(self, /, n=1, axis=-1, prepend=None, append=None):
-    """The differences of neighbours along an axis, n times over."""
+    """The differences of neighbours along an axis, n times over.
+
+    >>> import pullback as pb
+    >>> pb.diff(pb.tensor([1.0, 4.0, 9.0]))
+    tensor([3., 5.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -471,7 +553,12 @@ def _gradient(self, /, spacing=(), *, axis=None, edge_order=1):
 
 
 def logcumsumexp(self, /, axis):
-    """The logarithms of the sums of exponentials of all elements up to each one along an axis."""
+    """The logarithms of the sums of exponentials of all elements up to each one along an axis.
+
+    >>> import pullback as pb
+    >>> pb.logcumsumexp(pb.tensor([0.0, 1.0]), axis=0)
+    tensor([0.        , 1.31326169])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -486,7 +573,12 @@ def logcumsumexp(self, /, axis):
 
 
 def logsumexp(self, /, axis=None, keepdims=False):
-    """The logarithm of the sum of exponentials over some axes, or all, without overflow."""
+    """The logarithm of the sum of exponentials over some axes, or all, without overflow.
+
+    >>> import pullback as pb
+    >>> pb.logsumexp(pb.tensor([0.0, 1.0]))
+    tensor(1.31326169)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -503,7 +595,12 @@ def logsumexp(self, /, axis=None, keepdims=False):
 
 
 def max(self, /, axis=None, keepdims=False):
-    """The largest element over some axes, or all; NaN if there is one."""
+    """The largest element over some axes, or all; NaN if there is one.
+
+    >>> import pullback as pb
+    >>> pb.max(pb.tensor([[1.0, 4.0], [3.0, 2.0]]), axis=1)
+    tensor([4., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -520,7 +617,12 @@ def max(self, /, axis=None, keepdims=False):
 
 
 def mean(self, /, axis=None, keepdims=False, *, dtype=None):
-    """The arithmetic mean over some axes, or all."""
+    """The arithmetic mean over some axes, or all.
+
+    >>> import pullback as pb
+    >>> pb.mean(pb.tensor([[1.0, 4.0], [3.0, 2.0]]), axis=0)
+    tensor([2., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -537,7 +639,12 @@ def mean(self, /, axis=None, keepdims=False, *, dtype=None):
 
 
 def min(self, /, axis=None, keepdims=False):
-    """The smallest element over some axes, or all; NaN if there is one."""
+    """The smallest element over some axes, or all; NaN if there is one.
+
+    >>> import pullback as pb
+    >>> pb.min(pb.tensor([[1.0, 4.0], [3.0, 2.0]]))
+    tensor(1.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -554,7 +661,12 @@ def min(self, /, axis=None, keepdims=False):
 
 
 def nanargmax(self, /, axis=None, *, keepdims=False):
-    """The index of the first largest element that is not NaN."""
+    """The index of the first largest element that is not NaN.
+
+    >>> import pullback as pb
+    >>> pb.nanargmax(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor(2)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -569,7 +681,12 @@ def nanargmax(self, /, axis=None, *, keepdims=False):
 
 
 def nanargmin(self, /, axis=None, *, keepdims=False):
-    """The index of the first smallest element that is not NaN."""
+    """The index of the first smallest element that is not NaN.
+
+    >>> import pullback as pb
+    >>> pb.nanargmin(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor(0)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -584,7 +701,12 @@ def nanargmin(self, /, axis=None, *, keepdims=False):
 
 
 def nancumprod(self, /, axis=None, *, dtype=None):
-    """The products of all elements up to each one, with NaN counted as one."""
+    """The products of all elements up to each one, with NaN counted as one.
+
+    >>> import pullback as pb
+    >>> pb.nancumprod(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor([1., 1., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -599,7 +721,12 @@ def nancumprod(self, /, axis=None, *, dtype=None):
 
 
 def nancumsum(self, /, axis=None, *, dtype=None):
-    """The sums of all elements up to each one, with NaN counted as zero."""
+    """The sums of all elements up to each one, with NaN counted as zero.
+
+    >>> import pullback as pb
+    >>> pb.nancumsum(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor([1., 1., 4.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -614,7 +741,12 @@ def nancumsum(self, /, axis=None, *, dtype=None):
 
 
 def nanmax(self, /, axis=None, keepdims=False):
-    """The largest element over some axes, or all, that is not NaN; NaN if there is no other."""
+    """The largest element over some axes, or all, that is not NaN; NaN if there is no other.
+
+    >>> import pullback as pb
+    >>> pb.nanmax(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor(3.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -631,7 +763,12 @@ def nanmax(self, /, axis=None, keepdims=False):
 
 
 def nanmean(self, /, axis=None, keepdims=False, *, dtype=None):
-    """The mean over some axes, or all, of the elements that are not NaN."""
+    """The mean over some axes, or all, of the elements that are not NaN.
+
+    >>> import pullback as pb
+    >>> pb.nanmean(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor(2.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -648,7 +785,12 @@ def nanmean(self, /, axis=None, keepdims=False, *, dtype=None):
 
 
 def nanmin(self, /, axis=None, keepdims=False):
-    """The smallest element over some axes, or all, that is not NaN; NaN if there is no other."""
+    """The smallest element over some axes, or all, that is not NaN; NaN if there is no other.
+
+    >>> import pullback as pb
+    >>> pb.nanmin(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor(1.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -665,7 +807,12 @@ def nanmin(self, /, axis=None, keepdims=False):
 
 
 def nanprod(self, /, axis=None, keepdims=False, *, dtype=None):
-    """The product over some axes, or all, of the elements that are not NaN."""
+    """The product over some axes, or all, of the elements that are not NaN.
+
+    >>> import pullback as pb
+    >>> pb.nanprod(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor(3.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -682,7 +829,12 @@ def nanprod(self, /, axis=None, keepdims=False, *, dtype=None):
 
 
 def nanstd(self, /, axis=None, keepdims=False, *, ddof=0, correction=None, dtype=None):
-    """The standard deviation over some axes, or all, of the elements that are not NaN."""
+    """The standard deviation over some axes, or all, of the elements that are not NaN.
+
+    >>> import pullback as pb
+    >>> pb.nanstd(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor(1.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -699,7 +851,12 @@ def nanstd(self, /, axis=None, keepdims=False, *, ddof=0, correction=None, dtype
 
 
 def nansum(self, /, axis=None, keepdims=False, *, dtype=None):
-    """The sum over some axes, or all, of the elements that are not NaN."""
+    """The sum over some axes, or all, of the elements that are not NaN.
+
+    >>> import pullback as pb
+    >>> pb.nansum(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor(4.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -716,7 +873,12 @@ def nansum(self, /, axis=None, keepdims=False, *, dtype=None):
 
 
 def nanvar(self, /, axis=None, keepdims=False, *, ddof=0, correction=None, dtype=None):
-    """The variance over some axes, or all, of the elements that are not NaN."""
+    """The variance over some axes, or all, of the elements that are not NaN.
+
+    >>> import pullback as pb
+    >>> pb.nanvar(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor(1.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -733,7 +895,12 @@ def nanvar(self, /, axis=None, keepdims=False, *, ddof=0, correction=None, dtype
 
 
 def prod(self, /, axis=None, keepdims=False, *, dtype=None):
-    """The product of the elements over some axes, or all."""
+    """The product of the elements over some axes, or all.
+
+    >>> import pullback as pb
+    >>> pb.prod(pb.tensor([[1.0, 4.0], [3.0, 2.0]]))
+    tensor(24.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -750,7 +917,12 @@ def prod(self, /, axis=None, keepdims=False, *, dtype=None):
 
 
 def ptp(self, /, axis=None, keepdims=False):
-    """The difference of the largest and the smallest element over some axes, or all."""
+    """The difference of the largest and the smallest element over some axes, or all.
+
+    >>> import pullback as pb
+    >>> pb.ptp(pb.tensor([[1.0, 4.0], [3.0, 2.0]]))
+    tensor(3.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -767,7 +939,12 @@ def ptp(self, /, axis=None, keepdims=False):
 
 
 def std(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
-    """The standard deviation over some axes, or all; the square root of var."""
+    """The standard deviation over some axes, or all; the square root of var.
+
+    >>> import pullback as pb
+    >>> pb.std(pb.tensor([1.0, 2.0, 4.0]))
+    tensor(1.24721913)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -784,7 +961,12 @@ def std(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
 
 
 def sum(self, /, axis=None, keepdims=False, *, dtype=None):
-    """The sum of the elements over some axes, or all."""
+    """The sum of the elements over some axes, or all.
+
+    >>> import pullback as pb
+    >>> pb.sum(pb.tensor([[1.0, 4.0], [3.0, 2.0]]), axis=0)
+    tensor([4., 6.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -801,7 +983,12 @@ def sum(self, /, axis=None, keepdims=False, *, dtype=None):
 
 
 def trapezoid(self, /, x=None, dx=1.0, axis=-1):
-    """The integral along an axis by the trapezoid rule, at coordinates x or at distances dx."""
+    """The integral along an axis by the trapezoid rule, at coordinates x or at distances dx.
+
+    >>> import pullback as pb
+    >>> pb.trapezoid(pb.tensor([1.0, 2.0, 3.0]), dx=0.5)
+    tensor(2.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -820,7 +1007,12 @@ def trapezoid(self, /, x=None, dx=1.0, axis=-1):
 
 
 def var(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
-    """The variance over some axes, or all; the sum of squares is divided by the count less ddof (or correction, its other name)."""
+    """The variance over some axes, or all; the sum of squares is divided by the count less ddof (or correction, its other name).
+
+    >>> import pullback as pb
+    >>> pb.var(pb.tensor([1.0, 2.0, 4.0]))
+    tensor(1.55555556)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

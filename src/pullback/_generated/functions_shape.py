@@ -113,7 +113,12 @@ _window_backward_calls = operators.window_backward.calls
 
 
 def append(self, /, values, axis=None):
-    """Joins values to the end of an axis; with axis None, all elements in a row."""
+    """Joins values to the end of an axis; with axis None, all elements in a row.
+
+    >>> import pullback as pb
+    >>> pb.append(pb.tensor([1.0, 2.0]), pb.tensor([3.0]))
+    tensor([1., 2., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -130,7 +135,12 @@ def append(self, /, values, axis=None):
 
 
 def array_split(self, /, indices_or_sections, axis=0):
-    """Nearly equal parts of an axis, or the parts between cuts; views."""
+    """Nearly equal parts of an axis, or the parts between cuts; views.
+
+    >>> import pullback as pb
+    >>> pb.array_split(pb.tensor([1.0, 2.0, 3.0]), 2)
+    [tensor([1., 2.]), tensor([3.])]
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -166,7 +176,12 @@ def as_strided(self, /, shape, strides, storage_offset=0):
 
 
 def ascontiguousarray(self, /):
-    """The tensor itself if its memory is in C order, else a copy that is."""
+    """The tensor itself if its memory is in C order, else a copy that is.
+
+    >>> import pullback as pb
+    >>> pb.ascontiguousarray(pb.ones((2, 3)).T).shape
+    (3, 2)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -181,7 +196,13 @@ def ascontiguousarray(self, /):
 
 
 def broadcast_to(self, /, shape):
-    """The elements repeated to fill a larger shape; a view."""
+    """The elements repeated to fill a larger shape; a view.
+
+    >>> import pullback as pb
+    >>> pb.broadcast_to(pb.tensor([1.0, 2.0]), (2, 2))
+    tensor([[1., 2.],
+            [1., 2.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -213,7 +234,13 @@ def chunk(self, /, chunks, axis=0):
 
 
 def column_stack(tensors, /):
-    """Joins tensors as columns of a matrix."""
+    """Joins tensors as columns of a matrix.
+
+    >>> import pullback as pb
+    >>> pb.column_stack([pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0])])
+    tensor([[1., 3.],
+            [2., 4.]])
+    """
     try:
         tensors = [t if type(t) is Tensor else as_operand(t) for t in tensors]
         flags = 0 if tensors else CPU_FLAGS
@@ -229,7 +256,12 @@ def column_stack(tensors, /):
 
 
 def concatenate(tensors, /, axis=0):
-    """Joins tensors along an axis; with axis None, all their elements in a row."""
+    """Joins tensors along an axis; with axis None, all their elements in a row.
+
+    >>> import pullback as pb
+    >>> pb.concatenate([pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0])])
+    tensor([1., 2., 3., 4.])
+    """
     try:
         tensors = [t if type(t) is Tensor else as_operand(t) for t in tensors]
         flags = 0 if tensors else CPU_FLAGS
@@ -264,7 +296,13 @@ def _constant_pad(self, /, widths, values):
 
 
 def diag(self, /, k=0):
-    """A copy of the diagonal of a matrix, or the matrix with a diagonal."""
+    """A copy of the diagonal of a matrix, or the matrix with a diagonal.
+
+    >>> import pullback as pb
+    >>> pb.diag(pb.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -279,7 +317,13 @@ def diag(self, /, k=0):
 
 
 def diag_embed(self, /, offset=0, axis1=-2, axis2=-1):
-    """Matrices with the last axis as a diagonal, and zeros elsewhere."""
+    """Matrices with the last axis as a diagonal, and zeros elsewhere.
+
+    >>> import pullback as pb
+    >>> pb.diag_embed(pb.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -294,7 +338,13 @@ def diag_embed(self, /, offset=0, axis1=-2, axis2=-1):
 
 
 def diagflat(self, /, k=0):
-    """The matrix with all elements of a tensor as a diagonal."""
+    """The matrix with all elements of a tensor as a diagonal.
+
+    >>> import pullback as pb
+    >>> pb.diagflat(pb.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -309,7 +359,12 @@ def diagflat(self, /, k=0):
 
 
 def diagonal(self, /, offset=0, axis1=0, axis2=1):
-    """The diagonal of two axes, as a new last axis; a view."""
+    """The diagonal of two axes, as a new last axis; a view.
+
+    >>> import pullback as pb
+    >>> pb.diagonal(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([1., 4.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -341,7 +396,12 @@ def _diagonal_backward(grad_output, shape, offset=0, axis1=0, axis2=1):
 
 
 def dsplit(self, /, indices_or_sections):
-    """Parts of the third axis; views."""
+    """Parts of the third axis; views.
+
+    >>> import pullback as pb
+    >>> [part.shape for part in pb.dsplit(pb.ones((1, 2, 4)), 2)]
+    [(1, 2, 2), (1, 2, 2)]
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -358,7 +418,13 @@ def dsplit(self, /, indices_or_sections):
 
 
 def dstack(tensors, /):
-    """Joins tensors along the third axis, which is added where it is missing."""
+    """Joins tensors along the third axis, which is added where it is missing.
+
+    >>> import pullback as pb
+    >>> pb.dstack([pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0])])
+    tensor([[[1., 3.],
+             [2., 4.]]])
+    """
     try:
         tensors = [t if type(t) is Tensor else as_operand(t) for t in tensors]
         flags = 0 if tensors else CPU_FLAGS
@@ -374,7 +440,12 @@ def dstack(tensors, /):
 
 
 def expand_dims(self, /, axis=0):
-    """New axes of length one, at these places of the result; a view."""
+    """New axes of length one, at these places of the result; a view.
+
+    >>> import pullback as pb
+    >>> pb.expand_dims(pb.ones(3), axis=0).shape
+    (1, 3)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -406,7 +477,12 @@ def flatten(self, /, order="C"):
 
 
 def flip(self, /, axis=None):
-    """A copy with axes reversed."""
+    """A copy with axes reversed.
+
+    >>> import pullback as pb
+    >>> pb.flip(pb.tensor([1.0, 2.0, 3.0]))
+    tensor([3., 2., 1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -423,7 +499,13 @@ def flip(self, /, axis=None):
 
 
 def fliplr(self, /):
-    """A copy with the second axis reversed."""
+    """A copy with the second axis reversed.
+
+    >>> import pullback as pb
+    >>> pb.fliplr(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[2., 1.],
+            [4., 3.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -438,7 +520,13 @@ def fliplr(self, /):
 
 
 def flipud(self, /):
-    """A copy with the first axis reversed."""
+    """A copy with the first axis reversed.
+
+    >>> import pullback as pb
+    >>> pb.flipud(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -453,7 +541,12 @@ def flipud(self, /):
 
 
 def hsplit(self, /, indices_or_sections):
-    """Parts of the second axis, or of the only one; views."""
+    """Parts of the second axis, or of the only one; views.
+
+    >>> import pullback as pb
+    >>> [part.shape for part in pb.hsplit(pb.ones((2, 4)), 2)]
+    [(2, 2), (2, 2)]
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -470,7 +563,12 @@ def hsplit(self, /, indices_or_sections):
 
 
 def hstack(tensors, /):
-    """Joins tensors along the second axis, or the first if they have only one."""
+    """Joins tensors along the second axis, or the first if they have only one.
+
+    >>> import pullback as pb
+    >>> pb.hstack([pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0])])
+    tensor([1., 2., 3., 4.])
+    """
     try:
         tensors = [t if type(t) is Tensor else as_operand(t) for t in tensors]
         flags = 0 if tensors else CPU_FLAGS
@@ -486,7 +584,13 @@ def hstack(tensors, /):
 
 
 def matrix_transpose(self, /):
-    """Exchanges the last two axes; a view."""
+    """Exchanges the last two axes; a view.
+
+    >>> import pullback as pb
+    >>> pb.matrix_transpose(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[1., 3.],
+            [2., 4.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -501,7 +605,12 @@ def matrix_transpose(self, /):
 
 
 def moveaxis(self, /, source, destination):
-    """Moves axes to other places, the others staying in order; a view."""
+    """Moves axes to other places, the others staying in order; a view.
+
+    >>> import pullback as pb
+    >>> pb.moveaxis(pb.ones((1, 2, 3)), 0, -1).shape
+    (2, 3, 1)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -535,7 +644,12 @@ def narrow(self, /, axis, start, length):
 
 
 def permute_dims(self, /, axes=None):
-    """The axes in another order, by default reversed; a view."""
+    """The axes in another order, by default reversed; a view.
+
+    >>> import pullback as pb
+    >>> pb.permute_dims(pb.ones((1, 2, 3)), (2, 0, 1)).shape
+    (3, 1, 2)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -552,7 +666,12 @@ def permute_dims(self, /, axes=None):
 
 
 def ravel(self, /, order="C"):
-    """All elements in a row; a view where the memory allows it."""
+    """All elements in a row; a view where the memory allows it.
+
+    >>> import pullback as pb
+    >>> pb.ravel(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([1., 2., 3., 4.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -567,7 +686,12 @@ def ravel(self, /, order="C"):
 
 
 def repeat(self, /, repeats, axis=None):
-    """Repeats each element along an axis; with axis None, all elements in a row."""
+    """Repeats each element along an axis; with axis None, all elements in a row.
+
+    >>> import pullback as pb
+    >>> pb.repeat(pb.tensor([1.0, 2.0]), 2)
+    tensor([1., 1., 2., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -584,7 +708,13 @@ def repeat(self, /, repeats, axis=None):
 
 
 def reshape(self, /, shape, order="C", *, copy=None):
-    """The same elements in another shape; a view where the memory allows it."""
+    """The same elements in another shape; a view where the memory allows it.
+
+    >>> import pullback as pb
+    >>> pb.reshape(pb.arange(4.0), (2, 2))
+    tensor([[0., 1.],
+            [2., 3.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -601,7 +731,12 @@ def reshape(self, /, shape, order="C", *, copy=None):
 
 
 def resize(self, /, shape):
-    """Another shape, filled with the elements again and again."""
+    """Another shape, filled with the elements again and again.
+
+    >>> import pullback as pb
+    >>> pb.resize(pb.tensor([1.0, 2.0]), (3,))
+    tensor([1., 2., 1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -618,7 +753,12 @@ def resize(self, /, shape):
 
 
 def roll(self, /, shift, axis=None):
-    """Moves elements along axes; those that leave at the end come back in front."""
+    """Moves elements along axes; those that leave at the end come back in front.
+
+    >>> import pullback as pb
+    >>> pb.roll(pb.tensor([1.0, 2.0, 3.0]), 1)
+    tensor([3., 1., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -637,7 +777,12 @@ def roll(self, /, shift, axis=None):
 
 
 def rollaxis(self, /, axis, start=0):
-    """Moves an axis back until it stands before another one; a view."""
+    """Moves an axis back until it stands before another one; a view.
+
+    >>> import pullback as pb
+    >>> pb.rollaxis(pb.ones((1, 2, 3)), 2).shape
+    (3, 1, 2)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -652,7 +797,13 @@ def rollaxis(self, /, axis, start=0):
 
 
 def rot90(self, /, k=1, axes=(0, 1)):
-    """A copy turned by right angles in the plane of two axes, from the first to the second."""
+    """A copy turned by right angles in the plane of two axes, from the first to the second.
+
+    >>> import pullback as pb
+    >>> pb.rot90(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[2., 4.],
+            [1., 3.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -684,7 +835,14 @@ def select(self, /, axis, index):
 
 
 def sliding_window_view(self, /, window_shape, axis=None):
-    """Windows that slide over axes, as new last axes; a view."""
+    """Windows that slide over axes, as new last axes; a view.
+
+    >>> import pullback as pb
+    >>> pb.sliding_window_view(pb.arange(4.0), 2)
+    tensor([[0., 1.],
+            [1., 2.],
+            [2., 3.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -703,7 +861,12 @@ def sliding_window_view(self, /, window_shape, axis=None):
 
 
 def split(self, /, indices_or_sections, axis=0):
-    """Equal parts of an axis, or the parts between cuts; views that one call makes."""
+    """Equal parts of an axis, or the parts between cuts; views that one call makes.
+
+    >>> import pullback as pb
+    >>> pb.split(pb.tensor([1.0, 2.0, 3.0, 4.0]), 2)
+    [tensor([1., 2.]), tensor([3., 4.])]
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -720,7 +883,12 @@ def split(self, /, indices_or_sections, axis=0):
 
 
 def squeeze(self, /, axis=None):
-    """Without axes of length one, either all or those named; a view."""
+    """Without axes of length one, either all or those named; a view.
+
+    >>> import pullback as pb
+    >>> pb.squeeze(pb.ones((1, 3, 1))).shape
+    (3,)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -737,7 +905,13 @@ def squeeze(self, /, axis=None):
 
 
 def stack(tensors, /, axis=0):
-    """Joins tensors of one shape along a new axis."""
+    """Joins tensors of one shape along a new axis.
+
+    >>> import pullback as pb
+    >>> pb.stack([pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0])])
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
     try:
         tensors = [t if type(t) is Tensor else as_operand(t) for t in tensors]
         flags = 0 if tensors else CPU_FLAGS
@@ -753,7 +927,12 @@ def stack(tensors, /, axis=0):
 
 
 def swapaxes(self, /, axis1, axis2):
-    """Exchanges two axes; a view."""
+    """Exchanges two axes; a view.
+
+    >>> import pullback as pb
+    >>> pb.swapaxes(pb.ones((1, 2, 3)), 0, 2).shape
+    (3, 2, 1)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -768,7 +947,12 @@ def swapaxes(self, /, axis1, axis2):
 
 
 def tile(self, /, reps):
-    """Repeats the tensor as a whole along each axis."""
+    """Repeats the tensor as a whole along each axis.
+
+    >>> import pullback as pb
+    >>> pb.tile(pb.tensor([1.0, 2.0]), 2)
+    tensor([1., 2., 1., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -785,7 +969,13 @@ def tile(self, /, reps):
 
 
 def tril(self, /, k=0):
-    """A copy with zeros above a diagonal."""
+    """A copy with zeros above a diagonal.
+
+    >>> import pullback as pb
+    >>> pb.tril(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[1., 0.],
+            [3., 4.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -800,7 +990,13 @@ def tril(self, /, k=0):
 
 
 def triu(self, /, k=0):
-    """A copy with zeros below a diagonal."""
+    """A copy with zeros below a diagonal.
+
+    >>> import pullback as pb
+    >>> pb.triu(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[1., 2.],
+            [0., 4.]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -815,7 +1011,12 @@ def triu(self, /, k=0):
 
 
 def unbind(self, /, axis=0):
-    """The slices along an axis; views that one call makes."""
+    """The slices along an axis; views that one call makes.
+
+    >>> import pullback as pb
+    >>> pb.unbind(pb.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    [tensor([1., 2.]), tensor([3., 4.])]
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -845,7 +1046,12 @@ def unfold(self, /, axis, size, step=1):
 
 
 def vsplit(self, /, indices_or_sections):
-    """Parts of the first of several axes; views."""
+    """Parts of the first of several axes; views.
+
+    >>> import pullback as pb
+    >>> [part.shape for part in pb.vsplit(pb.ones((4, 2)), 2)]
+    [(2, 2), (2, 2)]
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -862,7 +1068,13 @@ def vsplit(self, /, indices_or_sections):
 
 
 def vstack(tensors, /):
-    """Joins tensors along the first axis; those with one axis are rows."""
+    """Joins tensors along the first axis; those with one axis are rows.
+
+    >>> import pullback as pb
+    >>> pb.vstack([pb.tensor([1.0, 2.0]), pb.tensor([3.0, 4.0])])
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
     try:
         tensors = [t if type(t) is Tensor else as_operand(t) for t in tensors]
         flags = 0 if tensors else CPU_FLAGS

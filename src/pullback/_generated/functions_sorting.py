@@ -109,7 +109,12 @@ def _ranked(self, /, ranks, skip_nan):
 
 
 def argpartition(self, /, kth, axis=-1):
-    """The indices that put the kth element in its sorted place."""
+    """The indices that put the kth element in its sorted place.
+
+    >>> import pullback as pb
+    >>> pb.argpartition(pb.tensor([3.0, 1.0, 2.0]), 1)
+    tensor([1, 2, 0])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -126,7 +131,12 @@ def argpartition(self, /, kth, axis=-1):
 
 
 def argsort(self, /, axis=-1, *, descending=False, stable=True):
-    """The indices that put the elements in order along an axis; equals keep their order if stable."""
+    """The indices that put the elements in order along an axis; equals keep their order if stable.
+
+    >>> import pullback as pb
+    >>> pb.argsort(pb.tensor([3.0, 1.0, 2.0]))
+    tensor([1, 2, 0])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -141,7 +151,13 @@ def argsort(self, /, axis=-1, *, descending=False, stable=True):
 
 
 def argwhere(self, /):
-    """The indices of the elements that are not zero, one row each."""
+    """The indices of the elements that are not zero, one row each.
+
+    >>> import pullback as pb
+    >>> pb.argwhere(pb.tensor([0.0, 1.0, 2.0]))
+    tensor([[1],
+            [2]])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -156,7 +172,12 @@ def argwhere(self, /):
 
 
 def bincount(self, /, weights=None, minlength=0):
-    """How often each integer from zero up occurs, or the sum of the weights where it does."""
+    """How often each integer from zero up occurs, or the sum of the weights where it does.
+
+    >>> import pullback as pb
+    >>> pb.bincount(pb.tensor([0, 2, 2]))
+    tensor([1, 0, 2])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -175,7 +196,12 @@ def bincount(self, /, weights=None, minlength=0):
 
 
 def digitize(self, /, bins, right=False):
-    """The number of the bin that each element falls into."""
+    """The number of the bin that each element falls into.
+
+    >>> import pullback as pb
+    >>> pb.digitize(pb.tensor([0.5, 2.5]), pb.tensor([0.0, 1.0, 2.0]))
+    tensor([1, 3])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -192,7 +218,12 @@ def digitize(self, /, bins, right=False):
 
 
 def flatnonzero(self, /):
-    """The indices of the elements that are not zero in the flattened tensor."""
+    """The indices of the elements that are not zero in the flattened tensor.
+
+    >>> import pullback as pb
+    >>> pb.flatnonzero(pb.tensor([0.0, 1.0, 2.0]))
+    tensor([1, 2])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -207,7 +238,12 @@ def flatnonzero(self, /):
 
 
 def histogram(self, /, bins=None, range=None, *, density=False, weights=None):
-    """How many elements fall into each bin, and the edges of the bins, which are given, or so many, or ten."""
+    """How many elements fall into each bin, and the edges of the bins, which are given, or so many, or ten.
+
+    >>> import pullback as pb
+    >>> pb.histogram(pb.tensor([0.5, 1.5, 1.6]), bins=pb.tensor([0.0, 1.0, 2.0]))
+    (tensor([1, 2]), tensor([0., 1., 2.]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -232,7 +268,12 @@ def histogram(self, /, bins=None, range=None, *, density=False, weights=None):
 
 
 def interp(self, /, xp, fp, *, left=None, right=None, period=None):
-    """Values between the points (xp, fp) by linear interpolation, and left or right outside of them."""
+    """Values between the points (xp, fp) by linear interpolation, and left or right outside of them.
+
+    >>> import pullback as pb
+    >>> pb.interp(pb.tensor([0.5, 1.5]), pb.tensor([0.0, 1.0, 2.0]), pb.tensor([0.0, 10.0, 30.0]))
+    tensor([ 5., 20.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -251,7 +292,12 @@ def interp(self, /, xp, fp, *, left=None, right=None, period=None):
 
 
 def isin(self, /, test_elements, *, assume_unique=False, invert=False):
-    """Whether each element is one of the test elements."""
+    """Whether each element is one of the test elements.
+
+    >>> import pullback as pb
+    >>> pb.isin(pb.tensor([1, 2, 3]), pb.tensor([2]))
+    tensor([False,  True, False])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -268,7 +314,12 @@ def isin(self, /, test_elements, *, assume_unique=False, invert=False):
 
 
 def kthvalue(self, /, k, axis=-1, keepdims=False):
-    """The kth smallest element along an axis, counted from one, and where it is; the first of equals."""
+    """The kth smallest element along an axis, counted from one, and where it is; the first of equals.
+
+    >>> import pullback as pb
+    >>> pb.kthvalue(pb.tensor([3.0, 1.0, 2.0]), 2)
+    (tensor(2.), tensor(2))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -283,7 +334,12 @@ def kthvalue(self, /, k, axis=-1, keepdims=False):
 
 
 def median(self, /, axis=None, keepdims=False):
-    """The middle element over some axes, or all; the mean of two where their number is even."""
+    """The middle element over some axes, or all; the mean of two where their number is even.
+
+    >>> import pullback as pb
+    >>> pb.median(pb.tensor([[1.0, 4.0], [3.0, 2.0]]))
+    tensor(2.5)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -300,7 +356,12 @@ def median(self, /, axis=None, keepdims=False):
 
 
 def mode(self, /, axis=-1, keepdims=False):
-    """The most frequent element along an axis, the smallest of such, and where it is last."""
+    """The most frequent element along an axis, the smallest of such, and where it is last.
+
+    >>> import pullback as pb
+    >>> pb.mode(pb.tensor([1.0, 2.0, 2.0]))
+    (tensor(2.), tensor(2))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -315,7 +376,12 @@ def mode(self, /, axis=-1, keepdims=False):
 
 
 def nanmedian(self, /, axis=None, keepdims=False):
-    """The middle one of the elements that are not NaN."""
+    """The middle one of the elements that are not NaN.
+
+    >>> import pullback as pb
+    >>> pb.nanmedian(pb.tensor([1.0, float('nan'), 3.0]))
+    tensor(2.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -332,7 +398,12 @@ def nanmedian(self, /, axis=None, keepdims=False):
 
 
 def nanpercentile(self, /, q, axis=None, *, method="linear", keepdims=False):
-    """The quantile for q in percent of the elements that are not NaN."""
+    """The quantile for q in percent of the elements that are not NaN.
+
+    >>> import pullback as pb
+    >>> pb.nanpercentile(pb.tensor([1.0, float('nan'), 3.0]), 50.0)
+    tensor(2.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -351,7 +422,12 @@ def nanpercentile(self, /, q, axis=None, *, method="linear", keepdims=False):
 
 
 def nanquantile(self, /, q, axis=None, *, method="linear", keepdims=False):
-    """The quantile of the elements that are not NaN."""
+    """The quantile of the elements that are not NaN.
+
+    >>> import pullback as pb
+    >>> pb.nanquantile(pb.tensor([1.0, float('nan'), 3.0]), 0.5)
+    tensor(2.)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -370,7 +446,12 @@ def nanquantile(self, /, q, axis=None, *, method="linear", keepdims=False):
 
 
 def nonzero(self, /):
-    """The indices of the elements that are not zero, one tensor an axis, to index with."""
+    """The indices of the elements that are not zero, one tensor an axis, to index with.
+
+    >>> import pullback as pb
+    >>> pb.nonzero(pb.tensor([0.0, 1.0, 2.0]))
+    (tensor([1, 2]),)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -385,7 +466,12 @@ def nonzero(self, /):
 
 
 def partition(self, /, kth, axis=-1):
-    """The elements with the kth in its sorted place, smaller ones before it and larger ones behind."""
+    """The elements with the kth in its sorted place, smaller ones before it and larger ones behind.
+
+    >>> import pullback as pb
+    >>> pb.partition(pb.tensor([3.0, 1.0, 2.0]), 1)
+    tensor([1., 2., 3.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -402,7 +488,12 @@ def partition(self, /, kth, axis=-1):
 
 
 def percentile(self, /, q, axis=None, *, method="linear", keepdims=False):
-    """The quantile for q in percent."""
+    """The quantile for q in percent.
+
+    >>> import pullback as pb
+    >>> pb.percentile(pb.tensor([1.0, 2.0, 3.0]), 25.0)
+    tensor(1.5)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -421,7 +512,12 @@ def percentile(self, /, q, axis=None, *, method="linear", keepdims=False):
 
 
 def quantile(self, /, q, axis=None, *, method="linear", keepdims=False):
-    """What a share q of the elements over some axes, or all, does not exceed; q may have axes, which come first."""
+    """What a share q of the elements over some axes, or all, does not exceed; q may have axes, which come first.
+
+    >>> import pullback as pb
+    >>> pb.quantile(pb.tensor([1.0, 2.0, 3.0]), 0.25)
+    tensor(1.5)
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -440,7 +536,12 @@ def quantile(self, /, q, axis=None, *, method="linear", keepdims=False):
 
 
 def searchsorted(self, /, v, side="left", sorter=None):
-    """Where elements have to be inserted into a sorted tensor to keep it sorted."""
+    """Where elements have to be inserted into a sorted tensor to keep it sorted.
+
+    >>> import pullback as pb
+    >>> pb.searchsorted(pb.tensor([0.0, 1.0, 2.0]), pb.tensor([0.5, 1.5]))
+    tensor([1, 2])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -461,7 +562,12 @@ def searchsorted(self, /, v, side="left", sorter=None):
 
 
 def sort(self, /, axis=-1, *, descending=False, stable=True):
-    """The elements in order along an axis, or of the flattened tensor if axis is None."""
+    """The elements in order along an axis, or of the flattened tensor if axis is None.
+
+    >>> import pullback as pb
+    >>> pb.sort(pb.tensor([3.0, 1.0, 2.0]), descending=True)
+    tensor([3., 2., 1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -476,7 +582,12 @@ def sort(self, /, axis=-1, *, descending=False, stable=True):
 
 
 def topk(self, /, k, axis=-1, largest=True, sorted=True):
-    """The k largest or smallest elements along an axis, always in order, and where they are."""
+    """The k largest or smallest elements along an axis, always in order, and where they are.
+
+    >>> import pullback as pb
+    >>> pb.topk(pb.tensor([3.0, 1.0, 2.0]), 2)
+    (tensor([3., 2.]), tensor([0, 2]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -521,7 +632,12 @@ def unique_counts(self, /):
 
 
 def unique_dim(self, /, axis, sorted=True, return_inverse=False, return_counts=False):
-    """The distinct slices of an axis in order, how to restore the input, and how often each occurs."""
+    """The distinct slices of an axis in order, how to restore the input, and how often each occurs.
+
+    >>> import pullback as pb
+    >>> pb.unique_dim(pb.tensor([[1, 2], [1, 2]]), 0)
+    (tensor([[1, 2]]), tensor([0, 0]), tensor([2]))
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -551,7 +667,12 @@ def unique_inverse(self, /):
 
 
 def unique_values(self, /):
-    """The distinct elements."""
+    """The distinct elements.
+
+    >>> import pullback as pb
+    >>> pb.unique_values(pb.tensor([2.0, 1.0, 2.0]))
+    tensor([1., 2.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

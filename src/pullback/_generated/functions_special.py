@@ -63,7 +63,12 @@ _xlogy__calls = operators.xlogy_.calls
 
 
 def digamma(self, /):
-    """The derivative of the logarithm of the gamma function."""
+    """The derivative of the logarithm of the gamma function.
+
+    >>> import pullback as pb
+    >>> pb.digamma(pb.tensor([1.0, 2.0]))
+    tensor([-0.57721566,  0.42278434])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -93,7 +98,12 @@ def digamma_(self, /):
 
 
 def entr(self, /):
-    """-x log(x), the entropy of a probability; 0 at 0 and -inf for negative elements."""
+    """-x log(x), the entropy of a probability; 0 at 0 and -inf for negative elements.
+
+    >>> import pullback as pb
+    >>> pb.entr(pb.tensor([1.0, 2.0]))
+    tensor([-0.        , -1.38629436])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -108,7 +118,12 @@ def entr(self, /):
 
 
 def erf(self, /):
-    """The error function of each element."""
+    """The error function of each element.
+
+    >>> import pullback as pb
+    >>> pb.erf(pb.tensor([0.0, 1.0]))
+    tensor([0.        , 0.84270079])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -138,7 +153,12 @@ def erf_(self, /):
 
 
 def erfc(self, /):
-    """1 minus the error function, exactly also for large elements."""
+    """1 minus the error function, exactly also for large elements.
+
+    >>> import pullback as pb
+    >>> pb.erfc(pb.tensor([0.0, 1.0]))
+    tensor([1.        , 0.15729921])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -168,7 +188,12 @@ def erfc_(self, /):
 
 
 def erfinv(self, /):
-    """The number whose error function is given."""
+    """The number whose error function is given.
+
+    >>> import pullback as pb
+    >>> pb.erfinv(pb.tensor([0.0, 0.5]))
+    tensor([0.        , 0.47693628])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -198,7 +223,12 @@ def erfinv_(self, /):
 
 
 def gamma(self, /):
-    """The gamma function, which is (n - 1)! for an integer n."""
+    """The gamma function, which is (n - 1)! for an integer n.
+
+    >>> import pullback as pb
+    >>> pb.gamma(pb.tensor([1.0, 2.0]))
+    tensor([1., 1.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -213,7 +243,12 @@ def gamma(self, /):
 
 
 def i0(self, /):
-    """The modified Bessel function of the first kind, order 0."""
+    """The modified Bessel function of the first kind, order 0.
+
+    >>> import pullback as pb
+    >>> pb.i0(pb.tensor([0.0, 1.0]))
+    tensor([1.        , 1.26606588])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -228,7 +263,12 @@ def i0(self, /):
 
 
 def i1(self, /):
-    """The modified Bessel function of the first kind, order 1."""
+    """The modified Bessel function of the first kind, order 1.
+
+    >>> import pullback as pb
+    >>> pb.i1(pb.tensor([0.0, 1.0]))
+    tensor([0.       , 0.5651591])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -243,7 +283,12 @@ def i1(self, /):
 
 
 def lgamma(self, /):
-    """The logarithm of the absolute value of the gamma function."""
+    """The logarithm of the absolute value of the gamma function.
+
+    >>> import pullback as pb
+    >>> pb.lgamma(pb.tensor([1.0, 2.0]))
+    tensor([0., 0.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -273,7 +318,12 @@ def lgamma_(self, /):
 
 
 def logit(self, /, eps=None):
-    """log(x / (1 - x)) for each element, which is first moved into [eps, 1 - eps]."""
+    """log(x / (1 - x)) for each element, which is first moved into [eps, 1 - eps].
+
+    >>> import pullback as pb
+    >>> pb.logit(pb.tensor([0.5, 0.9]))
+    tensor([0.        , 2.19722458])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -303,7 +353,12 @@ def logit_(self, /, eps=None):
 
 
 def polygamma(n, self):
-    """The derivative of order n of the digamma function."""
+    """The derivative of order n of the digamma function.
+
+    >>> import pullback as pb
+    >>> pb.polygamma(1, pb.tensor([1.0, 2.0]))
+    tensor([1.64493407, 0.64493407])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -318,7 +373,12 @@ def polygamma(n, self):
 
 
 def sigmoid(self, /):
-    """1 / (1 + exp(-x)) for each element."""
+    """1 / (1 + exp(-x)) for each element.
+
+    >>> import pullback as pb
+    >>> pb.sigmoid(pb.tensor([0.0, 1.0]))
+    tensor([0.5       , 0.73105858])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -348,7 +408,12 @@ def sigmoid_(self, /):
 
 
 def softplus(self, /, beta=1.0, threshold=20.0):
-    """log(1 + exp(beta x)) / beta, a smooth relu; x itself where beta x exceeds the threshold."""
+    """log(1 + exp(beta x)) / beta, a smooth relu; x itself where beta x exceeds the threshold.
+
+    >>> import pullback as pb
+    >>> pb.softplus(pb.tensor([0.0, 1.0]))
+    tensor([0.69314718, 1.31326169])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -363,7 +428,12 @@ def softplus(self, /, beta=1.0, threshold=20.0):
 
 
 def xlog1py(self, other, /):
-    """x log(1 + y), and 0 where x is 0, unless y is NaN."""
+    """x log(1 + y), and 0 where x is 0, unless y is NaN.
+
+    >>> import pullback as pb
+    >>> pb.xlog1py(pb.tensor([0.0, 2.0]), pb.tensor([0.0, 1.0]))
+    tensor([0.        , 1.38629436])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -380,7 +450,12 @@ def xlog1py(self, other, /):
 
 
 def xlogy(self, other, /):
-    """x log(y), and 0 where x is 0, unless y is NaN."""
+    """x log(y), and 0 where x is 0, unless y is NaN.
+
+    >>> import pullback as pb
+    >>> pb.xlogy(pb.tensor([0.0, 2.0]), pb.tensor([0.0, 1.0]))
+    tensor([0., 0.])
+    """
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

@@ -46,6 +46,7 @@ _FIELDS = (
     "func",
     "python",
     "doc",
+    "example",
     "tags",
     "variants",
     "dispatch",
@@ -123,6 +124,7 @@ def _op(item: Item) -> _Op:
         is_abstract=is_abstract(dispatch, None),
         tags=tags,
         doc=_doc(fields["doc"]),
+        example=_example(fields.get("example")),
         python=fields["python"].text("'python'") if "python" in fields else None,
         part=fields["part"].text("'part'") if "part" in fields else None,
         lower=_lowering(fields.get("lower"), func, dispatch, tags),
@@ -145,6 +147,15 @@ def _doc(item: Item) -> str:
     if not doc or "\n" in doc:
         raise item.error("'doc' must be one line that says what the operator does")
     return doc
+
+
+def _example(item: Item | None) -> str:
+    if item is None:
+        return ""
+    text = item.text("'example'").strip()
+    if not text.startswith(">>> "):
+        raise item.error("'example' must be a call after '>>> ' and its result in the next lines")
+    return text
 
 
 def _words(item: Item | None, key: str, known: tuple[str, ...] | None) -> frozenset[str]:

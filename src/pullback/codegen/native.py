@@ -59,6 +59,7 @@ class NativeFunction:
     tags: frozenset[str] = frozenset()
     manual_cpp_binding: bool = False
     doc: str = ""
+    example: str = ""  # a call and its result, as in a Python session
     python: str | None = None  # the public function's name, where it is not the operator's
     part: str | None = None  # one of several views: an expression in the arguments and `number`
     lower: str | None = None  # what it computes, for the compiler: an expression in the arguments

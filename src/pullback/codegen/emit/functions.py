@@ -72,7 +72,16 @@ def _error_name(op: Emitted) -> str:
 
 
 def _docstring(op: Emitted) -> str:
-    return docstring(op.function.doc, [])
+    example = op.function.example
+    is_nn = example.startswith(">>> F.")
+    if not example or (op.inplace and not is_nn):  # a method: pullback has no such function
+        return docstring(op.function.doc, [])
+    lines = [">>> import pullback as pb"]
+    if is_nn:
+        lines.append(">>> from pullback.nn import functional as F")
+    if op.inplace:
+        example = example.replace("(", "_(", 1)
+    return docstring(op.function.doc, [*lines, *example.splitlines()])
 
 
 def positional_only(op: Emitted) -> int:
