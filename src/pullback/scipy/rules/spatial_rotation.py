@@ -21,6 +21,7 @@ from pullback.errors import DerivativeMissingError
 from pullback.interop.arguments import as_tensor, plain
 from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import class_rule, constant, option_without_rule, refused, rule
+from pullback.scipy.rules.linalg_tools import as_double
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 
@@ -30,20 +31,14 @@ _NAME = "scipy.spatial.transform.Rotation"
 _AXES = dict(zip("xyz", np.eye(3), strict=True))
 
 
-def _double(value: Any) -> Tensor:
-    """A tensor of float64, in which SciPy computes rotations."""
-    tensor = as_tensor(value)
-    return tensor if tensor.dtype == np.float64 else xp.astype(tensor, np.float64)
-
-
 def _check(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Lets SciPy's function refuse bad arguments; inside ``vmap`` their values are unknown."""
     if not any(isinstance(value, Tensor) and levels_of(value) for value in args):
         function(*plain(args), **plain(kwargs))
 
 
-def _radians(angles: Any, degrees: bool) -> Tensor:
-    return _double(angles) * (np.pi / 180) if degrees else _double(angles)
+def _radians(angles: Any, degrees: bool) -> Any:
+    return as_double(angles) * (np.pi / 180) if degrees else as_double(angles)
 
 
 # --- quaternions ----------------------------------------------------------------------------------
@@ -236,7 +231,7 @@ class RotationTensor(Rotation):  # type: ignore[misc]
     ) -> None:
         del copy
         _check(Rotation, quat, normalize, True, scalar_first)
-        given = _double(quat)
+        given = as_double(quat)
         if scalar_first:
             given = given[..., [1, 2, 3, 0]]
         self._quat, self._single = _unit(given) if normalize else given, False
@@ -282,7 +277,7 @@ class RotationTensor(Rotation):  # type: ignore[misc]
 
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
         """The rotated vectors."""
-        given = _double(vectors)
+        given = as_double(vectors)
         if not given.ndim or given.shape[-1] != 3:
             raise ValueError(f"Expected input of shape (..., 3), got {given.shape}.")
         matrix = _as_matrix(self._quat)
@@ -320,7 +315,7 @@ class RotationTensor(Rotation):  # type: ignore[misc]
             raise option_without_rule(f"{_NAME}.mean", "axis", axis)
         quat = xp.reshape(self._quat, [-1, 4])
         like = _reference(lambda q, w: Rotation(q).mean(w), quat, weights)
-        shares = 1.0 if weights is None else xp.expand_dims(_double(weights), -1)
+        shares = 1.0 if weights is None else xp.expand_dims(as_double(weights), -1)
         form = xp.matrix_transpose(quat * shares) @ quat
         return _made(_TOP(form, like)[0])
 
@@ -362,7 +357,7 @@ def _rule_from_matrix(matrix: Any, *, assume_valid: bool = False) -> Any:
     """The closest rotation, as SciPy finds it for matrices that are not orthogonal."""
     if assume_valid:
         raise option_without_rule(f"{_NAME}.from_matrix", "assume_valid", assume_valid)
-    given = _double(matrix)
+    given = as_double(matrix)
     like = _reference(Rotation.from_matrix, given)
     return _made(_TOP(_quadratic_form(given), like)[0])
 
@@ -376,7 +371,7 @@ def _rule_from_rotvec(rotvec: Any, degrees: bool = False) -> Any:
 @rule(f"{_NAME}.from_mrp", tensors="mrp")
 def _rule_from_mrp(mrp: Any) -> Any:
     _check(Rotation.from_mrp, mrp)
-    given = _double(mrp)
+    given = as_double(mrp)
     square = xp.sum(given * given, -1, keepdims=True)
     return _made(xp.concatenate([2 * given, 1 - square], -1) / (1 + square))
 
@@ -418,11 +413,11 @@ def _rule_align_vectors(
     if return_sensitivity:
         raise option_without_rule(f"{_NAME}.align_vectors", "return_sensitivity", True)
     like = _reference(Rotation.align_vectors, a, b, weights)
-    first, second = (_double(value) for value in (a, b))
+    first, second = (as_double(value) for value in (a, b))
     if first.ndim == 1 or first.shape[0] == 1:
         quat, square = _align_one(xp.reshape(first, [3]), xp.reshape(second, [3]))
     else:
-        shares = as_tensor(1.0) if weights is None else xp.expand_dims(_double(weights), -1)
+        shares = as_tensor(1.0) if weights is None else xp.expand_dims(as_double(weights), -1)
         if not np.all(np.isfinite(all_values(shares))):
             raise option_without_rule(f"{_NAME}.align_vectors", "weights", "infinite")
         form = _quadratic_form(xp.matrix_transpose(first * shares) @ second)
@@ -469,7 +464,7 @@ class SlerpTensor(Slerp):  # type: ignore[misc]
         quat = _quat_of(rotations)
         if quat.ndim != 2 or quat.shape[0] < 2:
             raise ValueError("`rotations` must be a sequence of at least 2 rotations.")
-        self.times = _double(times)
+        self.times = as_double(times)
         if self.times.ndim != 1 or self.times.shape[0] != quat.shape[0]:
             raise ValueError(
                 f"Expected number of rotations to be equal to number of timestamps given, got "
@@ -488,7 +483,7 @@ class SlerpTensor(Slerp):  # type: ignore[misc]
 
 @rule("scipy.spatial.transform.Slerp.__call__", tensors="times")
 def _interpolate(self: Any, times: Any) -> Any:
-    given = _double(times)
+    given = as_double(times)
     if given.ndim > 1:
         raise ValueError("`times` must be at most 1-dimensional.")
     values, nodes = all_values(given), all_values(as_tensor(self.times))
@@ -509,7 +504,7 @@ def _interpolate(self: Any, times: Any) -> Any:
 def _geometric_slerp(start: Any, end: Any, t: Any, tol: float = 1e-7) -> Any:
     """Points on the great circle between two points of a unit sphere."""
     _check(theirs.geometric_slerp, start, end, t, tol)
-    first, last, times = (_double(value) for value in (start, end, t))
+    first, last, times = (as_double(value) for value in (start, end, t))
     cosine = xp.sum(first * last)
     rest = last - cosine * first
     sine = xp.sqrt(xp.sum(rest * rest))

@@ -15,7 +15,7 @@ from pullback.interop.arguments import as_tensor, holds_gradient, plain
 from pullback.scipy.registry import class_rule, option_without_rule, rule
 from pullback.scipy.rules.linalg_factor import cholesky
 from pullback.scipy.rules.linalg_solve import triangular_solve
-from pullback.scipy.rules.linalg_tools import diagonal, from_diagonal
+from pullback.scipy.rules.linalg_tools import as_double, diagonal, from_diagonal
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 
@@ -48,10 +48,6 @@ _NORMAL = "scipy.stats.multivariate_normal_gen"
 _DIRICHLET = "scipy.stats.dirichlet_gen"
 
 
-def _double(value: Any) -> Any:
-    return xp.astype(as_tensor(value), np.float64)
-
-
 # --- normal distribution ---
 
 
@@ -59,8 +55,8 @@ def _normal_parameters(self: Any, mean: Any, cov: Any, name: str) -> tuple[Any, 
     """Mean and covariance matrix, after SciPy's check of their shapes."""
     if isinstance(cov, st.Covariance):
         raise option_without_rule(f"scipy.stats.multivariate_normal.{name}", "cov", cov)
-    cov = _double(cov)
-    mean = None if mean is None else _double(mean)
+    cov = as_double(cov)
+    mean = None if mean is None else as_double(mean)
     if not any(levels_of(value) for value in (mean, cov) if value is not None):
         self._process_parameters_psd(None, plain(mean), plain(cov))
     size = mean.size if mean is not None else cov.shape[-1] if cov.ndim else 1
@@ -72,7 +68,7 @@ def _normal_parameters(self: Any, mean: Any, cov: Any, name: str) -> tuple[Any, 
 
 
 def _points(x: Any, size: int) -> Any:
-    x = _double(x)
+    x = as_double(x)
     if x.ndim == 0:
         return xp.reshape(x, [1])
     return xp.expand_dims(x, -1) if x.ndim == 1 and size == 1 else x
@@ -165,7 +161,7 @@ def frozen_pdf(self: Any, x: Any) -> Any:
 
 
 def _dirichlet_arguments(x: Any, alpha: Any) -> tuple[Any, Any]:
-    alpha, x = _double(alpha), _double(x)
+    alpha, x = as_double(alpha), as_double(x)
     if not levels_of(x) and not levels_of(alpha):
         checked = _multivariate._dirichlet_check_parameters(plain(alpha))
         _multivariate._dirichlet_check_input(checked, plain(x))
@@ -194,7 +190,7 @@ def dirichlet_pdf(self: Any, x: Any, alpha: Any) -> Any:
 
 
 def _checked(alpha: Any) -> Any:
-    alpha = _double(alpha)
+    alpha = as_double(alpha)
     if not levels_of(alpha):
         _multivariate._dirichlet_check_parameters(plain(alpha))
     return alpha
@@ -221,7 +217,7 @@ def dirichlet_var(self: Any, alpha: Any) -> Any:
 def dirichlet_cov(self: Any, alpha: Any) -> Any:
     """The covariance matrix."""
     mean = dirichlet_mean(self, alpha)
-    total = xp.sum(_double(alpha))
+    total = xp.sum(as_double(alpha))
     return (from_diagonal(mean) - xp.expand_dims(mean, -1) * mean) / (total + 1)
 
 
@@ -291,7 +287,7 @@ def frozen_dirichlet_pdf(self: Any, x: Any) -> Any:
 
 def _at(kde: Any, points: Any) -> Any:
     """Points as columns, after the check of their dimension."""
-    points = _double(points)
+    points = as_double(points)
     points = xp.reshape(points, [1, -1]) if points.ndim < 2 else points
     if points.shape[0] == kde.d:
         return points
@@ -320,8 +316,8 @@ def _box_1d(kde: Any, low: Any, high: Any) -> Any:
 
 
 def _integrate_gaussian(kde: Any, mean: Any, cov: Any) -> Any:
-    mean = xp.reshape(_double(mean), [-1])
-    cov = _double(cov)
+    mean = xp.reshape(as_double(mean), [-1])
+    cov = as_double(cov)
     cov = xp.reshape(cov, [1, 1]) if cov.ndim < 2 else cov
     if mean.shape[0] != kde.d:
         raise ValueError(f"mean does not have dimension {kde.d}")
@@ -337,13 +333,13 @@ class KernelDensity(st.gaussian_kde):  # type: ignore[misc]  # untyped
     """A kernel density estimate from tensors."""
 
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
-        data = _double(dataset)
+        data = as_double(dataset)
         self.dataset = xp.reshape(data, [1, -1]) if data.ndim < 2 else data
         self.d, self.n = self.dataset.shape
         if self.dataset.size <= 1:
             raise ValueError("`dataset` input should have multiple elements.")
         if weights is not None:
-            given = _double(weights)
+            given = as_double(weights)
             if given.ndim != 1:
                 raise ValueError("`weights` input should be one-dimensional.")
             if given.shape[0] != self.n:

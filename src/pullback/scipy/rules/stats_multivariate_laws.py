@@ -23,7 +23,7 @@ from pullback.autograd.namespaces import tensors as xp
 from pullback.errors import DerivativeMissingError
 from pullback.interop.arguments import as_tensor, plain, tensors_in
 from pullback.scipy.registry import refused, rule
-from pullback.scipy.rules.linalg_tools import diagonal, from_diagonal
+from pullback.scipy.rules.linalg_tools import as_double, diagonal, from_diagonal
 from pullback.tensor.batched import levels_of
 from pullback.utils import pytree
 
@@ -32,13 +32,9 @@ __all__: list[str] = []
 _Method = Callable[..., Any]
 
 
-def _double(value: Any) -> Any:
-    return xp.astype(as_tensor(value), np.float64)
-
-
 def _square(value: Any, size: int) -> Any:
     """A matrix from a number, a diagonal or a matrix."""
-    made = _double(value)
+    made = as_double(value)
     if made.ndim == 0:
         return made * np.eye(size)
     return from_diagonal(made) if made.ndim == 1 else made
@@ -66,14 +62,14 @@ def _multigammaln(x: Any, count: int) -> Any:
 
 
 def _scale(df: Any, scale: Any) -> tuple[Any, Any, int]:
-    matrix = _double(1.0 if scale is None else scale)
+    matrix = as_double(1.0 if scale is None else scale)
     matrix = xp.reshape(matrix, [1, 1]) if matrix.ndim == 0 else _square(matrix, 0)
-    return _double(df), matrix, matrix.shape[-1]
+    return as_double(df), matrix, matrix.shape[-1]
 
 
 def _matrices(x: Any, size: int) -> Any:
     """Points as matrices along the last two axes; SciPy has them along the first two."""
-    made = _double(x)
+    made = as_double(x)
     if made.ndim < 2:
         return xp.reshape(made, [*made.shape, 1, 1]) if size == 1 else _square(made, size)
     return xp.moveaxis(made, -1, 0) if made.ndim == 3 else made
@@ -144,13 +140,13 @@ def _invwishart_var(df: Any, scale: Any) -> Any:
 
 def _matrix_parameters(mean: Any, row: Any, col: Any) -> tuple[Any, Any, Any]:
     shape = [(as_tensor(a).shape or (1,))[-1] for a in (row, col)]
-    centre = as_tensor(np.zeros(shape)) if mean is None else _double(mean)
+    centre = as_tensor(np.zeros(shape)) if mean is None else as_double(mean)
     return centre, _square(row, centre.shape[-2]), _square(col, centre.shape[-1])
 
 
 def _matrix_normal_logpdf(X: Any, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:  # noqa: N803
     mean, row, col = _matrix_parameters(mean, rowcov, colcov)
-    apart = _double(X) - mean
+    apart = as_double(X) - mean
     n, m = mean.shape[-2:]
     white = xp.matrix_transpose(xp.linalg_solve(col, xp.matrix_transpose(apart)))
     square = _inner(apart, row, white)
@@ -171,7 +167,7 @@ def _matrix_t_logpdf(
     df: Any = 1,
 ) -> Any:
     mean, row, col = _matrix_parameters(mean, row_spread, col_spread)
-    apart, df = _double(X) - mean, _double(df)
+    apart, df = as_double(X) - mean, as_double(df)
     n, m = mean.shape[-2:]
     white = xp.linalg_solve(col, xp.matrix_transpose(apart))
     whole = _log_det(row + apart @ white) - _log_det(row)
@@ -183,17 +179,17 @@ def _matrix_t_logpdf(
 
 def _t_parameters(loc: Any, shape: Any, df: Any) -> tuple[Any, Any, Any, int]:
     p = max((as_tensor(a).shape or (1,))[-1] for a in (1.0 if loc is None else loc, shape))
-    centre = as_tensor(np.zeros(p)) if loc is None else xp.reshape(_double(loc), [-1])
+    centre = as_tensor(np.zeros(p)) if loc is None else xp.reshape(as_double(loc), [-1])
     if not np.all(np.isfinite(all_values(as_tensor(df)))):
         raise DerivativeMissingError(
             "scipy.stats.multivariate_t: df is infinite; use multivariate_normal"
         )
-    return centre, _square(shape, p), _double(df), p
+    return centre, _square(shape, p), as_double(df), p
 
 
 def _t_logpdf(x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
     centre, spread, df, p = _t_parameters(loc, shape, df)
-    points = _double(x)
+    points = as_double(x)
     points = xp.expand_dims(points, -1) if points.ndim <= 1 and p == 1 else points
     apart = points - centre
     flat = xp.reshape(apart, [-1, p])
@@ -219,18 +215,18 @@ def _fisher_constant(kappa: Any, size: int) -> Any:
 
 
 def _fisher_logpdf(x: Any, mu: Any = None, kappa: Any = 1) -> Any:
-    mu, kappa = _double(mu), _double(kappa)
-    return kappa * xp.sum(_double(x) * mu, -1) - _fisher_constant(kappa, mu.shape[-1])
+    mu, kappa = as_double(mu), as_double(kappa)
+    return kappa * xp.sum(as_double(x) * mu, -1) - _fisher_constant(kappa, mu.shape[-1])
 
 
 def _fisher_entropy(mu: Any = None, kappa: Any = 1) -> Any:
-    kappa, size = _double(kappa), as_tensor(mu).shape[-1]
+    kappa, size = as_double(kappa), as_tensor(mu).shape[-1]
     ratio = sc.ive(size / 2, kappa) / sc.ive(size / 2 - 1, kappa)
     return _fisher_constant(kappa, size) - kappa * ratio
 
 
 def _probabilities(p: Any) -> Any:
-    made = _double(p)
+    made = as_double(p)
     if np.any(np.abs(np.sum(all_values(made), -1) - 1) > 1e-6):
         raise DerivativeMissingError(
             "scipy.stats.multinomial: p does not sum to one, and SciPy adjusts its last element; "
@@ -252,7 +248,7 @@ def _multinomial_cov(n: Any, p: Any) -> Any:
 
 
 def _counts_logpmf(x: Any, alpha: Any, n: Any) -> Any:
-    alpha, count = _double(alpha), np.asarray(plain(x), float)
+    alpha, count = as_double(alpha), np.asarray(plain(x), float)
     number, total = np.asarray(plain(n), float), xp.sum(alpha, -1)
     parts = xp.sum(sc.gammaln(count + alpha) - sc.gammaln(alpha), -1)
     constant = sc.gammaln(number + 1) - np.sum(sc.gammaln(count + 1), -1)
@@ -260,12 +256,12 @@ def _counts_logpmf(x: Any, alpha: Any, n: Any) -> Any:
 
 
 def _counts_mean(alpha: Any, n: Any) -> Any:
-    alpha = _double(alpha)
+    alpha = as_double(alpha)
     return np.asarray(plain(n), float)[..., None] * alpha / xp.sum(alpha, -1, keepdims=True)
 
 
 def _counts_cov(alpha: Any, n: Any) -> Any:
-    alpha, number = _double(alpha), np.asarray(plain(n), float)[..., None, None]
+    alpha, number = as_double(alpha), np.asarray(plain(n), float)[..., None, None]
     total = xp.expand_dims(xp.sum(alpha, -1, keepdims=True), -1)
     p = alpha / total[..., 0]
     outer = from_diagonal(p) - xp.expand_dims(p, -1) * xp.expand_dims(p, -2)
@@ -275,7 +271,7 @@ def _counts_cov(alpha: Any, n: Any) -> Any:
 def _inverse_gamma_logpdf(
     x: Any, s2: Any, mu: Any = 0, lmbda: Any = 1, a: Any = 1, b: Any = 1
 ) -> Any:
-    x, s2, mu, lmbda, a, b = map(_double, (x, s2, mu, lmbda, a, b))
+    x, s2, mu, lmbda, a, b = map(as_double, (x, s2, mu, lmbda, a, b))
     normal = (xp.log(lmbda) - log(2 * pi) - xp.log(s2)) / 2
     gamma = a * xp.log(b) - sc.gammaln(a) - (a + 1) * xp.log(s2)
     return normal + gamma - (2 * b + lmbda * (x - mu) ** 2) / (2 * s2)
