@@ -356,7 +356,8 @@ def _parameters(function: _Method, names: list[str], values: dict[str, Any]) -> 
     """The parameters that a method takes: the entropy of a matrix normal has no mean."""
     if "kwargs" in signature(function).parameters:
         return values
-    return {name: values[name] for name in names if name in signature(function).parameters}
+    taken = signature(function).parameters
+    return {name: values[name] for name in names if name in taken and name in values}
 
 
 def _declare(name: str, parameters: list[str], table: dict[str, _Method]) -> None:
@@ -372,8 +373,7 @@ def _declare(name: str, parameters: list[str], table: dict[str, _Method]) -> Non
         def of_frozen(
             self: Any, *points: Any, call: _Method = checked, function: _Method = function
         ) -> Any:
-            known = {key: getattr(self, key, None) for key in parameters}
-            known.update(getattr(self, "_shapes_by_name", {}))
+            known = {key: vars(self)[key] for key in parameters if key in vars(self)}
             return call(*points, **_parameters(function, parameters, known))
 
         body[method] = of_frozen
