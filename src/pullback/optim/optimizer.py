@@ -23,7 +23,7 @@ from pullback.autograd.graph import increment_version
 from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.kernels.errstate import errstate
 from pullback.tensor import Tensor
-from pullback.tensor.tensor import fresh
+from pullback.tensor.tensor import as_class_of, fresh
 
 __all__ = [
     "Array",
@@ -320,7 +320,8 @@ def _converted(value: Any, param: Tensor | None, key: str = "") -> Any:
     if isinstance(value, Tensor):
         is_cast = param is not None and key != "step" and param.dtype.kind in "fc"
         dtype = param.dtype if param is not None and is_cast else value.dtype
-        return fresh(np.array(value.detach().numpy(), dtype=dtype))
+        made = fresh(np.array(value.detach().numpy(), dtype=dtype))
+        return made if param is None else as_class_of(param, made)
     if isinstance(value, dict):
         return {name: _converted(item, param, name) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -384,7 +385,8 @@ class ElementwiseOptimizer(Optimizer):
     def _update_one(self, param: Tensor, grad: Tensor, group: Group) -> None:
         state = self.state[param]
         if not state:
-            state.update(self.init_state(param, group))
+            made = self.init_state(param, group)
+            state.update({name: as_class_of(param, value) for name, value in made.items()})
         arrays = {key: v._array for key, v in state.items() if isinstance(v, Tensor)}
         arrays["step"] += 1
         value, slope = param._array, grad._array

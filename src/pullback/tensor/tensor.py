@@ -51,6 +51,7 @@ __all__ = [
     "ContentVersion",
     "Tensor",
     "adopt",
+    "as_class_of",
     "as_inference",
     "as_operand",
     "as_subclass",
@@ -274,6 +275,12 @@ def as_subclass(tensor: Tensor) -> Tensor:
         return tensor
     tensor._flags |= SUBCLASS
     return tensor
+
+
+def as_class_of(tensor: Tensor, value: Any) -> Any:
+    """A value that belongs to a tensor: where both are tensors, in the tensor's subclass."""
+    is_instance = tensor._flags & SUBCLASS and isinstance(value, Tensor)
+    return as_subclass(value) if is_instance else value
 
 
 def wrap(array: Any) -> Tensor:

@@ -396,3 +396,55 @@ def random_numbers():
     check(*drawn.values())
     assert sorted(torch.randperm(10).tolist()) == list(range(10))
     return {name: round(values.mean().item() * 2.5) for name, values in drawn.items()}
+
+
+@program
+def mapped_functions():
+    x = torch.arange(12.0).view(3, 4)
+    functions = [
+        lambda r: r.max(dim=0).values,
+        lambda r: r.sort(descending=True).values,
+        lambda r: r.median(),
+        lambda r: torch.cat([r, r]),
+        lambda r: r.view(2, 2).t().reshape(-1),
+        lambda r: r.softmax(0).argmax(),
+        lambda r: torch.where(r > 2, r, 0.0),
+        lambda r: r.expand(2, 4).sum(0),
+    ]
+    return [torch.vmap(function)(x).tolist() for function in functions]
+
+
+@program
+def views_and_indices():
+    x = torch.zeros(4, requires_grad=True)
+    y = x.clone()
+    y[1:3].mul_(0).add_(5)
+    y.view(2, 2)[0] = 7
+    (y * torch.arange(4.0)).sum().backward()
+    z = torch.arange(12).view(3, 4)
+    z[:, [0, 2]] = torch.tensor([9, 8])
+    z[torch.tensor([0, 2]), torch.tensor([1, 3])] = torch.tensor([50, 60])
+    z[1, [0, 1]] = 5
+    return y.tolist(), x.grad.tolist(), z.tolist(), z[z.sum(1) > 30].tolist()
+
+
+@program
+def complex_numbers():
+    z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+    (z.abs() ** 2).sum().backward()
+    check(z.real, z.imag)
+    return np.round(z.grad.numpy(), 5).tolist(), z.real.tolist(), z.imag.tolist()
+
+
+@program
+def states():
+    model = nn.Linear(2, 1)
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+    model(torch.ones(1, 2)).sum().backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 10.0)
+    optimizer.step()
+    check(norm, *optimizer.state[model.weight].values())
+    twin = optim.Adam(model.parameters())
+    twin.load_state_dict(optimizer.state_dict())
+    check(*twin.state[model.weight].values())
+    return tuple(twin.state[model.weight]["exp_avg"].size()), round(norm.item(), 4)

@@ -72,7 +72,8 @@ _NO_METHODS = frozenset(  # functions without a tensor in front, and helpers of 
     "bucketize cartesian_prod cat cdist chain_matmul column_stack combinations concat concatenate "
     "cosine_similarity cumulative_trapezoid dstack einsum get_item hstack isin meshgrid "
     "pairwise_distance pdist polygamma row_stack rsub searchsorted set_item stack std_mean "
-    "tensordot trapezoid trapz vander var_mean vstack where celu selu threshold rrelu".split()
+    "tensordot trapezoid trapz vander var_mean vstack where real imag celu selu "
+    "threshold rrelu".split()
 )
 METHODS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name)

@@ -252,21 +252,17 @@ def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     2.0
     """
     flat = shapes.reshape(input, -1) if dim is None else input
-    axis = 0 if dim is None or not flat.ndim else dim
+    axis, keeps = (0, False) if dim is None else (dim, keepdim)
+    if not flat.ndim:
+        return Pair(flat.clone(), convert_array(np.zeros((), np.int64)))
     order = sorting.argsort(flat, axis)
-    middle = (flat.shape[axis] - 1) // 2
-    found = _picked(flat, shapes.narrow(order, axis, middle, 1), axis, keepdim and dim is not None)
-    bad = (
-        operators.any(pb.isnan(flat), axis, keepdims=keepdim and dim is not None)
-        if flat.dtype.kind == "f"
-        else None
-    )
-    values = (
-        found.values
-        if bad is None or not bad._array.any()
-        else pb.where(bad, float("nan"), found.values)
-    )
-    return values if dim is None else Pair(values, found.indices)
+    middle = shapes.narrow(order, axis, (flat.shape[axis] - 1) // 2, 1)
+    values, places = _picked(flat, middle, axis, keeps)
+    if flat.dtype.kind == "f":
+        bad = operators.any(pb.isnan(flat), axis, keeps)
+        if not isinstance(bad._array, np.ndarray) or bad._array.any():
+            values = pb.where(bad, float("nan"), values)
+    return values if dim is None else Pair(values, places)
 
 
 @numpy_names

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from types import FunctionType as _FunctionType
+
+from pullback.compat.torch.tensor import converting as _converting
 from pullback.nn import utils as _utils
-from pullback.nn.utils import *
 
 __all__: list[str] = []
-__all__ += _utils.__all__
+for _name in _utils.__all__:
+    _found = getattr(_utils, _name)
+    globals()[_name] = _converting(_found) if isinstance(_found, _FunctionType) else _found
+    __all__ += [_name]
