@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.interpolate as si
 import scipy.linalg as sl
+import scipy.ndimage as nd
+import scipy.signal as sg
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
@@ -137,6 +139,52 @@ def spsolve_row(n: int) -> Row:
     return Row(f"spsolve {n * n}", ours, lambda: spsolve(matrix, b), 2.2)
 
 
+def filter_row(name: str, call: Callable[..., Any], *arrays: Any) -> Row:
+    """The gradient by all arguments of a filter, beside its value."""
+    tensors = [pb.tensor(array, requires_grad=True) for array in arrays]
+    ones = pb.ones(call(*arrays).shape)
+
+    def ours() -> None:
+        pb.autograd.grad(call(*tensors), tensors, ones)
+
+    return Row(name, ours, lambda: call(*arrays), 3.5)
+
+
+def filter_rows() -> list[Row]:
+    rng = np.random.default_rng(0)
+    image, x = rng.standard_normal((512, 512)), rng.standard_normal(200_000)
+    h, kernel = rng.standard_normal(2001), rng.standard_normal((9, 9))
+    b, a = sg.butter(4, 0.2)
+    sos = sg.butter(4, 0.2, output="sos")
+    at = np.indices((512, 512)) + rng.uniform(-2, 2, (2, 512, 512))
+    matrix = np.array([[0.98, 0.05], [-0.05, 0.98]])
+    return [
+        filter_row("convolve", sg.convolve, x, h),
+        filter_row(
+            "fftconvolve", lambda u, v: sg.fftconvolve(u, v, "same"), image, image[:64, :64]
+        ),
+        filter_row("oaconvolve", sg.oaconvolve, x, h),
+        filter_row("convolve2d", sg.convolve2d, image, kernel),
+        filter_row("lfilter, by b, a and x", sg.lfilter, b, a, x),
+        filter_row("lfilter, by x", lambda u: sg.lfilter(b, a, u), x),
+        filter_row("sosfilt, by x", lambda u: sg.sosfilt(sos, u), x),
+        filter_row("filtfilt, by x", lambda u: sg.filtfilt(b, a, u), x),
+        filter_row("savgol_filter", lambda u: sg.savgol_filter(u, 31, 3), x),
+        filter_row("resample_poly", lambda u: sg.resample_poly(u, 3, 2), x),
+        filter_row("welch", lambda u: sg.welch(u, nperseg=1024)[1], x),
+        filter_row("gaussian_filter", lambda u: nd.gaussian_filter(u, 3.0), image),
+        filter_row("gaussian_filter, by sigma", nd.gaussian_filter, image, np.array(3.0)),
+        filter_row("uniform_filter", lambda u: nd.uniform_filter(u, 9), image),
+        filter_row("ndimage.correlate", nd.correlate, image, kernel),
+        filter_row("median_filter", lambda u: nd.median_filter(u, 5), image),
+        filter_row("maximum_filter", lambda u: nd.maximum_filter(u, 5), image),
+        filter_row("map_coordinates, by image", lambda u: nd.map_coordinates(u, at), image),
+        filter_row("map_coordinates, by points", lambda u: nd.map_coordinates(image, u), at),
+        filter_row("affine_transform, by matrix", lambda m: nd.affine_transform(image, m), matrix),
+        filter_row("zoom", lambda u: nd.zoom(u, 2), image[:256, :256]),
+    ]
+
+
 def rows() -> list[Row]:
     found = [
         cho_solve_row(300, 40),
@@ -150,6 +198,7 @@ def rows() -> list[Row]:
         grid_row(100_000, "values"),
         grid_row(100_000, "points"),
         spsolve_row(100),
+        *filter_rows(),
     ]
     return [row for row in found if row is not None]
 

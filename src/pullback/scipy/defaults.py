@@ -17,11 +17,10 @@ RECORDED = {
     """,
     "optimize": "rosen rosen_der",
     "signal": """
-        abcd_normalize bilinear_zpk bode cheb1ord cheb2ord closest_STFT_dual_window
-        detrend ellipord firwin freqresp freqs freqs_zpk freqz freqz_sos freqz_zpk
-        gauss_spline group_delay invres invresz kaiser_atten lombscargle lp2bp_zpk lp2bs_zpk
-        lp2hp lp2hp_zpk lp2lp lp2lp_zpk normalize sos2tf sosfreqz sweep_poly tf2zpk
-        vectorstrength zpk2tf
+        abcd_normalize bode cheb1ord cheb2ord closest_STFT_dual_window deconvolve detrend
+        ellipord envelope filtfilt firwin freqresp freqs freqs_zpk freqz_zpk gauss_spline
+        group_delay hilbert2 invres invresz kaiser_atten lombscargle lp2hp lp2lp normalize
+        resample_poly sos2tf sosfiltfilt sweep_poly tf2sos tf2zpk vectorstrength wiener
     """,
     "signal.windows": "gaussian general_gaussian kaiser kaiser_bessel_derived",
     "sparse": "kronsum",
@@ -58,6 +57,7 @@ CONSTANT = {
             distance_transform_edt iterate_structure
         """,
     },
+    "its levels are constant between jumps": {"signal": "square"},
     "it labels or counts": {
         "ndimage": "find_objects histogram label value_indices watershed_ift",
         "cluster.hierarchy": """

@@ -52,3 +52,22 @@ for _kind in ("dct", "idct", "dst", "idst"):
     for _option in ("n longer", "n shorter axis=0"):
         add(_kind, _option, **OPTIONS[_option])
     add(f"{_kind}n", "s", **OPTIONS["s"])
+    for _type in (1, 2, 3, 4):
+        for _norm in ("backward", "ortho", "forward"):
+            _text = f"type={_type} norm={_norm} orthogonalize={_norm != 'ortho'}"
+            add(_kind, _text, type=_type, norm=_norm, orthogonalize=_norm != "ortho")
+    add(_kind, "complex", COMPLEX)
+    add(_kind, "workers", workers=2)
+    add(f"{_kind}n", "axes", axes=(0,))
+for _name in ("fft", "rfft", "hfftn"):
+    add(_name, "workers", workers=2)
+add("hfft", "n odd complex", COMPLEX, n=7)
+add("hfft", "n even complex norm=ortho", COMPLEX, n=8, norm="ortho")
+add("hfftn", "s complex", COMPLEX, s=(4, 7))
+add("rfftn", "axes", axes=(1, 0))
+for _name in ("fht", "ifht"):
+    for _options in ({}, {"offset": 0.1}, {"bias": 0.2, "offset": 0.1}):
+        add(_name, " ".join(_options), dln=0.1, mu=0.5, **_options)
+for _name in ("fftshift", "ifftshift"):
+    add(_name, "")
+    add(_name, "axes", axes=(1,))

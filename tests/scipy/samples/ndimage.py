@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,14 @@ MODES = ("reflect", "mirror", "nearest", "wrap", "constant")
 GRID_MODES = ("grid-mirror", "grid-wrap", "grid-constant")
 NEAR: dict[str, Any] = {"spread": 1e-3, "step": 1e-4, "rtol": 1e-5}  # kinks lie beside the points
 JUMPS: dict[str, Any] = {"spread": 0.0, "step": 1e-5, "order": 1}  # another pixel may be selected
+NEWER = (  # lines that SciPy 1.14 refuses or warns about: axes, and arrays without axes as numbers
+    *("correlate | input | axes", "correlate | weights | axes", "convolve | input | axes"),
+    *("convolve | weights | axes", "laplace | input | axes", "gaussian_laplace | input | axes"),
+    *("gaussian_filter | sigma", "gaussian_filter | sigma | radius", "gaussian_laplace | sigma"),
+    *("gaussian_gradient_magnitude | sigma", "affine_transform | matrix | diagonal"),
+    *("fourier_gaussian | sigma | n axis", "fourier_uniform | size | n axis"),
+    "fourier_shift | shift | n axis",
+)
 SAMPLES: dict[str, Sample] = {}
 
 
@@ -246,3 +255,5 @@ for _name in ("minimum", "maximum", "extrema"):
     for _option, _options in _REGIONS.items():
         _line = " | ".join(part for part in (_name, "input", _option) if part)
         add(_line, IMAGE, settings=JUMPS, **_options)
+for _line in NEWER:
+    SAMPLES[_line] = dataclasses.replace(SAMPLES[_line], since=(1, 17))

@@ -128,16 +128,25 @@ def _transpose(function: Any, kind: int, norm: str | None, axis: int) -> Callabl
     return transposed
 
 
-def _transform_axis(function: Any, x: Tensor, kind: int, n: Any, axis: int, norm: Any) -> Tensor:
+def _transform_axis(
+    function: Any, x: Tensor, kind: int, n: Any, axis: int, norm: Any, orthogonalize: Any
+) -> Tensor:
     """A cosine or sine transform along one axis."""
     axis = axis if axis < 0 else axis - x.ndim  # from the end: batch axes of vmap come in front
     if n is not None and n != x.shape[axis]:
         x = _resize(x, n, axis)
-    return apply_linear(
+    scale = 1.0
+    if orthogonalize is not None and bool(orthogonalize) != (norm == "ortho"):
+        ends = {("dct", 1): -1, ("dst", 1): 1}.get((function.__name__, kind), 0)
+        size = 2.0 * (x.shape[axis] + ends)
+        scale = {"ortho": size**-0.5, "forward": 1 / size}.get(norm, 1.0)
+        scale, norm = (scale * size**0.5, "ortho") if orthogonalize else (scale, None)
+    found = apply_linear(
         x,
         lambda v: function(v, type=kind, norm=norm, axis=axis),
         _transpose(function, kind, norm, axis),
     )
+    return found if scale == 1.0 else found * scale
 
 
 def _resize(x: Tensor, n: int, axis: int) -> Tensor:
@@ -157,9 +166,7 @@ def _declare_transform(name: str) -> None:
     function = theirs.dct if "dct" in name else theirs.dst
     full = f"scipy.fft.{name}"
 
-    def read(kind: int, norm: str | None, orthogonalize: bool | None) -> tuple[int, str | None]:
-        if orthogonalize is not None and orthogonalize != (norm == "ortho"):
-            raise option_without_rule(full, "orthogonalize", orthogonalize)
+    def read(kind: int, norm: str | None) -> tuple[int, str | None]:
         if kind not in _INVERSE_TYPE:
             raise ValueError(f"{full}: type must be 1, 2, 3 or 4, not {kind!r}")
         return (_INVERSE_TYPE[kind], _INVERSE_NORM[norm]) if is_inverse else (kind, norm)
@@ -174,8 +181,8 @@ def _declare_transform(name: str) -> None:
         workers: int | None = None,  # noqa: ARG001 - SciPy's argument
         orthogonalize: bool | None = None,
     ) -> Tensor:
-        kind, scaling = read(type, norm, orthogonalize)
-        return _transform_axis(function, as_tensor(x), kind, n, axis, scaling)
+        kind, scaling = read(type, norm)
+        return _transform_axis(function, as_tensor(x), kind, n, axis, scaling, orthogonalize)
 
     def many(
         x: Any,
@@ -188,7 +195,7 @@ def _declare_transform(name: str) -> None:
         *,
         orthogonalize: bool | None = None,
     ) -> Tensor:
-        kind, scaling = read(type, norm, orthogonalize)
+        kind, scaling = read(type, norm)
         x = as_tensor(x)
         sizes = None if s is None else [s] if isinstance(s, int) else list(s)
         if axes is None:
@@ -196,7 +203,7 @@ def _declare_transform(name: str) -> None:
         places = [axes] if isinstance(axes, int) else list(axes)
         for place, axis in enumerate(places):
             n = None if sizes is None else sizes[place]
-            x = _transform_axis(function, x, kind, n, axis, scaling)
+            x = _transform_axis(function, x, kind, n, axis, scaling, orthogonalize)
         result: Tensor = x
         return result
 
@@ -205,3 +212,41 @@ def _declare_transform(name: str) -> None:
 
 for _name in ("dct", "idct", "dst", "idst", "dctn", "idctn", "dstn", "idstn"):
     _declare_transform(_name)
+
+# --- Hankel transforms ----------------------------------------------------------------------------
+
+
+def _hankel(function: Any, x: Tensor, before: _Array, after: _Array, arguments: Any) -> Tensor:
+    """A map that is symmetric but for weights before and after it."""
+
+    def transpose(g: _Array) -> Any:
+        return function(g * after / before, *arguments) * before / after
+
+    return apply_linear(x, lambda v: function(v, *arguments), transpose)
+
+
+def _steps(x: Tensor, dln: float) -> _Array:
+    n = x.shape[-1]
+    return (np.arange(n) - (n - 1) / 2) * dln
+
+
+@rule("scipy.fft.fht", tensors="a")
+def _fht(a: Any, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Tensor:
+    x = as_tensor(a)
+    place = _steps(x, dln)
+    weights = np.exp(-bias * place), np.exp(-bias * (place + offset))
+    return _hankel(theirs.fht, x, *weights, (dln, mu, offset, bias))
+
+
+@rule("scipy.fft.ifht", tensors="A")
+def _ifht(
+    A: Any,  # noqa: N803 - SciPy's argument
+    dln: float,
+    mu: float,
+    offset: float = 0.0,
+    bias: float = 0.0,
+) -> Tensor:
+    x = as_tensor(A)
+    place = _steps(x, dln)
+    weights = np.exp(bias * (place + offset)), np.exp(bias * place)
+    return _hankel(theirs.ifht, x, *weights, (dln, mu, offset, bias))

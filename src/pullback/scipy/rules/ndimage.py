@@ -12,7 +12,7 @@ from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor
 from pullback.scipy.registry import refused, rule
 from pullback.scipy.rules import ndimage_filters, ndimage_ranks, ndimage_splines
-from pullback.scipy.rules.ndimage_filters import declare, renamed, sequence_of
+from pullback.scipy.rules.ndimage_filters import declare, renamed, require_axis, sequence_of
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["ndimage_filters", "ndimage_ranks", "ndimage_splines"]
@@ -53,8 +53,7 @@ def _declare_fourier(name: str, argument: str, part: Callable[..., Any] | None) 
 
     def apply(input: Any, value: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
         del output  # read by `declare`
-        if not -input.ndim <= axis < input.ndim:
-            raise ValueError(f"axis {axis} is out of bounds for array of dimension {input.ndim}")
+        require_axis(axis, input.ndim)
         given = sequence_of(value, input.ndim)
         if part is None or not any(isinstance(v, Tensor) for v in given):
             return input * getattr(theirs, name)(np.ones(input.shape), given, n, axis)

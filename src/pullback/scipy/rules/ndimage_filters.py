@@ -25,7 +25,15 @@ from pullback.scipy.registry import option_without_rule, rule
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["correlate_axis", "declare", "is_zero", "number_of", "renamed", "sequence_of"]
+__all__ = [
+    "correlate_axis",
+    "declare",
+    "is_zero",
+    "number_of",
+    "renamed",
+    "require_axis",
+    "sequence_of",
+]
 
 _Array = NDArray[Any]
 _Rule = Callable[..., Any]
@@ -100,6 +108,12 @@ def sequence_of(value: Any, count: int) -> list[Any]:
     if len(value) != count:
         raise RuntimeError("sequence argument must have length equal to input rank")
     return [value[place] for place in range(count)]
+
+
+def require_axis(axis: int, ndim: int) -> None:
+    """Raises NumPy's error for an axis that an array does not have."""
+    if not -ndim <= axis < ndim:
+        raise np.exceptions.AxisError(axis, ndim)
 
 
 def _axes_of(axes: Any, ndim: int) -> list[int]:
@@ -236,8 +250,7 @@ def correlate_axis(
     x, w = as_tensor(x), as_tensor(weights)
     if w.ndim != 1 or not len(w):
         raise RuntimeError("no filter weights given")
-    if not -x.ndim <= axis < x.ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {x.ndim}")
+    require_axis(axis, x.ndim)
     _require_origin(origin, len(w))
     w = w if w.dtype.kind == "c" else xp.astype(w, np.float64)
     shape, origins = [1] * x.ndim, [0] * x.ndim
@@ -450,8 +463,7 @@ def _declare_edges(name: str, smoothing: list[float]) -> None:
         mode: Any = "reflect",
         cval: Any = 0.0,
     ) -> Any:
-        if not -input.ndim <= axis < input.ndim:
-            raise ValueError(f"axis {axis} is out of bounds for array of dimension {input.ndim}")
+        require_axis(axis, input.ndim)
         modes = sequence_of(mode, input.ndim)
         place = axis % input.ndim
         found = correlate_axis(input, [-1.0, 0.0, 1.0], place, modes[place], cval)

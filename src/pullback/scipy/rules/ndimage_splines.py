@@ -8,7 +8,6 @@ by the coefficients; they are each other's derivatives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,19 +20,26 @@ from pullback.interop.arguments import as_tensor
 from pullback.operators.shape.functions_padding import pad
 from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import option_without_rule
-from pullback.scipy.rules.ndimage_filters import declare, is_zero, number_of, sequence_of
+from pullback.scipy.rules.ndimage_filters import (
+    declare,
+    is_zero,
+    number_of,
+    require_axis,
+    sequence_of,
+)
 from pullback.tensor.tensor import Tensor
 
 __all__: list[str] = []
 
 _Array = NDArray[Any]
+_Shape = tuple[int, ...]
 _Orders = tuple[tuple[int, ...], ...]  # for each result, the order of the derivative by each axis
 _MODES = {
     *("constant", "grid-constant", "grid-mirror", "grid-wrap", "mirror", "nearest", "reflect"),
     "wrap",
 }
 _PAD = 12  # pixels that SciPy adds where the border of the filter is not that of the mode
-_BLOCK = 1 << 15  # points at a time: their weights stay in the cache
+_BLOCK = 1 << 16  # coefficients read at a time: they stay in the cache
 _SHORT = 48  # pixels of a line whose filter SciPy begins inexactly
 
 # --- coefficients ---------------------------------------------------------------------------------
@@ -89,8 +95,7 @@ def _spline_filter1d(
 ) -> Any:
     _require_order(order)
     _require_mode(mode)
-    if not -input.ndim <= axis < input.ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {input.ndim}")
+    require_axis(axis, input.ndim)
     return _filter_axis(_as_double(input), order, axis % input.ndim, mode)
 
 
@@ -189,55 +194,64 @@ def _fold_places(places: _Array, n: int, mode: str) -> _Array:
     return np.where(places < n, places, period - places - (1 if period == 2 * n else 0))
 
 
-def _taps(coordinates: _Array, shape: Sequence[int], order: int, mode: str, orders: _Orders) -> Any:
-    """For each coefficient that points read: its place, and its weight in each result."""
-    lines = [
-        _line(at, n, order, mode, {wanted[axis] for wanted in orders})
-        for axis, (at, n) in enumerate(zip(coordinates, shape, strict=True))
-    ]
-    strides = np.append(np.cumprod(shape[:0:-1])[::-1], 1).astype(np.intp)
-    for line, stride in zip(lines, strides, strict=True):
-        np.multiply(line.places, stride, out=line.places)
-    for tap in product(range(order + 1), repeat=len(shape)):
-        place = sum(line.places[k] for line, k in zip(lines[1:], tap[1:], strict=True))
-        weights = []
-        for wanted in orders:
-            weight = lines[0].weights[wanted[0]][tap[0]]
-            for line, k, d in zip(lines[1:], tap[1:], wanted[1:], strict=True):
-                weight = weight * line.weights[d][k]
-            weights.append(weight)
-        yield lines[0].places[tap[0]] + place, weights
+class _Block(NamedTuple):
+    """A block of points: the coefficients that they read, an axis of taps for each of the image."""
+
+    points: slice
+    places: _Array  # in the flat coefficients
+    lines: list[_Line]
+
+
+def _blocks(coordinates: _Array, shape: _Shape, order: int, mode: str, orders: _Orders) -> Any:
+    """The blocks of all points; a block is small enough for the cache."""
+    count, size = coordinates.shape[1], max(_BLOCK // (order + 1) ** len(shape), 1)
+    for first in range(0, count, size):
+        points = slice(first, first + size)
+        lines = [
+            _line(at[points], n, order, mode, {wanted[axis] for wanted in orders})
+            for axis, (at, n) in enumerate(zip(coordinates, shape, strict=True))
+        ]
+        places: Any = lines[0].places
+        for line, n in zip(lines[1:], shape[1:], strict=True):
+            places = places[..., None, :] * n + line.places
+        yield _Block(points, places, lines)
 
 
 def _evaluate(
-    c: _Array, coordinates: _Array, order: int, mode: str, orders: _Orders, shape: Any
+    c: _Array, coordinates: _Array, order: int, mode: str, orders: _Orders, shape: _Shape
 ) -> Any:
     if not any(map(any, orders)):
         options = {"order": order, "mode": mode, "prefilter": False, "output": c.dtype}
         return theirs.map_coordinates(c, coordinates, **options)[None]
     flat = np.ascontiguousarray(c).ravel()
-    found = np.zeros((len(orders), coordinates.shape[1]), c.dtype)
-    for first in range(0, coordinates.shape[1], _BLOCK):
-        block = slice(first, first + _BLOCK)
-        for place, weights in _taps(coordinates[:, block], shape, order, mode, orders):
-            values = flat[place]
-            for number, weight in enumerate(weights):
-                found[number, block] += values * weight
+    found = np.empty((len(orders), coordinates.shape[1]), c.dtype)
+    for block in _blocks(coordinates, shape, order, mode, orders):
+        values = flat[block.places]
+        for number, wanted in enumerate(orders):
+            part = values
+            for line, derivative in zip(block.lines[::-1], wanted[::-1], strict=True):
+                part = np.einsum("...kn,kn->...n", part, line.weights[derivative])
+            found[number, block.points] = part
     return found
 
 
 def _spread(
-    y: _Array, coordinates: _Array, order: int, mode: str, orders: _Orders, shape: Any
+    y: _Array, coordinates: _Array, order: int, mode: str, orders: _Orders, shape: _Shape
 ) -> Any:
     size = int(np.prod(shape))
     parts = [y.real, y.imag] if y.dtype.kind == "c" else [y]
     found = np.zeros((len(parts), size))
-    for first in range(0, coordinates.shape[1], max(_BLOCK, size // 4)):
-        block = slice(first, first + max(_BLOCK, size // 4))
-        for place, weights in _taps(coordinates[:, block], shape, order, mode, orders):
-            for part, total in zip(parts, found, strict=True):
-                given = sum(part[k, block] * weight for k, weight in enumerate(weights))
-                total += np.bincount(place, given, size)
+    for block in _blocks(coordinates, shape, order, mode, orders):
+        low, high = int(block.places.min(initial=size)), int(block.places.max(initial=-1)) + 1
+        places = (block.places - low).ravel()
+        for part, total in zip(parts, found, strict=True):
+            given: Any = 0.0
+            for number, wanted in enumerate(orders):
+                weights = block.lines[0].weights[wanted[0]] * part[number, block.points]
+                for line, derivative in zip(block.lines[1:], wanted[1:], strict=True):
+                    weights = weights[..., None, :] * line.weights[derivative]
+                given = given + weights
+            total[low:high] += np.bincount(places, given.ravel(), max(high - low, 0))
     return (found[0] if len(parts) == 1 else found[0] + 1j * found[1]).reshape(shape)
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 import scipy.fft as sp_fft
 import scipy.signal as theirs
 from numpy.typing import NDArray
+from scipy.ndimage import correlate
 
 from pullback.autograd.function.array_function import conjugate
 from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor
 from pullback.operators.shape.functions_padding import pad
-from pullback.scipy.bilinear import Bilinear
+from pullback.scipy.bilinear import Bilinear, sum_of_products
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.tensor.tensor import Tensor
 
@@ -38,7 +40,7 @@ def _forward(
 ) -> Any:
     del shapes
     if method == "direct":
-        return theirs.convolve(x, w, mode, "direct")
+        return theirs.convolve2d(x, w, mode) if x.ndim == 2 else theirs.convolve(x, w, mode, method)
     function = theirs.fftconvolve if method == "fft" else theirs.oaconvolve
     return function(x, w, mode, axes)
 
@@ -64,12 +66,32 @@ def _to_other(
         full = np.zeros(full_shape, y.dtype)
         full[tuple(inside)] = y
     if method == "direct":
-        return theirs.convolve(full, np.flip(known), "valid", "direct")
-    found = _fft_correlate(full, known, list(along))[
-        tuple(slice(wanted[a]) if a in along else slice(None) for a in range(y.ndim))
-    ]
+        return _direct_correlate(full, known, wanted)
+    if method == "oa" and place == 0:
+        flipped = np.flip(known, tuple(along))
+        found = theirs.oaconvolve(full, flipped, "valid", list(along))
+    else:
+        found = _fft_correlate(full, known, list(along))[
+            tuple(slice(wanted[a]) if a in along else slice(None) for a in range(y.ndim))
+        ]
     repeated = tuple(a for a in range(y.ndim) if wanted[a] == 1 != found.shape[a])
     return found.sum(repeated, keepdims=True) if repeated else found
+
+
+def _direct_correlate(y: _Array, known: _Array, wanted: _Shape) -> Any:
+    """``sum_k known[k] y[n + k]`` for lags n, by sums over the smaller one of n and k."""
+    if y.ndim == 1:
+        return np.convolve(y, known[::-1], "valid")
+    if known.size <= np.prod(wanted):
+        origin = [-(n // 2) for n in known.shape]
+        weights = known.conj() if known.dtype.kind == "c" else known
+        found = correlate(y, weights, mode="constant", origin=origin)
+        return found[tuple(slice(n) for n in wanted)]
+    found = np.zeros(wanted, np.result_type(y, known))
+    for lag in product(*map(range, wanted)):
+        part = y[tuple(slice(at, at + n) for at, n in zip(lag, known.shape, strict=True))]
+        found[lag] = sum_of_products(part, known)
+    return found
 
 
 def _fft_correlate(y: _Array, known: _Array, axes: list[int]) -> Any:

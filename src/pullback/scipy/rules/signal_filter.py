@@ -8,7 +8,7 @@ import numpy as np
 import scipy.signal as theirs
 from numpy.typing import NDArray
 
-from pullback.autograd.function.array_function import conjugate
+from pullback.autograd.function.array_function import apply_linear, conjugate
 from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor, carries_gradient
 from pullback.scipy.bilinear import Bilinear, sum_of_products
@@ -29,6 +29,8 @@ _ONE = np.ones(1)
 
 def _fir(x: _Array, b: _Array, count: int) -> Any:
     del count
+    if x.ndim == 1 and x.size:  # half the time
+        return np.convolve(x, b)[: x.shape[-1]]
     return theirs.upfirdn(b, x)[..., : x.shape[-1]]
 
 
@@ -138,7 +140,10 @@ def _final_states(b: Any, a: Any, x: Any, y: Any, zi: Any) -> Any:
 
 def _filter_axis(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
     """The filter along the last axis, and its final states if initial ones are given."""
-    if carries_gradient(a) or isinstance(a._array, Payload) or a._array[0] != 1:
+    is_batched = isinstance(a._array, Payload)
+    if not is_batched and a._array[0] == 0:
+        raise ValueError("filter coefficient a[0] == 0 not supported yet")
+    if is_batched or carries_gradient(a) or a._array[0] != 1:
         b, a = b / a[0], a / a[0]
     if zi is None:
         return _recursive(b, a, x), None
@@ -186,6 +191,13 @@ def _sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
         shape[axis] = 2
         if list(zi.shape) != [len(sos), *shape]:
             raise ValueError(f"Invalid zi shape: {tuple(zi.shape)}, not {(len(sos), *shape)}.")
+    if zi is None and not carries_gradient(sos) and not isinstance(sos._array, Payload):
+        sections = np.asarray(sos._array)  # one pass for all sections
+        return apply_linear(
+            x,
+            lambda v: theirs.sosfilt(sections, v, axis),
+            lambda v: np.flip(theirs.sosfilt(sections, np.flip(v, axis), axis), axis),
+        )
     states = []
     for number in range(len(sos)):
         section = sos[number]

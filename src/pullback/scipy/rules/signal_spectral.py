@@ -167,7 +167,7 @@ def _average(power: Any, average: str) -> Any:
     count = power.shape[-2]
     if count > 1 and average == "median":
         odd = 2.0 * np.arange(1.0, (count - 1) // 2 + 1)
-        bias = 1.0 + np.sum(1.0 / (odd + 1) - 1.0 / odd)
+        bias = float(1.0 + np.sum(1.0 / (odd + 1) - 1.0 / odd))
         if power.dtype.kind == "c":
             power = xp.real(power), xp.imag(power)
             return (_middle(power[0]) + 1j * _middle(power[1])) / bias
