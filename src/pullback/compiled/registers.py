@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.compiled.expressions import CannotLower
 from pullback.compiled.ir import Graph, Loop, Node, Place
 from pullback.compiled.machine import ir
 from pullback.compiled.memory import Elements, constant
@@ -395,7 +396,8 @@ class _Emitter:
         outputs = [n for n in nodes if self.last_use.get(n.id, -1) > self.position]
         inner.outputs = [made[n.id] for n in outputs]
         name = self.b.module.get_unique_name("arrays")
-        assert self.emit_group is not None
+        if self.emit_group is None:
+            raise CannotLower("a loop on large arrays")
         function, arena = self.emit_group(self.b.module, name, inner)
         pointers = [self.pointer(n) for n in given]
         for node in outputs:

@@ -358,7 +358,11 @@ def _index(x: Value, indices: Any) -> Value:
 
 
 @_rule("index_put")
-def _index_put(x: Value, indices: Any, values: Value, accumulate: bool = False) -> Value:
+def _index_put(x: Value, indices: Any, values: Any, accumulate: bool = False) -> Value:
+    if not isinstance(values, Value):
+        if accumulate:
+            raise CannotLower("a number that is added at positions")
+        values = Value(x.builder.full(values, (), x.dtype), x.builder)
     dtype = np.result_type(x.dtype, values.dtype) if accumulate else x.dtype
     base = cast(x, dtype)
     positions = _positions(base, list(indices))

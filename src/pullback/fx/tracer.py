@@ -243,9 +243,11 @@ class Tracer:
                 held = original._array
                 source = self.lift(held) if isinstance(held, np.ndarray) else held
                 node.meta["view_of"] = source.node
+                node.meta["tensor_meta"] = TensorMetadata(
+                    source.shape, source.dtype, source.strides
+                )
                 if isinstance(held, TracedArray):
                     held.node = node
-                    node.meta["tensor_meta"] = TensorMetadata(held.shape, held.dtype, held.strides)
                 return original
         made = self._made(array, node)
         root = _root(array)
