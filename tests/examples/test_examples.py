@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DRAWN = [
+    "bayesian_regression",
+    "burgers",
     "character_lstm",
     "digits",
     "fit_curve",
     "fit_ode",
     "gaussian_process",
+    "hogwild",
     "neural_ode",
+    "tiny_transformer",
+    "vae",
     "wave_lens",
 ]
 
@@ -83,3 +89,46 @@ def test_the_equation_is_learned(tmp_path):
 def test_the_committed_picture_is_small(name):
     picture = ROOT / "docs" / "pictures" / f"{name}.png"
     assert 10_000 < picture.stat().st_size <= 100_000
+
+
+def test_the_autoencoder_raises_its_bound(tmp_path):
+    pytest.importorskip("sklearn")
+    _, losses = run("vae", tmp_path, epochs=4)
+    assert losses[-1] < 0.85 * losses[0]
+
+
+def test_the_network_satisfies_the_equation(tmp_path):
+    _, (losses, _) = run("burgers", tmp_path, steps=100)
+    assert np.mean(losses[-20:]) < 0.3 * losses[0]
+
+
+@pytest.mark.slow
+def test_the_network_solves_the_equation(tmp_path):
+    _, (_, error) = run("burgers", tmp_path, steps=1500)
+    assert error < 0.01
+
+
+def test_the_variational_posterior_is_that_of_the_chain(tmp_path):
+    _, (mean, deviations, samples) = run("bayesian_regression", tmp_path, chain=10_000)
+    spread = samples.std(axis=0)
+    np.testing.assert_allclose(mean, samples.mean(axis=0), atol=0.4 * spread.min())
+    np.testing.assert_allclose(deviations, spread, rtol=0.25)
+
+
+def test_the_transformer_learns_to_sort(tmp_path):
+    _, (losses, _) = run("tiny_transformer", tmp_path, steps=80)
+    assert np.mean(losses[-5:]) < 0.8 * losses[0]
+
+
+@pytest.mark.slow
+def test_the_transformer_sorts(tmp_path):
+    _, (_, is_right) = run("tiny_transformer", tmp_path, steps=700)
+    assert is_right.mean() > 0.97
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the example forks")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_workers_without_locks_reach_the_sequential_loss(tmp_path):
+    _, found = run("hogwild", tmp_path)
+    assert found["processes"] == pytest.approx(found["sequential"], rel=0.05)
+    assert found["threads"] == pytest.approx(found["sequential"], rel=0.05)
