@@ -382,3 +382,26 @@ def test_convolution_is_that_of_each_image(shape, options):
         strict=True,
     ):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda f: f.pad(pb.ones((2, 3)), (3, 0), "reflect"),
+            r"counts \(3, 0\) do not fit an axis",
+        ),
+        (
+            lambda f: f.pad(pb.ones((2, 3)), (0, 4), "circular"),
+            "axis of length 3 in mode 'circular'",
+        ),
+        (lambda f: f.pad(pb.ones((2, 1)), (-1, -1)), r"counts \(-1, -1\) do not fit"),
+        (
+            lambda f: f.conv_transpose1d(pb.ones((1, 1, 1)), pb.ones((1, 1, 2)), padding=1),
+            r"the padding \(1,\) leaves no output",
+        ),
+    ],
+)
+def test_counts_that_do_not_fit_are_refused(call, text):
+    with pytest.raises(ValueError, match=text):
+        call(pb.nn.functional)

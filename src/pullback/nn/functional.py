@@ -513,5 +513,12 @@ def pad(
         slice(max(0, -a), n - max(0, -b)) for (a, b), n in zip(widths, input.shape, strict=True)
     )
     grown = [(max(0, a), max(0, b)) for a, b in widths]
+    for (a, b), n in zip(widths, input.shape, strict=True):
+        most = {"reflect": n - 1, "circular": n}.get(mode, max(a, b))
+        if n + a + b < 0 or max(a, b) > max(most, 0):
+            raise ValueError(
+                f"pad: the counts {(a, b)} do not fit an axis of length {n} in mode {mode!r} "
+                f"(shape {tuple(input.shape)} given)"
+            )
     options = {"constant_values": 0.0 if value is None else value} if mode == "constant" else {}
     return pad_axes(input[kept], grown, mode=_PAD_MODES[mode], **options)

@@ -138,6 +138,10 @@ def _conv_transpose(
             x.shape[-axes:], stride, padding, ends, dilation, weight.shape[2:], strict=True
         )
     )
+    if any(n + zero < 1 for n, zero in zip(space, zeros, strict=True)):
+        raise ValueError(
+            f"{name}: the padding {padding} leaves no output of the input of shape {list(x.shape)}"
+        )
     sides = tuple(side for pair in zip(padding, ends, strict=True) for side in pair)
     result = batched(
         name,
