@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pullback.compiled.arrays.emitter import Emitted, Step, can_emit, emit_arrays
+from pullback.compiled.arrays.emitter import Emitted, can_emit, emit_arrays
 
-__all__ = ["Emitted", "Step", "can_emit", "emit_arrays"]
+__all__ = ["Emitted", "can_emit", "emit_arrays"]

@@ -10,7 +10,17 @@ import numpy as np
 from pullback.compiled.machine import ir
 from pullback.compiled.vector import Complex, Lanes, elementwise, scalar_type, vector_type
 
-__all__ = ["POINTER", "WORD", "Buffer", "Code", "combine", "exact_sum", "neutral", "sum_lanes"]
+__all__ = [
+    "POINTER",
+    "WORD",
+    "Buffer",
+    "Code",
+    "combine",
+    "exact_sum",
+    "exact_sum_lanes",
+    "neutral",
+    "sum_lanes",
+]
 
 WORD = ir.IntType(64)
 _INDEX = ir.IntType(32)
@@ -86,6 +96,8 @@ class Code:
     def pointer(self, key: Any) -> Any:
         """The memory of a value, as bytes; read from the table once."""
         found = self._pointers.get(key)
+        if found is None and getattr(key, "op", "") == "const":
+            found = self._pointers[key] = _global_constant(self.function.module, key.value)
         if found is None:
             buffer = self.buffers[key]
             with self.b.goto_entry_block():
@@ -199,6 +211,18 @@ class Code:
         return ir.Constant(kind, number if width == 1 else [number] * width)
 
 
+def _global_constant(module: Any, value: np.ndarray[Any, Any]) -> Any:
+    """A pointer to the elements of an array, which become part of the code."""
+    content = bytearray(np.ascontiguousarray(value).tobytes())
+    kind = ir.ArrayType(_BYTE, len(content))
+    made = ir.GlobalVariable(module, kind, module.get_unique_name("array"))
+    made.linkage = "internal"
+    made.global_constant = True
+    made.initializer = ir.Constant(kind, content)
+    made.align = 64
+    return made.bitcast(POINTER)
+
+
 _COMBINERS = {
     "sum": "add",
     "prod": "multiply",
@@ -244,6 +268,25 @@ def sum_lanes(code: Code, combiner: str, value: Any, dtype: np.dtype[Any], width
         width //= 2
         value = combine(code, combiner, parts[0], parts[1], dtype, width)
     return value if rest is None else combine(code, combiner, value, rest, dtype, 1)
+
+
+def exact_sum_lanes(code: Code, value: Any, error: Any, width: int, bits: int) -> tuple[Any, Any]:
+    """The sum of all lanes of a vector, and the sum of its errors with those of the lanes."""
+    while width > 1:
+        half = (width + 1) // 2
+        low, high = range(half), range(width - half, width)
+        if width % 2:  # the lane in the middle counts once
+            mask = ir.Constant(ir.VectorType(ir.IntType(1), half), [0] + [1] * (half - 1))
+            zero = ir.Constant(ir.VectorType(value.type.element, half), None)
+            parts = [code.lanes(value, low), code.b.select(mask, code.lanes(value, high), zero)]
+            errors = [code.lanes(error, low), code.b.select(mask, code.lanes(error, high), zero)]
+        else:
+            parts = [code.lanes(value, low), code.lanes(value, high)]
+            errors = [code.lanes(error, low), code.lanes(error, high)]
+        width = half
+        value, lost = exact_sum(code, parts[0], parts[1], width, bits)
+        error = code.b.fadd(code.b.fadd(errors[0], errors[1]), lost)
+    return value, error
 
 
 def exact_sum(code: Code, x: Any, y: Any, width: int, bits: int) -> tuple[Any, Any]:

@@ -1,8 +1,8 @@
 """Machine code for programs on large arrays: kernels, their memory, and what runs them.
 
-The code has one argument, a table of pointers: the inputs, large constants, the outputs and, last,
-one block of memory for everything else (`Emitted.memory` bytes), which each call brings along: the
-code has no memory of its own, so that calls in several threads do not disturb each other.
+The function of a graph takes a table of pointers to its inputs, its outputs (then its checks), and
+one block of memory for everything else, which each call brings along: the code has no memory of its
+own, so that calls in several threads do not disturb each other.
 
 A program is a sequence of *steps*; the chunks of a step can run in any order and in any thread. The
 division into chunks depends on shapes only, and partial results are combined in the chunks' order:
@@ -11,22 +11,25 @@ results are the same bits for any number of threads.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pullback.compiled.arrays.code import POINTER, WORD, Buffer, Code, combine, exact_sum, neutral
 from pullback.compiled.arrays.gemm import GemmEmitter, make_gemm, uses_loops
 from pullback.compiled.arrays.nest import LANES, Nest, Store
 from pullback.compiled.arrays.plan import FUSED, Kernel, make_plan, squeeze
 from pullback.compiled.arrays.products import emit_matmul, find_blas, find_matrix
+from pullback.compiled.arrays.threads import (
+    MIN_THREADED_WORK,
+    SHARE_CHUNKS,
+    register_share_chunks,
+)
 from pullback.compiled.ir import Graph, Node, Place, c_strides
 from pullback.compiled.machine import ir
 from pullback.compiled.vector import elementwise, is_supported
 
-__all__ = ["Emitted", "Step", "can_emit", "emit_arrays"]
+__all__ = ["Emitted", "can_emit", "emit_arrays"]
 
 _ALIGNMENT = 64
 _SPINS = 2000  # turns of a waiting thread before it lets others run
@@ -43,31 +46,27 @@ def can_emit(node: Node) -> bool:
         return node.dtype.kind != "c" or node.attrs[0] in ("sum", "prod")
     if node.op == "matmul":
         return uses_loops(node) or find_blas() is not None
-    if node.op in ("view", "update"):
-        return not node.place.step
     return True
 
 
-class Step(NamedTuple):
+class _Step(NamedTuple):
     """A function of the module and the number of its chunks."""
 
     name: str
     chunks: int
-    work: int  # an estimate in elements
+    work: int  # an estimate: operations on elements
 
 
 class Emitted(NamedTuple):
-    """A module with machine code for a graph.
+    """The function of a graph in a module, ``void name(void **table)``.
 
-    The function `name` of the module, ``void run(void **table)``, runs all steps. The table has the
-    inputs, `constants`, the outputs (the graph's outputs, then its checks), and `memory` bytes.
+    The table has the inputs, `constants`, the outputs (the graph's outputs, then its checks) and
+    `memory` bytes, aligned to 64.
     """
 
-    module: Any
     name: str
-    steps: list[Step]
-    constants: list[NDArray[Any]]
-    outputs: list[tuple[tuple[int, ...], np.dtype[Any]]]
+    constants: list[Any]
+    outputs: list[Node]
     memory: int
 
 
@@ -78,12 +77,18 @@ class _Arena:
         self.size = 0
         self.free: list[tuple[int, int]] = []  # offset and size
 
+    def extend(self, size: int) -> int:
+        """Memory that nothing else uses."""
+        start = self.size
+        self.size += -(-size // _ALIGNMENT) * _ALIGNMENT
+        return start
+
     def take(self, size: int) -> tuple[int, int]:
+        """The offset and size of a block."""
         size = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
         fitting = [block for block in self.free if block[1] >= size]
         if not fitting:
-            self.size += size
-            return self.size - size, size
+            return self.extend(size), size
         offset, available = min(fitting, key=lambda block: block[1])
         self.free.remove((offset, available))
         if available > size:
@@ -91,6 +96,7 @@ class _Arena:
         return offset, size
 
     def release(self, offset: int, size: int) -> None:
+        """Gives a block back."""
         self.free.append((offset, size))
         self.free.sort()
         joined = [self.free[0]]
@@ -112,20 +118,11 @@ class _Emitter:
         self.buffers: dict[Any, Buffer] = {}
         self.arena = _Arena()
         self.held: dict[Any, tuple[int, int]] = {}
-        self.steps: list[Step] = []
+        self.steps: list[_Step] = []
         self.products: dict[Any, tuple[Any, int]] = {}  # loops of products, with their chunks
-        self.constants: list[NDArray[Any]] = []
-        for entry, node in enumerate(graph.inputs):
+        for entry, node in enumerate((*graph.inputs, *self.plan.outputs)):
             self.buffers[node] = Buffer(entry, 0)
-        consts = [n for n in graph.live() if n.op == "const" and n.size != 1]
-        consts += [n for n in graph.live() if n.op == "const" and n.size == 1]
-        for node in consts:
-            self.buffers[node] = Buffer(len(graph.inputs) + len(self.constants), 0)
-            self.constants.append(node.value)
-        first = len(graph.inputs) + len(self.constants)
-        for entry, node in enumerate(self.plan.outputs):
-            self.buffers[node] = Buffer(first + entry, 0)
-        self.arena_entry = first + len(self.plan.outputs)
+        self.arena_entry = len(graph.inputs) + len(self.plan.outputs)
 
     def run(self) -> Emitted:
         dying: dict[int, list[Node]] = {}
@@ -139,11 +136,12 @@ class _Emitter:
             getattr(self, f"_emit_{kernel.kind}")(kernel, in_place)
             for node in dying.get(number, ()):
                 self._release(node)
-        self._emit_run()
-        if any(step.chunks > 1 for step in self.steps):
-            self._emit_share()
-        outputs = [(node.shape, node.dtype) for node in self.plan.outputs]
-        return Emitted(self.module, self.name, self.steps, self.constants, outputs, self.arena.size)
+        work = sum(step.work for step in self.steps if step.chunks > 1)
+        is_threaded = work >= MIN_THREADED_WORK
+        run = self._emit_share() if is_threaded else self._emit_run()
+        counters = self.arena.extend(16 * len(self.steps)) if is_threaded else 0
+        self._emit_entry(run, is_threaded, counters)
+        return Emitted(self.name, [], self.plan.outputs, self.arena.size)
 
     # --- memory -----------------------------------------------------------------------------------
 
@@ -184,7 +182,7 @@ class _Emitter:
 
     def _finish(self, code: Code, chunks: int, work: int) -> None:
         code.b.ret_void()
-        self.steps.append(Step(code.function.name, chunks, work))
+        self.steps.append(_Step(code.function.name, chunks, work))
 
     def _emit_loops(self, nest: Nest) -> None:
         for node in nest.partials:
@@ -192,8 +190,7 @@ class _Emitter:
             self._allocate((node, "partial"), size)
         code = self._code()
         nest.emit(code)
-        work = prod(nest.lengths) * max(len(nest.nodes) + len(nest.stores), 1)
-        self._finish(code, nest.chunks.number, work)
+        self._finish(code, nest.chunks.number, nest.work())
         if nest.partials:
             code = self._code()
             for node in nest.partials:
@@ -213,7 +210,7 @@ class _Emitter:
     def _emit_matmul(self, kernel: Kernel, _: bool) -> None:
         node = kernel.nodes[0]
         code = self._code()
-        work = node.size * node.inputs[0].shape[-1] // 2
+        work = node.size * node.inputs[0].shape[-1] // 4
         if node.size and uses_loops(node):
             self._finish(code, self._call_gemm(code, node), work)
             return
@@ -244,11 +241,13 @@ class _Emitter:
         code.b.call(function, [*pointers, code.chunk])
         return chunks
 
-    def _copy(self, source: Node, target: Node, place: Place, adds: bool = False) -> None:
+    def _copy(
+        self, source: Node, target: Node, place: Place, adds: bool = False, moves: Any = None
+    ) -> None:
         """Writes a value to a place in the memory of another."""
         pairs = zip(place.shape, place.strides, strict=True)
         strides = tuple(s for n, s in pairs if n != 1)
-        store = Store(source, target, place.offset, strides, adds)
+        store = Store(source, target, place.offset, strides, adds, moves)
         self._emit_loops(Nest(squeeze(source.shape), [], [store], self.plan.virtual))
 
     def _whole(self, node: Node) -> Place:
@@ -256,10 +255,11 @@ class _Emitter:
 
     def _emit_update(self, kernel: Kernel, in_place: bool) -> None:
         node = kernel.nodes[0]
-        base, part = node.inputs
+        base, part, *index = node.inputs
         if not in_place:
             self._copy(base, node, self._whole(node))
-        self._copy(part, node, node.place, node.attrs[0] == "add")
+        moves = (index[0], node.place.step) if index else None
+        self._copy(part, node, node.place, node.attrs[0] == "add", moves)
 
     def _emit_assemble(self, kernel: Kernel, _: bool) -> None:
         node = kernel.nodes[0]
@@ -283,7 +283,32 @@ class _Emitter:
 
     # --- running ----------------------------------------------------------------------------------
 
-    def _emit_share(self) -> None:
+    def _emit_entry(self, run: Any, is_threaded: bool, counters: int) -> None:
+        """Writes the function of the graph, which runs all steps."""
+        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer()])
+        function = ir.Function(self.module, kind, self.name)
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        table = function.args[0]
+        if is_threaded:
+            memory = b.load(b.gep(table, [WORD(self.arena_entry)]))
+            numbers = b.bitcast(b.gep(memory, [WORD(counters)]), WORD.as_pointer())
+            for number in range(2 * len(self.steps)):
+                b.store(WORD(0), b.gep(numbers, [WORD(number)]))
+            register_share_chunks()
+            kinds = [POINTER, POINTER.as_pointer(), WORD.as_pointer(), WORD]
+            ask = self._declare(SHARE_CHUNKS, ir.VoidType(), kinds)
+            most = WORD(max(step.chunks for step in self.steps))
+            b.call(ask, [b.bitcast(run, POINTER), table, numbers, most])
+            b.call(run, [table, numbers])
+        else:
+            b.call(run, [table])
+        b.ret_void()
+
+    def _declare(self, name: str, result: Any, kinds: list[Any]) -> Any:
+        known = self.module.globals.get(name)
+        return known or ir.Function(self.module, ir.FunctionType(result, kinds), name)
+
+    def _emit_share(self) -> Any:
         """Writes ``void run_share(void **table, int64 *counters)``, which several threads call.
 
         There are two counters for each step: the next chunk to be done, and the chunks that are
@@ -293,9 +318,8 @@ class _Emitter:
         function = ir.Function(self.module, kind, f"{self.name}_share")
         table, counters = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        yields = ir.Function(self.module, ir.FunctionType(ir.IntType(32), []), "sched_yield")
-        nothing = ir.FunctionType(ir.VoidType(), [])
-        pause = self.module.declare_intrinsic("llvm.x86.sse2.pause", [], nothing)
+        yields = self._declare("sched_yield", ir.IntType(32), [])
+        pause = self._declare("llvm.x86.sse2.pause", ir.VoidType(), [])
         one = WORD(1)
         for number, step in enumerate(self.steps):
             begun, done = (b.gep(counters, [WORD(2 * number + k)]) for k in range(2))
@@ -323,10 +347,13 @@ class _Emitter:
             b.branch(wait)
             b.position_at_end(end)
         b.ret_void()
+        return function
 
-    def _emit_run(self) -> None:
+    def _emit_run(self) -> Any:
+        """Writes ``void run(void **table)``."""
         kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer()])
-        function = ir.Function(self.module, kind, self.name)
+        function = ir.Function(self.module, kind, f"{self.name}_run")
+        function.linkage = "internal"
         b = ir.IRBuilder(function.append_basic_block("entry"))
         for step in self.steps:
             target = self.module.globals[step.name]
@@ -345,6 +372,7 @@ class _Emitter:
             b.cbranch(b.icmp_signed("<", following, WORD(step.chunks)), head, end)
             b.position_at_end(end)
         b.ret_void()
+        return function
 
 
 def _number(like: Node, value: Any) -> Node:
@@ -398,6 +426,6 @@ def _combine_chunks(code: Code, node: Node, count: int) -> None:
         body(WORD(full), node.size - full)
 
 
-def emit_arrays(graph: Graph, module: Any = None, name: str = "run") -> Emitted:
-    """Machine code for a graph all of whose nodes `can_emit`, in a new module or a given one."""
-    return _Emitter(graph, ir.Module("pullback") if module is None else module, name).run()
+def emit_arrays(graph: Graph, module: Any, name: str) -> Emitted:
+    """Writes the function of a graph all of whose nodes `can_emit` to a module."""
+    return _Emitter(graph, module, name).run()

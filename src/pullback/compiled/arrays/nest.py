@@ -8,10 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.compiled.arrays.code import WORD, Code, combine, exact_sum, neutral, sum_lanes
+from pullback.compiled.arrays.code import (
+    WORD,
+    Code,
+    combine,
+    exact_sum,
+    exact_sum_lanes,
+    neutral,
+    sum_lanes,
+)
 from pullback.compiled.arrays.plan import is_number, squeeze, strip
 from pullback.compiled.ir import Node, c_strides
-from pullback.compiled.vector import Complex, cast, elementwise
+from pullback.compiled.vector import CALLED, Complex, cast, elementwise
 
 __all__ = ["LANES", "Access", "Chunks", "Nest", "Store"]
 
@@ -19,6 +27,9 @@ LANES = 16
 """Elements of one vector: several registers, so that instructions do not wait for each other."""
 _CHUNK = 1 << 14  # elements of one chunk: 128 kB of float64, and some 10 µs of work
 _PLAIN_STEPS = 8  # additions in a row beyond which a sum keeps its rounding errors
+
+
+_WEIGHTS = {**dict.fromkeys(CALLED, 10), "divide": 3, "sqrt": 3}  # relative to an addition
 
 
 class Store(NamedTuple):
@@ -29,6 +40,7 @@ class Store(NamedTuple):
     offset: int
     strides: tuple[int, ...]  # for each axis of the space
     adds: bool = False
+    moves: tuple[Node, int] | None = None  # an index, and the elements that it moves the place by
 
 
 class Access(NamedTuple):
@@ -37,6 +49,7 @@ class Access(NamedTuple):
     base: Node
     offset: int
     strides: tuple[int, ...]
+    moves: tuple[Node, int] | None = None
 
 
 class Chunks(NamedTuple):
@@ -51,7 +64,9 @@ def _access(node: Node, virtual: set[Node]) -> Access:
     if node.op == "view" and node in virtual:
         place = node.place
         pairs = zip(place.shape, place.strides, strict=True)
-        return Access(node.inputs[0], place.offset, tuple(s for n, s in pairs if n != 1))
+        strides = tuple(s for n, s in pairs if n != 1)
+        moves = (node.inputs[1], place.step) if len(node.inputs) > 1 else None
+        return Access(node.inputs[0], place.offset, strides, moves)
     return Access(node, 0, c_strides(squeeze(node.shape)))
 
 
@@ -155,6 +170,11 @@ class Nest:
         rows = min(rows, first)
         return Chunks(-(-first // rows), rows)
 
+    def work(self) -> int:
+        """An estimate of the work of all chunks: operations on elements."""
+        weights = [_WEIGHTS.get(node.function, 1) for node in self.nodes]
+        return prod(self.lengths) * (sum(weights) + len(self.stores) + len(self.sources))
+
     # --- code -------------------------------------------------------------------------------------
 
     def emit(self, code: Code) -> None:
@@ -228,15 +248,25 @@ class Nest:
         self.uniform = {}
         for node, source in self.sources.items():
             if source.strides[-1] == 0 and not self._is_index(source.base):
-                place = self._place(source.offset, source.strides, [*indices, WORD(0)])
+                first = [*indices, WORD(0)]
+                place = self._place(source.offset, source.strides, first, source.moves)
                 pointer = self.code.pointer(source.base)
                 self.uniform[node] = self.code.load(pointer, node.dtype, place, 1, 1)
 
     def _is_index(self, base: Node) -> bool:
         return base.op == "iota" and (base in self.virtual or base in self.members)
 
-    def _place(self, offset: int, strides: tuple[int, ...], indices: list[Any]) -> Any:
+    def _place(
+        self,
+        offset: int,
+        strides: tuple[int, ...],
+        indices: list[Any],
+        moves: tuple[Node, int] | None = None,
+    ) -> Any:
         b, found = self.code.b, WORD(offset)
+        if moves is not None:
+            number = self.code.load(self.code.pointer(moves[0]), moves[0].dtype, WORD(0), 1, 1)
+            found = b.add(found, b.mul(number, WORD(moves[1])))
         for index, stride in zip(indices, strides, strict=True):
             if stride:
                 step = index if stride == 1 else b.mul(index, WORD(stride))
@@ -256,7 +286,7 @@ class Nest:
 
     def _store(self, store: Store, value: Any, indices: list[Any], width: int) -> None:
         code, dtype = self.code, store.node.dtype
-        place = self._place(store.offset, store.strides, indices)
+        place = self._place(store.offset, store.strides, indices, store.moves)
         pointer = code.pointer(store.target)
         stride = store.strides[-1] if store.strides else 1
         if store.adds:
@@ -294,7 +324,7 @@ class Nest:
         source = self.sources[node]
         if node in self.uniform:
             return code.spread(self.uniform[node], width)
-        place = self._place(source.offset, source.strides, indices)
+        place = self._place(source.offset, source.strides, indices, source.moves)
         stride = source.strides[-1] if source.strides else 1
         if self._is_index(source.base):
             found = code.spread(place, width)
@@ -456,17 +486,28 @@ class _Sum:
         if not self.in_registers or axis != (self.first if self.nest.lengths else 0):
             return
         code = self.nest.code
-        found: Any = None
-        for size, (slots, errors) in self.slots.items():
-            part = sum_lanes(code, self.combiner, self._load(slots), self.dtype, size)
-            if self.is_exact:
-                rest = sum_lanes(code, "sum", self._load(errors), self.dtype, size)
-                full = code.b.fadd(part, rest)  # the errors of an infinite sum are NaN
-                is_finite = elementwise(code.b, "isfinite", [part], self.dtype, 1)
-                part = code.b.select(is_finite, full, part)
-            if found is None:
+        if self.is_exact:
+            found = self._finish_exact()
+        else:
+            found = None
+            for size, (slots, _) in self.slots.items():
+                part = sum_lanes(code, self.combiner, self._load(slots), self.dtype, size)
+                if found is not None:
+                    part = combine(code, self.combiner, found, part, self.dtype, 1)
                 found = part
-            else:
-                found = combine(code, self.combiner, found, part, self.dtype, 1)
         place = self._place(indices)
         code.store(found, code.pointer(self.target), self.dtype, place, 1, 1)
+
+    def _finish_exact(self) -> Any:
+        code, bits = self.nest.code, 8 * self.dtype.itemsize
+        sums = [
+            exact_sum_lanes(code, self._load(slots), self._load(errors), size, bits)
+            for size, (slots, errors) in self.slots.items()
+        ]
+        total, error = sums[0]
+        for other, its in sums[1:]:
+            total, lost = exact_sum(code, total, other, 1, bits)
+            error = code.b.fadd(code.b.fadd(error, its), lost)
+        # the errors of an infinite sum are NaN
+        is_finite = elementwise(code.b, "isfinite", [total], self.dtype, 1)
+        return code.b.select(is_finite, code.b.fadd(total, error), total)

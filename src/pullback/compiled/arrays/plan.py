@@ -12,7 +12,6 @@ indices; views are other strides of their base; truth values are computed again 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,6 +82,7 @@ def _is_reshaped(node: Node) -> bool:
     base = node.inputs[0]
     return (
         node.op == "view"
+        and len(node.inputs) == 1
         and node.place == whole_place(node.shape)
         and squeeze(node.shape) == squeeze(base.shape)
     )
@@ -124,7 +124,7 @@ class _Planner:
         """Views, numbers, and truth values that only loops read."""
         found = set()
         for node in self.live:
-            is_view = node.op == "view" and len(node.inputs) == 1
+            is_view = node.op == "view"
             is_truth = node.op == "elementwise" and node.dtype.kind == "b"
             if is_view or is_truth or is_number(node) or node.op == "iota":
                 found.add(node)
@@ -147,21 +147,30 @@ class _Planner:
             return True
         return base.op == "elementwise" and _is_reshaped(view) and view in virtual
 
-    def strip(self, node: Node) -> Node:
-        """The node that a reshaped view shows."""
-        return strip(node, self.virtual)
+    def reads(self, node: Node) -> tuple[set[Node], set[Node]]:
+        """The nodes that a node reads in registers, if they are in its nest; and in memory.
 
-    def read_nodes(self, node: Node) -> Iterator[Node]:
-        """The nodes that a node reads in registers or memory, through virtual ones."""
-        for operand in node.inputs:
-            yield from self._resolved(self.strip(operand))
-
-    def _resolved(self, node: Node) -> Iterator[Node]:
-        if node not in self.virtual:
-            yield node
-        elif node.op in ("view", "elementwise") and not is_number(node):
-            for operand in node.inputs:
-                yield from self._resolved(self.strip(operand))
+        Registers have values of the node's space that are read element by element. All that is read
+        through a view, by position or by a kernel of its own is in memory.
+        """
+        registers: set[Node] = set()
+        memory: set[Node] = set()
+        space = space_of(node)
+        stack = []
+        for place, operand in enumerate(node.inputs):
+            is_element = node.op in FUSED and not (node.op == "take" and place == 0)
+            stack.append((operand, is_element))
+        while stack:
+            x, is_element = stack.pop()
+            x = strip(x, self.virtual)
+            if x in self.virtual:
+                if x.op in ("view", "elementwise") and not is_number(x):
+                    stack += [(y, is_element and x.op != "view") for y in x.inputs]
+            elif is_element and x.op in ("elementwise", "take") and squeeze(x.shape) == space:
+                registers.add(x)
+            else:
+                memory.add(x)
+        return registers - memory, memory
 
     # --- levels -----------------------------------------------------------------------------------
 
@@ -169,28 +178,10 @@ class _Planner:
         """The first level that can read a node's memory."""
         return 0 if node.op in _LEAVES else self.level[node] + 1
 
-    def _register_operands(self, node: Node) -> set[Node]:
-        """The nodes whose registers a node in a nest can read: of its space, not through views."""
-        found: set[Node] = set()
-        if node.op not in FUSED:
-            return found
-        stack = [self.strip(x) for x in (node.inputs[1:] if node.op == "take" else node.inputs)]
-        while stack:
-            x = stack.pop()
-            if x in self.virtual and x.op == "elementwise":
-                stack += [self.strip(y) for y in x.inputs]
-            elif x.op in ("elementwise", "take") and squeeze(x.shape) == space_of(node):
-                found.add(x)
-        return found
-
     def _assign(self, node: Node) -> None:
-        registers = self._register_operands(node)
-        level = 0
-        for operand in self.read_nodes(node):
-            level = max(
-                level, self.level[operand] if operand in registers else self._ready(operand)
-            )
-        self.level[node] = level
+        registers, memory = self.reads(node)
+        levels = [self.level[x] for x in registers] + [self._ready(x) for x in memory]
+        self.level[node] = level = max(levels, default=0)
         if node.op in _SINGLE:
             key: Any = (level, node)
             kernel = Kernel(node.op, ())
@@ -210,11 +201,10 @@ class _Planner:
         last_use: dict[Node, int] = {}
         for number, kernel in enumerate(kernels):
             for node in kernel.nodes:
-                registers = self._register_operands(node)
-                for operand in self.read_nodes(node):
-                    last_use[operand] = number
-                    if operand not in registers or self.key[operand] != self.key[node]:
-                        stored.add(operand)
+                registers, memory = self.reads(node)
+                last_use.update(dict.fromkeys((*registers, *memory), number))
+                stored |= memory
+                stored |= {x for x in registers if self.key[x] != self.key[node]}
         for kernel in kernels:
             kernel.stored = [n for n in kernel.nodes if n in stored or n.op == "reduce"]
         return Plan(kernels, self.outputs, last_use, self.virtual)

@@ -24,7 +24,7 @@ from pullback.compiled.vector import (
 from pullback.compiled.vector.integers import Integers
 from pullback.compiled.vector.lanes import Lanes, vector_type
 
-__all__ = ["Complex", "cast", "elementwise", "is_supported", "scalar_type"]
+__all__ = ["CALLED", "Complex", "cast", "elementwise", "is_supported", "scalar_type"]
 
 _LONGEST_CALL = 16
 """The lanes of one call: wider vectors are cut."""
@@ -63,6 +63,8 @@ _MATHEMATICS: dict[str, Callable[..., Any]] = {
     "tanh": exponential.tanh,
 }
 """Functions of many instructions; float32 is computed in float64, and rounded once."""
+CALLED = frozenset(_MATHEMATICS)
+"""Functions that take many instructions."""
 _COMPARISONS = {
     "equal": "==",
     "greater": ">",

@@ -1,0 +1,43 @@
+"""Threads for the chunks of a program: machine code calls Python for them, and takes part itself.
+
+The function of a long program calls `share_chunks`, which wakes workers of ``kernels/threads.py``.
+All of them, and the caller, run ``run_share`` of the program, which takes chunks from common
+counters until none is left. The caller runs it once more after that: whatever happens to the
+workers, all chunks are done.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+from pullback.compiled.machine import name_address
+from pullback.kernels.threads import get_num_threads, share
+
+__all__ = ["MIN_THREADED_WORK", "SHARE_CHUNKS", "register_share_chunks"]
+
+SHARE_CHUNKS = "pullback_share_chunks"
+"""``void f(void *run_share, void **table, int64 *counters, int64 chunks)`` of machine code."""
+MIN_THREADED_WORK = 1 << 20
+"""Operations on elements, some 80 µs, from which two threads beat one."""
+
+_run_share = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_callback = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+)
+
+
+def _share_chunks(function: int, table: int, counters: int, chunks: int) -> None:
+    threads = min(get_num_threads(), chunks)
+    if threads > 1:
+        run = _run_share(function)
+        share(lambda _low, _high: run(table, counters), threads, threads)
+
+
+@functools.cache
+def register_share_chunks() -> Any:
+    """Gives machine code the address of `share_chunks`; returns what has to be kept alive."""
+    kept = _callback(_share_chunks)
+    name_address(SHARE_CHUNKS, ctypes.cast(kept, ctypes.c_void_p).value or 0)
+    return kept
