@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.arrays.code import POINTER, WORD, Buffer, Code, combine, exact_sum, neutral
+from pullback.compiled.arrays.columns import split_columns
 from pullback.compiled.arrays.gemm import GemmEmitter, make_gemm, uses_loops
 from pullback.compiled.arrays.nest import LANES, Nest, Store
 from pullback.compiled.arrays.plan import FUSED, Kernel, make_plan, squeeze
@@ -428,4 +429,4 @@ def _combine_chunks(code: Code, node: Node, count: int) -> None:
 
 def emit_arrays(graph: Graph, module: Any, name: str) -> Emitted:
     """Writes the function of a graph all of whose nodes `can_emit` to a module."""
-    return _Emitter(graph, module, name).run()
+    return _Emitter(split_columns(graph), module, name).run()

@@ -12,6 +12,7 @@ pytest.importorskip("llvmlite")
 from llvmlite import ir
 
 from pullback.compiled.arrays import can_emit, emit_arrays
+from pullback.compiled.arrays.columns import split_columns
 from pullback.compiled.build import Builder
 from pullback.compiled.interpret import interpret
 from pullback.compiled.ir import Graph, Place, c_strides
@@ -24,14 +25,16 @@ UNARY = ["exp", "tanh", "sin", "negative", "absolute", "square", "floor", "sign"
 BINARY = ["add", "subtract", "multiply", "divide", "maximum", "minimum", "arctan2"]
 INTEGER = ["add", "subtract", "multiply", "maximum", "floor_divide", "remainder", "bitwise_xor"]
 COMPARE = ["less", "greater_equal", "equal", "not_equal"]
+ROWS = 150
 LENGTHS = [1, 1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 22, 24, 28, 31, 33, 40]
 
 
 class Maker:
     """Makes a graph by a seed."""
 
-    def __init__(self, seed, size=18):
+    def __init__(self, seed, size=18, has_rows=False):
         self.rng = np.random.default_rng(seed)
+        self.has_rows = has_rows
         self.graph = Graph()
         self.builder = Builder(self.graph)
         self.dtype = np.dtype(self.rng.choice(["f8", "f8", "f4", "c16", "i8"]))
@@ -49,6 +52,8 @@ class Maker:
         self.graph.outputs = [self.values[-1], *(self.values[k] for k in chosen)]
 
     def _shape(self):
+        if self.has_rows:
+            return (ROWS, *(int(n) for n in self.rng.choice([1, 2, 3, 4], self.rng.integers(0, 3))))
         return tuple(int(n) for n in self.rng.choice(LENGTHS, self.rng.integers(0, 4)))
 
     def pick(self):
@@ -69,6 +74,8 @@ class Maker:
 
     def step(self):
         names = ["unary", "binary", "binary", "reduce", "view", "view", "update", "matmul"]
+        if self.has_rows:
+            return getattr(self, str(self.rng.choice([*names, "where", "pad"])))()
         names += ["where", "assemble", "take", "put", "broadcast", "iota"]
         return getattr(self, str(self.rng.choice(names)))()
 
@@ -113,12 +120,16 @@ class Maker:
             count = -(-(length - first) // step)
             if self.rng.random() < 0.5:
                 first, step, count = 0, 1, length
-            if self.rng.random() < 0.3:
+            if self.has_rows and not strides:
+                first, step, count = 0, 1, length
+            elif self.rng.random() < 0.3:
                 first, step = first + (count - 1) * step, -step
             offset += first * stride
             strides.append(stride * step)
             shape.append(count)
         order = self.rng.permutation(len(shape))
+        if self.has_rows:
+            order = [0, *(1 + self.rng.permutation(len(shape) - 1))] if shape else []
         return Place(offset, tuple(strides[k] for k in order), tuple(shape[k] for k in order))
 
     def view(self):
@@ -143,6 +154,14 @@ class Maker:
         parts = [(Place(0, c_strides(x.shape), x.shape), x)]
         parts.append((Place(x.size, c_strides(y.shape), y.shape), y))
         return self.builder.assemble(shape, self.dtype, parts)
+
+    def pad(self):
+        x = self.pick()
+        if len(x.shape) != 2 or x.shape[0] != ROWS:
+            return None
+        width = x.shape[1] + 2
+        place = Place(1, (width, 1), x.shape)
+        return self.builder.assemble((ROWS, width), self.dtype, [(place, x)])
 
     def matmul(self):
         x, y = self.pick(), self.pick()
@@ -202,8 +221,8 @@ def run(graph, arrays):
     return made
 
 
-def compare(seed):
-    maker = Maker(seed)
+def compare(seed, has_rows=False):
+    maker = Maker(seed, has_rows=has_rows)
     graph, arrays = maker.graph, maker.arrays()
     assert all(map(can_emit, graph.live()))
     expected, _ = interpret(graph, arrays)
@@ -219,3 +238,13 @@ def compare(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs(seed):
     compare(seed)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_graphs_of_short_rows(seed):
+    compare(1000 + seed, has_rows=True)
+
+
+def test_graphs_of_short_rows_become_columns():
+    graphs = [Maker(1000 + seed, has_rows=True).graph for seed in range(40)]
+    assert sum(split_columns(graph) is not graph for graph in graphs) > 10
