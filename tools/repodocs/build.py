@@ -154,7 +154,12 @@ def build(options: Options) -> Outcome:
     _write_assets(options, plan)
     removed = _remove_old(options, before, plan)
     _drop_records(cache, {summary.key for summary in plan.sources.project.files.values()})
-    manifest = {"format": options.format, "pages": plan.fingerprints}
+    manifest = {
+        "format": options.format,
+        "title": site_title(options),
+        "home": options.home,
+        "pages": plan.fingerprints,
+    }
     (state / "manifest.json").write_text(json.dumps(manifest, indent=0), encoding="ascii")
     written = 2 * len(jobs) + len(overviews)
     unchanged = len(plan.fingerprints) - written
@@ -234,6 +239,19 @@ def _load_manifest(state: Path) -> dict[str, str]:
         return {}
 
 
+def _as_built(options: Options) -> Options:
+    """Return the options with the format, title and home of the last build."""
+    try:
+        text = (options.out / STATE / "manifest.json").read_text(encoding="ascii")
+        stored = json.loads(text)
+        kind, title, home = (str(stored[name]) for name in ("format", "title", "home"))
+    except (OSError, ValueError, LookupError, TypeError):
+        return options
+    if kind not in RENDERERS:
+        return options
+    return options._replace(format=kind, title=title, home=home)
+
+
 def _exists(out: Path, page: str, extension: str) -> bool:
     return os.path.isfile(out / (page + extension))
 
@@ -268,6 +286,7 @@ def stale_pages(options: Options) -> list[str]:
     state = options.out / STATE
     if not (state / "manifest.json").is_file():
         return [f"{options.out} has no pages; run build first"]
+    options = _as_built(options)
     scratch = state / "check"
     try:
         shutil.copytree(state / "records", scratch)

@@ -49,7 +49,7 @@ def _build(options: Options) -> int:
 
 def _check(options: Options) -> int:
     found = stale_pages(options)
-    if options.format == "html":
+    if (options.out / "index.html").is_file():
         found += [f"broken link in {printable(link)}" for link in broken_links(options.out)]
     for sentence in found:
         print(sentence)
@@ -70,13 +70,15 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text)
         command.add_argument("path", type=Path, metavar="PATH", help="the repository")
         command.add_argument("--out", type=Path, required=True, metavar="DIR", help="the pages")
-        command.add_argument("--format", choices=("html", "md"), default="html")
-        command.add_argument("--title", default="", help="of the pages; the folder's name")
-        command.add_argument(
-            "--home", default="", metavar="URL", help="a link in each page's head, from DIR"
-        )
         command.add_argument("--coverage", type=Path, metavar="FILE", help="with test contexts")
         command.add_argument(
             "--jobs", type=int, default=0, metavar="N", help="processes; all cores"
         )
+    command.set_defaults(format="html", title="", home="")  # check takes those of the build
+    made = commands.choices["build"]
+    made.add_argument("--format", choices=("html", "md"), default="html")
+    made.add_argument("--title", default="", help="of the pages; the folder's name")
+    made.add_argument(
+        "--home", default="", metavar="URL", help="a link in each page's head, from DIR"
+    )
     return parser

@@ -25,6 +25,7 @@ from pullback.autograd.engine.current_task import current_graph_task
 from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.autograd.graph.node import Node, node_of
 from pullback.autograd.graph.views import edge_of, view_of
+from pullback.batching.align import tensors_in
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.table import observe_calls
 from pullback.errors import AutogradError
@@ -105,8 +106,8 @@ class profile:  # noqa: N801 - PyTorch's name
             if stack:
                 stack[-1] += duration
             if self._is_active:
-                made = list(_tensors(results))
-                nbytes = _new_bytes(made, _tensors([*args, *kwargs.values()]))
+                made = list(tensors_in([results]))
+                nbytes = _new_bytes(made, tensors_in([*args, *kwargs.values()]))
                 event = (name, start, duration, duration - inside, nbytes)
                 self._record_call(made, *event)
             return results
@@ -234,14 +235,6 @@ class profile:  # noqa: N801 - PyTorch's name
 
     def _repr_html_(self) -> str:
         return self.key_averages()._repr_html_()
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _tensors(inner)
 
 
 def _new_bytes(made: list[Tensor], given: Iterator[Tensor]) -> int:

@@ -169,8 +169,16 @@ def test_pages_of_removed_files_are_removed(repository, tmp_path, capsys):
     assert "guide.rst_docs.html belongs to no file" in capsys.readouterr().out
     make(repository, out)
     assert not (out / "guide.rst_docs.html").exists()
-    assert main(["check", str(repository), "--out", str(out), "--title", "fixture"]) == 0
+    assert main(["check", str(repository), "--out", str(out)]) == 0
     assert "no broken link" in capsys.readouterr().out
+
+
+def test_markdown_pages_are_checked_as_they_were_built(repository, tmp_path, capsys):
+    out = make(repository, tmp_path / "out", format="md", home="https://x.org/")
+    assert main(["check", str(repository), "--out", str(out)]) == 0
+    (repository / "guide.rst").write_text("New\n===\n")
+    assert main(["check", str(repository), "--out", str(out)]) == 1
+    assert "guide.rst_docs.md is stale" in capsys.readouterr().out
 
 
 def test_a_change_of_format_replaces_the_pages(repository, tmp_path):
@@ -183,7 +191,7 @@ def test_a_change_of_format_replaces_the_pages(repository, tmp_path):
 def test_broken_links_and_lost_pages_are_reported(repository, tmp_path, capsys):
     out = make(repository, tmp_path / "out")
     (out / "shapes/figures.py_kw.html").unlink()
-    assert main(["check", str(repository), "--out", str(out), "--title", "fixture"]) == 1
+    assert main(["check", str(repository), "--out", str(out)]) == 1
     said = capsys.readouterr().out
     assert "shapes/figures.py_kw.html is missing" in said
     assert "broken link in shapes/figures.py_docs.html: shapes/figures.py_kw.html" in said
