@@ -29,8 +29,10 @@ def parse_python(text: str) -> ast.Module:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise SyntaxError(str(error) or type(error).__name__) from None
+    except ValueError as error:
+        raise SyntaxError(str(error)) from None
+    except (RecursionError, MemoryError):  # which of them depends on the version of Python
+        raise SyntaxError("it is nested too deeply") from None
 
 
 def analyse_python(record: FileRecord, text: str, module: str, is_package: bool) -> None:

@@ -33,6 +33,17 @@ LANGUAGES = {
     ".cmake": "CMake", ".ipynb": "Jupyter notebook", ".svg": "SVG", ".xml": "XML",
     ".csv": "CSV", ".sql": "SQL", ".cff": "YAML",
 }  # fmt: skip
+# Python's table of types differs between versions and systems.
+MEDIA_TYPES = {
+    "Python": "text/x-python",
+    "Markdown": "text/markdown",
+    "reStructuredText": "text/x-rst",
+    "YAML": "application/yaml",
+    "TOML": "application/toml",
+    "Shell": "application/x-sh",
+    "JavaScript": "text/javascript",
+    "TypeScript": "text/typescript",
+}
 NAMED = {"Makefile": "Makefile", "Dockerfile": "Dockerfile", "CMakeLists.txt": "CMake"}
 PROSE = {"Markdown", "reStructuredText", "Text"}
 
@@ -65,7 +76,8 @@ def read_contents(root: Path, path: str) -> Contents:
     record = empty_record(path, "text")
     record["size"], record["digest"] = status.st_size, digest.hexdigest()
     record["language"] = language_of(path, data)
-    record["media_type"] = mimetypes.guess_type(path)[0] or ""
+    guessed = mimetypes.MimeTypes().guess_type(path)[0] or ""
+    record["media_type"] = MEDIA_TYPES.get(record["language"], guessed)
     return Contents(record, _text_of(record, data))
 
 

@@ -1,12 +1,13 @@
 """Parallel work over many files, with a progress bar and without a crash of the whole.
 
 A worker process that dies (a parser that overflows the C stack, the system's memory killer) breaks
-its pool. The chunks that it had are then run file by file, each in a process of its own, and a
-file that ends its process is reported.
+its pool. The rest goes on in a new pool; the chunks that were running are then run file by file,
+each in a process of its own, and a file that ends its process is reported.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from typing import TextIO, TypeVar
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+# Not fork: a process with threads must not be copied.
+_SPAWN = multiprocessing.get_context("spawn")
 QUEUED = 4  # chunks for each process: bounds the memory of what waits
 
 
@@ -64,9 +67,12 @@ def run_parallel(
             results += function(part)
             progress.advance(len(part))
         return results
-    broken = _run_chunks(function, chunks, processes, results, progress)
-    for job in [job for part in broken for job in part]:
-        with ProcessPoolExecutor(1) as pool:
+    waiting = list(reversed(chunks))
+    suspects: list[Sequence[Job]] = []
+    while waiting:  # once, unless a process dies
+        suspects += _run_pool(function, waiting, processes, results, progress)
+    for job in [job for part in suspects for job in part]:
+        with ProcessPoolExecutor(1, mp_context=_SPAWN) as pool:
             try:
                 results += pool.submit(function, [job]).result()
             except BrokenProcessPool:
@@ -75,26 +81,27 @@ def run_parallel(
     return results
 
 
-def _run_chunks(
+def _run_pool(
     function: Callable[[Sequence[Job]], list[Result]],
-    chunks: list[Sequence[Job]],
+    waiting: list[Sequence[Job]],
     processes: int,
     results: list[Result],
     progress: Progress,
 ) -> list[Sequence[Job]]:
-    """Run chunks in a pool; return those that a broken pool left."""
-    waiting = list(reversed(chunks))
+    """Run chunks, from the end of the list, until all are done or the pool breaks.
+
+    Returns those that were running when it broke.
+    """
     running: dict[Future[list[Result]], Sequence[Job]] = {}
-    broken: list[Sequence[Job]] = []
-    with ProcessPoolExecutor(processes) as pool:
-        while waiting or running:
-            try:
-                while waiting and len(running) < QUEUED * processes:
-                    part = waiting.pop()
+    suspects: list[Sequence[Job]] = []
+    with ProcessPoolExecutor(processes, mp_context=_SPAWN) as pool:
+        while running or (waiting and not suspects):
+            while waiting and not suspects and len(running) < QUEUED * processes:
+                part = waiting.pop()
+                try:
                     running[pool.submit(function, part)] = part
-            except BrokenProcessPool:
-                broken += [part, *waiting]
-                waiting = []
+                except BrokenProcessPool:
+                    suspects.append(part)
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 part = running.pop(future)
@@ -102,5 +109,5 @@ def _run_chunks(
                     results += future.result()
                     progress.advance(len(part))
                 except BrokenProcessPool:
-                    broken.append(part)
-    return broken
+                    suspects.append(part)
+    return suspects
