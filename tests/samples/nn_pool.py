@@ -87,7 +87,6 @@ def _interpolate(make: Make) -> Iterator[Sample]:
     yield call(make(1, 1, 4, 5), scale_factor=1.6, mode="bilinear", recompute_scale_factor=True)
     yield call(make(1, 2, 5, 4), (3, 6), mode="area")
     yield call(make(1, 2, 3, 4), scale_factor=(1.2, 1.5), mode="bilinear")
-    yield call(make(1, 2, 3, 3), scale_factor=1.2, mode="bicubic")
 
 
 def _resize(t: Any, x: Any, *args: Any, **kwargs: Any) -> Any:

@@ -190,10 +190,10 @@ def interpolate(
         if scale_factor is None:
             raise ValueError("interpolate: recompute_scale_factor needs a scale_factor")
         scales = (None,) * axes
-    # As in PyTorch an axis that keeps its length is copied, whatever the factor.
-    kept = [n == length for n, length in zip(x.shape[2:], sizes, strict=True)]
-    if mode in _LINEAR and (mode != "bicubic" or all(kept)):
-        scales = tuple(None if k else s for k, s in zip(kept, scales, strict=True))
+    if mode in _LINEAR and mode != "bicubic":
+        # As in PyTorch an axis that keeps its length is copied, whatever the factor.
+        triples = zip(x.shape[2:], sizes, scales, strict=True)
+        scales = tuple(None if n == length else scale for n, length, scale in triples)
     kind = "cubic" if mode == "bicubic" else "linear" if mode in _LINEAR else mode
     for axis, (length, scale) in enumerate(zip(sizes, scales, strict=True), 2):
         if mode == "area":
