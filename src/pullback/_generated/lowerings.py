@@ -79,6 +79,7 @@ LOWERINGS: dict[str, str] = {
     "log1p": "log1p(self)",
     "log2": "log2(self)",
     "log_softmax": "log_softmax(self, axis)",
+    "logaddexp": "logaddexp(self, other)",
     "logaddexp2": "logaddexp2(self, other)",
     "logical_and": "logical_and(self, other)",
     "logical_not": "logical_not(self)",

@@ -17,10 +17,10 @@ __all__ = ["ARRAY_FUNCTIONS", "FUNCTIONS", "result_dtype"]
 _ARITHMETIC = (
     "add subtract multiply divide negative reciprocal square power floor_divide remainder fmod"
 )
-_EXPONENTIAL = "sqrt cbrt exp exp2 expm1 log log2 log10 log1p"
+_EXPONENTIAL = "sqrt cbrt exp exp2 expm1 log log2 log10 log1p logaddexp logaddexp2"
 _TRIGONOMETRIC = "sin cos tan arcsin arccos arctan arctan2 hypot"
 _HYPERBOLIC = "sinh cosh tanh arcsinh arccosh arctanh"
-_SIGNS = "sign copysign absolute conjugate maximum minimum fmax fmin"
+_SIGNS = "sign copysign absolute conjugate maximum minimum fmax fmin heaviside"
 _ROUNDING = "floor ceil trunc rint"
 _COMPARISONS = "equal not_equal less less_equal greater greater_equal"
 _PREDICATES = "isnan isinf isfinite signbit"

@@ -111,8 +111,10 @@ class _Planner:
         number = len(self.graph.nodes)
         for node in outputs:
             if node.op in ("input", "const", "iota", "view") or node in found:
-                attrs = (whole_place(node.shape),)
-                node = Node(number, "view", (node,), attrs, node.shape, node.dtype)
+                is_view = node.op == "view"
+                inputs = node.inputs if is_view else (node,)
+                attrs = node.attrs if is_view else (whole_place(node.shape),)
+                node = Node(number, "view", inputs, attrs, node.shape, node.dtype)
                 number += 1
                 self.live.append(node)
             found.append(node)
