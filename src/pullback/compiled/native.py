@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.compiled.arrays import can_emit
 from pullback.compiled.entry import (
     MISS,
     Constant,
@@ -24,22 +25,18 @@ from pullback.compiled.entry import (
     emit_pointers,
     make_function,
 )
-from pullback.compiled.groups import EMIT_GROUP
 from pullback.compiled.interpret import compute
-from pullback.compiled.ir import Graph, Node
+from pullback.compiled.ir import Graph, Node, c_strides
 from pullback.compiled.lower import Lowered, Output, lower
 from pullback.compiled.machine import compile_module, ir
-from pullback.compiled.registers import ALIASES, emit_program
+from pullback.compiled.registers import emit_program
 from pullback.compiled.reroll import reroll
-from pullback.compiled.schedule import is_large
+from pullback.compiled.schedule import choose_limit, is_large
 from pullback.compiled.vector import is_supported
 from pullback.fx.tracer import Tracer
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["NativeProgram", "TracedCall", "compile_native"]
-
-
-_OWN_FUNCTIONS = frozenset(["cast", "complex", "real", "imag"])
 
 
 class _Segment(NamedTuple):
@@ -73,31 +70,37 @@ class _Step(NamedTuple):
     node: Node | None
 
 
-def _is_call(node: Node) -> bool:
+def _is_call(node: Node, limit: int) -> bool:
     """Whether a node has no machine code."""
-    if node.op == "opaque" or (node.op == "pick" and node.inputs[0].op == "opaque"):
+    if node.op == "opaque":
         return True
-    if node.op == "elementwise" and node.function not in _OWN_FUNCTIONS:
-        name = ALIASES.get(node.function, node.function)
-        return not is_supported(name, node.inputs[-1].dtype)
+    if node.op == "pick":
+        return _is_call(node.inputs[0], limit)
+    if node.op in ("view", "update") and node.place.step:
+        part = node if node.op == "view" else node.inputs[1]
+        is_dense = node.place.strides == c_strides(node.place.shape)
+        return part.size > limit and not is_dense
+    if node.op == "elementwise" and node.function != "cast":
+        return not is_supported(node.function, node.inputs[-1].dtype)
     if node.op == "loop":
         body = node.attrs[0].body
-        return any(_is_call(n) for n in body.live())
-    return EMIT_GROUP is None and is_large(node)
+        return any(_is_call(n, limit) for n in body.live())
+    return is_large(node, limit) and not can_emit(node)
 
 
 def _phases(graph: Graph) -> list[tuple[list[Node], list[Node]]]:
     """The nodes of each segment, and the calls after it."""
     phase: dict[int, int] = {}
     found: list[tuple[list[Node], list[Node]]] = []
+    limit = choose_limit(graph)
     for node in graph.live():
         if node.op in ("input", "const"):
             continue
-        called = _is_call(node)
+        called = _is_call(node, limit)
         at = 0
         for x in node.inputs:
             if x.op not in ("input", "const"):
-                at = max(at, phase[x.id] + (_is_call(x) and not called))
+                at = max(at, phase[x.id] + (_is_call(x, limit) and not called))
         phase[node.id] = at
         while len(found) <= at:
             found.append(([], []))
@@ -178,7 +181,7 @@ class NativeProgram:
             segment = None
             if wanted:
                 segment = _segment(own, wanted, place)
-                function, arena = emit_program(module, segment.name, segment.graph, EMIT_GROUP)
+                function, arena = emit_program(module, segment.name, segment.graph)
                 segment = segment._replace(arena=arena)
                 emit_pointers(module, symbols, f"call_{segment.name}", function)
             pending.append((segment, function if wanted else None, calls))

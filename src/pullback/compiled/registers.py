@@ -4,7 +4,7 @@
 a graph. Values of up to 256 elements are vectors in registers. Larger ones, and those that are
 written at an offset that depends on an iteration, are memory of the arena; an ``update`` is done in
 place where no later node reads the value before it. Groups of large nodes are functions of their
-own (``EmitGroup``), which are called.
+own (``groups.py``), which are called.
 """
 
 from __future__ import annotations
@@ -14,18 +14,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.compiled.expressions import CannotLower
+from pullback.compiled.groups import emit_group
 from pullback.compiled.ir import Graph, Loop, Node, Place
 from pullback.compiled.machine import ir
-from pullback.compiled.memory import Elements, constant
-from pullback.compiled.schedule import MOST_ELEMENTS, Group, is_number, make_schedule
+from pullback.compiled.memory import (
+    Elements,
+    constant,
+    constant_pointer,
+    map_chunks,
+    width_of,
+)
+from pullback.compiled.schedule import Group, choose_limit, is_alias, is_number, make_schedule
 from pullback.compiled.vector import Complex, cast, elementwise
 
-__all__ = ["ALIASES", "EmitGroup", "emit_program"]
+__all__ = ["emit_program"]
 
 _ALIGNMENT = 64
-ALIASES = {"absolute": "abs"}
-"""Functions that have another name in ``vector``."""
 _UNROLLED_COPY = 64  # elements of an update in registers
 _COMBINE = {
     "sum": "add",
@@ -35,9 +39,6 @@ _COMBINE = {
     "all": "logical_and",
     "any": "logical_or",
 }
-
-EmitGroup = Callable[[Any, str, Graph], tuple[Any, int]]
-"""Writes the function of a graph on large values to a module; returns it and its arena's bytes."""
 
 
 class _Buffer(NamedTuple):
@@ -60,9 +61,7 @@ class _Arena:
         return start
 
 
-def emit_program(
-    module: Any, name: str, graph: Graph, emit_group: EmitGroup | None
-) -> tuple[Any, int]:
+def emit_program(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
     """Adds the function of a graph to a module; returns it and the size of its arena in bytes."""
     pointer = ir.IntType(8).as_pointer()
     results = [*graph.outputs, *graph.checks]
@@ -72,7 +71,7 @@ def emit_program(
         argument.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     arena = _Arena()
-    emitter = _Emitter(builder, function.args[-1], arena, emit_group)
+    emitter = _Emitter(builder, function.args[-1], arena, choose_limit(graph))
     for node, argument in zip(graph.inputs, function.args, strict=False):
         emitter.buffers[node.id] = _Buffer(argument, False)
     targets = function.args[len(graph.inputs) : -1]
@@ -86,12 +85,12 @@ def emit_program(
 class _Emitter:
     """Emits the nodes of a graph at the place of a builder."""
 
-    def __init__(self, builder: Any, memory: Any, arena: _Arena, emit_group: EmitGroup | None):
+    def __init__(self, builder: Any, memory: Any, arena: _Arena, limit: int):
         self.b = builder
         self.elements = Elements(builder)
         self.memory = memory
         self.arena = arena
-        self.emit_group = emit_group
+        self.limit = limit  # elements of a value in registers
         self.word = ir.IntType(64)
         self.values: dict[int, Any] = {}
         self.buffers: dict[int, _Buffer] = {}
@@ -103,8 +102,8 @@ class _Emitter:
 
     def emit_graph(self, graph: Graph, kept: list[Node]) -> None:
         """Emits all nodes; `kept` are read after the last one."""
-        schedule = make_schedule(graph)
-        self.last_use = _last_uses(schedule, kept)
+        schedule = make_schedule(graph, self.limit)
+        self.last_use = _last_uses(schedule, kept, self.limit)
         self.position = 0
         for group in schedule:
             if group.is_large:
@@ -133,9 +132,7 @@ class _Emitter:
         if node.op == "iota":
             return constant(np.arange(node.size))
         if is_number(node):
-            one = constant(node.inputs[0].value)
-            splat = self.elements.splat
-            return self.elements.map_parts(lambda part: splat(part, node.size), one)
+            return self.elements.splat(constant(node.inputs[0].value), node.size)
         buffer = self.buffers[node.id]
         return self.elements.load(buffer.pointer, node.dtype, 0, np.arange(node.size))
 
@@ -151,26 +148,15 @@ class _Emitter:
         if buffer is not None:
             return buffer.pointer
         if node.op == "const":
-            return self._constant_pointer(node)
+            return constant_pointer(self.b.module, node.value)
         made = self.allocate(node.size * node.dtype.itemsize)
-        if node.size <= MOST_ELEMENTS:
+        if node.size <= self.limit:
             self.elements.store(made, node.dtype, 0, np.arange(node.size), self.value(node))
         else:
             self._fill(made, node)
         if self.index is None or node.id in self.values:
             self.buffers[node.id] = _Buffer(made, True)
         return made
-
-    def _constant_pointer(self, node: Node) -> Any:
-        data = np.frombuffer(node.value.tobytes(), np.uint8)
-        kind = ir.ArrayType(ir.IntType(8), data.size)
-        name = self.b.module.get_unique_name("constant")
-        variable = ir.GlobalVariable(self.b.module, kind, name)
-        variable.global_constant = True
-        variable.linkage = "internal"
-        variable.align = _ALIGNMENT
-        variable.initializer = ir.Constant(kind, bytearray(data.tobytes()))
-        return variable.bitcast(ir.IntType(8).as_pointer())
 
     def _fill(self, target: Any, node: Node) -> None:
         """Stores one number, or the numbers from 0 on, to memory."""
@@ -180,12 +166,11 @@ class _Emitter:
 
         def store(at: Any, count: int) -> None:
             if is_range:
-                steps = constant(np.arange(count))
-                value = self.b.add(self.elements.splat(at, count), steps)
+                steps = constant(np.arange(count))[0]
+                value = [self.b.add(self.elements.splat_vector(at, count), steps)]
             else:
                 base = node.inputs[0] if node.op == "view" else node
-                one = constant(base.value)
-                value = self.elements.map_parts(lambda p: self.elements.splat(p, count), one)
+                value = self.elements.splat(constant(base.value), count)
             self.elements.store(target, node.dtype, at, np.arange(count), value)
 
         full = node.size // width * width
@@ -198,7 +183,7 @@ class _Emitter:
         """Stores a value to memory, behind a position."""
         if not node.size:
             return
-        if node.id not in self.values and (node.id in self.buffers or node.size > MOST_ELEMENTS):
+        if node.id not in self.values and (node.id in self.buffers or node.size > self.limit):
             address = self.elements.address(target, position, node.dtype.itemsize)
             self.elements.copy(address, self.pointer(node), node.size * node.dtype.itemsize)
         else:
@@ -225,12 +210,17 @@ class _Emitter:
         """The position of a place's first element."""
         if index is None:
             return place.offset
-        moved = self.b.mul(self.value(index), self.word(place.step))
+        moved = self.b.mul(self.value(index)[0], self.word(place.step))
         return self.b.add(moved, self.word(place.offset))
 
     def _view(self, node: Node) -> None:
         base, place = node.inputs[0], node.place
         index = node.inputs[1] if len(node.inputs) > 1 else None
+        if is_alias(node, self.limit):
+            start = self._position(place, index)
+            pointer = self.elements.address(self.pointer(base), start, node.dtype.itemsize)
+            self.buffers[node.id] = _Buffer(pointer, False)
+            return
         places = place._replace(offset=0).positions().reshape(-1)
         if (index is None and base.id in self.values) or (base.op == "const" and base.size == 1):
             found = self.elements.shuffle(self.value(base), places + place.offset)
@@ -242,7 +232,10 @@ class _Emitter:
     def _elementwise(self, node: Node) -> None:
         operands = [self.value(x) for x in node.inputs]
         dtypes = [x.dtype for x in node.inputs]
-        self.values[node.id] = _apply(self.b, node, operands, dtypes, node.size)
+        width = width_of(node.size)
+        self.values[node.id] = map_chunks(
+            lambda row: _apply(self.b, node, row, dtypes, width), operands
+        )
 
     def _reduce(self, node: Node) -> None:
         x = node.inputs[0]
@@ -273,32 +266,30 @@ class _Emitter:
         return rows if rest is None else self._join(name, rows, rest, dtype, node.size)
 
     def _join(self, name: str, x: Any, y: Any, dtype: np.dtype[Any], width: int) -> Any:
-        return elementwise(self.b, name, [x, y], dtype, width)
+        lanes = width_of(width)
+        return map_chunks(lambda row: elementwise(self.b, name, row, dtype, lanes), [x, y])
 
     def _matmul(self, node: Node) -> None:
         a, b = (self.value(x) for x in node.inputs)
         (rows, inner), columns = node.inputs[0].shape[-2:], node.shape[-1]
-        parts = []
-        for batch in range(node.size // max(1, rows * columns)):
-            left, right = batch * rows * inner, batch * inner * columns
-            total = None
-            for k in range(inner):
-                first = [left + i * inner + k for i in range(rows) for _ in range(columns)]
-                second = [right + k * columns + j for _ in range(rows) for j in range(columns)]
-                x, y = self.elements.shuffle(a, first), self.elements.shuffle(b, second)
-                term = self._join("multiply", x, y, node.dtype, rows * columns)
-                total = (
-                    term
-                    if total is None
-                    else self._join("add", total, term, node.dtype, rows * columns)
-                )
-            parts.append(total)
-        self.values[node.id] = self.elements.join(parts)
+        batches = np.arange(node.size // (rows * columns)).reshape(-1, 1, 1)
+        row, column = np.arange(rows).reshape(-1, 1), np.arange(columns)
+        total = None
+        for k in range(inner):
+            first = (batches * rows + row) * inner + k
+            first = np.broadcast_to(first, (len(batches), rows, columns))
+            second = np.broadcast_to((batches * inner + k) * columns + column, first.shape)
+            x = self.elements.shuffle(a, first.reshape(-1))
+            y = self.elements.shuffle(b, second.reshape(-1))
+            term = self._join("multiply", x, y, node.dtype, node.size)
+            total = term if total is None else self._join("add", total, term, node.dtype, node.size)
+        self.values[node.id] = total
 
     def _assemble(self, node: Node) -> None:
         found = constant(np.zeros(node.size, node.dtype))
         for place, x in zip(node.attrs[0], node.inputs, strict=True):
-            found = self.elements.blend(found, self.value(x), place.positions().reshape(-1))
+            places = place.positions().reshape(-1)
+            found = self.elements.blend(found, self.value(x), places, node.size)
         self.values[node.id] = found
 
     def _take(self, node: Node) -> None:
@@ -308,7 +299,7 @@ class _Emitter:
         for number in range(node.size):
             one = self._clamped(self.elements.shuffle(at, [number]), x.size)
             parts.append(self.elements.load(pointer, node.dtype, one, [0]))
-        self.values[node.id] = self.elements.join(parts)
+        self.values[node.id] = self.elements.join(parts, [1] * node.size)
 
     def _put(self, node: Node) -> None:
         base, positions, values = node.inputs
@@ -326,7 +317,7 @@ class _Emitter:
 
     def _clamped(self, position: Any, size: int) -> Any:
         int64 = np.dtype(np.int64)
-        low = elementwise(self.b, "maximum", [position, self.word(0)], int64, 1)
+        low = elementwise(self.b, "maximum", [position[0], self.word(0)], int64, 1)
         return elementwise(self.b, "minimum", [low, self.word(max(0, size - 1))], int64, 1)
 
     # --- writes -----------------------------------------------------------------------------------
@@ -343,17 +334,39 @@ class _Emitter:
                 new = self._join(
                     "add", self.elements.shuffle(old, places), new, node.dtype, part.size
                 )
-            self.values[node.id] = self.elements.blend(old, new, places)
+            self.values[node.id] = self.elements.blend(old, new, places, node.size)
             return
-        new = self.value(part)
         pointer = self._writable(base, node)
         start = self._position(place, index)
+        if part.size > self.limit:
+            self._write_row(kind, self.elements.address(pointer, start, node.dtype.itemsize), part)
+            self.buffers[node.id] = _Buffer(pointer, True)
+            return
+        new = self.value(part)
         places = place._replace(offset=0).positions().reshape(-1)
         if kind == "add":
             old = self.elements.load(pointer, node.dtype, start, places)
             new = self._join("add", old, new, node.dtype, part.size)
         self.elements.store(pointer, node.dtype, start, places, new)
         self.buffers[node.id] = _Buffer(pointer, True)
+
+    def _write_row(self, kind: str, target: Any, part: Node) -> None:
+        """Copies a large part to memory, or adds it to what is there."""
+        if kind == "set":
+            self.store_value(part, target, 0)
+            return
+        source, width = self.pointer(part), 8
+        places, full = np.arange(width), part.size // width * width
+
+        def add(at: Any, count: int) -> None:
+            old = self.elements.load(target, part.dtype, at, places[:count])
+            new = self.elements.load(source, part.dtype, at, places[:count])
+            joined = self._join("add", old, new, part.dtype, count)
+            self.elements.store(target, part.dtype, at, places[:count], joined)
+
+        self.loop(full // width, lambda k: add(self.b.mul(k, self.word(width)), width))
+        for at in range(full, part.size):
+            add(self.word(at), 1)
 
     def _writable(self, base: Node, node: Node) -> Any:
         """Memory with the elements of a value that the program may write to."""
@@ -396,9 +409,7 @@ class _Emitter:
         outputs = [n for n in nodes if self.last_use.get(n.id, -1) > self.position]
         inner.outputs = [made[n.id] for n in outputs]
         name = self.b.module.get_unique_name("arrays")
-        if self.emit_group is None:
-            raise CannotLower("a loop on large arrays")
-        function, arena = self.emit_group(self.b.module, name, inner)
+        function, arena = emit_group(self.b.module, name, inner)
         pointers = [self.pointer(n) for n in given]
         for node in outputs:
             pointer = self.allocate(node.size * node.dtype.itemsize)
@@ -438,8 +449,8 @@ class _LoopEmitter:
     def emit(self) -> None:
         """Emits the loop; its items are the tuple that ``pick`` nodes read."""
         owner, b, loop = self.owner, self.b, self.loop
-        inner = _Emitter(b, owner.memory, owner.arena, owner.emit_group)
-        in_memory = _memory_carries(loop)
+        inner = _Emitter(b, owner.memory, owner.arena, owner.limit)
+        in_memory = _memory_carries(loop, owner.limit)
         firsts = self.node.inputs[: loop.carried]
         memory = {}
         for carry, first in zip(self.carried, firsts, strict=True):
@@ -470,7 +481,8 @@ class _LoopEmitter:
         b.position_at_end(head)
         k = b.phi(word)
         k.add_incoming(word(0), before)
-        inner.values[self.index.id] = inner.index = k
+        inner.index = k
+        inner.values[self.index.id] = [k]
         small = [carry for carry in self.carried if carry.id not in memory]
         phis = [_phi(b, start, before) for start in starts]
         for carry, phi in zip(small, phis, strict=True):
@@ -521,23 +533,25 @@ class _LoopEmitter:
 def _phi(b: Any, start: Any, block: Any) -> Any:
     if isinstance(start, Complex):
         return Complex(*(_phi(b, part, block) for part in start))
+    if isinstance(start, list):
+        return [_phi(b, part, block) for part in start]
     phi = b.phi(start.type)
     phi.add_incoming(start, block)
     return phi
 
 
 def _add_incoming(phi: Any, value: Any, block: Any) -> None:
-    if isinstance(phi, Complex):
+    if isinstance(phi, Complex | list):
         for part, other in zip(phi, value, strict=True):
             part.add_incoming(other, block)
     else:
         phi.add_incoming(value, block)
 
 
-def _memory_carries(loop: Loop) -> set[int]:
+def _memory_carries(loop: Loop, limit: int) -> set[int]:
     """The carried values of a loop that are memory: large ones, and those written at an index."""
     carried = loop.body.inputs[1 : 1 + loop.carried]
-    found = {carry.id for carry in carried if carry.size > MOST_ELEMENTS}
+    found = {carry.id for carry in carried if carry.size > limit}
     for carry, node in zip(carried, loop.body.outputs, strict=False):
         while node.op == "update":
             if node.place.step or node.size > _UNROLLED_COPY:
@@ -546,7 +560,7 @@ def _memory_carries(loop: Loop) -> set[int]:
     return found
 
 
-def _last_uses(schedule: list[Group], kept: list[Node]) -> dict[int, int]:
+def _last_uses(schedule: list[Group], kept: list[Node], limit: int) -> dict[int, int]:
     """The position at which each value is read last."""
     found: dict[int, int] = {}
     position = 0
@@ -554,10 +568,16 @@ def _last_uses(schedule: list[Group], kept: list[Node]) -> dict[int, int]:
         for node in group.nodes:
             for x in node.inputs:
                 found[x.id] = position
+                while is_alias(x, limit):
+                    x = x.inputs[0]
+                    found[x.id] = position
             position += not group.is_large
         position += group.is_large
     for node in kept:
         found[node.id] = position + 1
+        while is_alias(node, limit):
+            node = node.inputs[0]
+            found[node.id] = position + 1
     return found
 
 
@@ -566,8 +586,4 @@ def _apply(b: Any, node: Node, operands: list[Any], dtypes: list[Any], width: in
     name = node.function
     if name == "cast":
         return cast(b, operands[0], dtypes[0], node.dtype, width)
-    if name == "complex":
-        return Complex(*operands)
-    if name in ("real", "imag"):
-        return getattr(operands[0], name)
-    return elementwise(b, ALIASES.get(name, name), operands, dtypes[-1], width)
+    return elementwise(b, name, operands, dtypes[-1], width)
