@@ -224,6 +224,8 @@ def _power(x: Value, exponent: Any, dtype: np.dtype[Any]) -> Value | None:
 
 def cast(x: Any, dtype: Any) -> Value:
     """``x.astype(dtype)``."""
+    if not isinstance(x, Value):
+        raise CannotLower("a number in the place of an array")
     return Value(x.builder.cast(x.node, np.dtype(dtype)), x.builder)
 
 

@@ -74,7 +74,7 @@ class _Entry:
 def compile(
     func: Callable[..., Any] | None = None,
     *,
-    backend: str = "eager",
+    backend: str = "llvm",
     fullgraph: bool = False,
     static_argnums: int | Sequence[int] = (),
     maxsize: int = 64,
@@ -87,8 +87,9 @@ def compile(
 
     Args:
         func: the function; without it, a decorator with the other arguments.
-        backend: ``"eager"``: the graph runs as NumPy kernels, without dispatch and autograd;
-            ``"llvm"``: the same with groups of element-wise operators as machine code.
+        backend: ``"llvm"``: the graph becomes machine code, with the kernels of operators that have
+            none between its parts (needs llvmlite); ``"eager"``: it runs as NumPy kernels, without
+            dispatch and autograd.
         fullgraph: raise, instead of calling `func` itself, where it cannot be one graph.
         static_argnums: positions of arguments that are constants of a graph.
         maxsize: the number of signatures whose graphs are kept.
@@ -262,6 +263,7 @@ class CompiledFunction:
             entry = self._entries[key] = _Entry()
             if len(self._entries) > self._maxsize:
                 self._entries.popitem(last=False)
+                self._drop_natives()
         self._entries.move_to_end(key)
         return entry
 

@@ -204,11 +204,8 @@ class _Lowering:
         self.sources.append(Source("argument", index, number))
 
     def _captured(self, node: TracedNode) -> None:
-        if "root" in node.meta:
-            self._keep(node, self._input(node), len(self.sources))
-            self.sources.append(Source("captured", node.target, None))
-        else:  # data of the program itself
-            self._keep(node, self.builder.const(self.tracer.captured[node.target]))
+        self._keep(node, self._input(node), len(self.sources))
+        self.sources.append(Source("captured", node.target, None))
 
     def _input(self, node: TracedNode) -> Node:
         meta = node.meta["tensor_meta"]

@@ -543,7 +543,7 @@ def _phi(b: Any, start: Any, block: Any) -> Any:
 def _add_incoming(phi: Any, value: Any, block: Any) -> None:
     if isinstance(phi, Complex | list):
         for part, other in zip(phi, value, strict=True):
-            part.add_incoming(other, block)
+            _add_incoming(part, other, block)
     else:
         phi.add_incoming(value, block)
 

@@ -312,13 +312,28 @@ def test_a_write_before_a_branch_is_called_as_it_is():
         x.mul_(2)
         return x.sum() if x.sum() > 0 else x.max()
 
-    compiled = pb.compile(f)
+    compiled = pb.compile(f, backend="eager")
     ours, theirs = pb.tensor([1.0, 2.0]), pb.tensor([1.0, 2.0])
     with pytest.warns(UserWarning, match="writes to an argument or captured array before bool"):
         _same(compiled(ours), f(theirs))
     _same(ours, theirs)
     _same(compiled(ours), f(theirs))
     _same(ours, theirs)
+
+
+def test_machine_code_writes_after_its_checks():
+    def f(x):
+        x.mul_(2)
+        return x.sum() if x.sum() > 0 else x.max()
+
+    compiled = pb.compile(f, backend="llvm")
+    for first in ([1.0, 2.0], [-1.0, -2.0], [3.0, 1.0], [-3.0, 0.5]):
+        ours, theirs = pb.tensor(first), pb.tensor(first)
+        for _ in range(2):
+            _same(compiled(ours), f(theirs))
+            _same(ours, theirs)
+    assert compiled.stats["traces"] == 2
+    assert compiled.stats["eager"] == 0
 
 
 # --- what is called as it is ----------------------------------------------------------------------
@@ -479,7 +494,7 @@ def test_it_is_a_decorator_with_and_without_options():
 
 
 def test_graph_and_report_are_readable():
-    f = pb.compile(lambda x: pb.sin(x) if x.sum() > 0 else x)
+    f = pb.compile(lambda x: pb.sin(x) if x.sum() > 0 else x, backend="eager")
     text = f.graph(X)
     assert "sin" in text
     assert "# float64[3]" in text
