@@ -116,7 +116,9 @@ class Builder:
 
     def elementwise(self, function: str, *operands: Node) -> Node:
         """A function of ``functions.py``; operands are broadcast, and have the right dtypes."""
-        shape = np.broadcast_shapes(*(x.shape for x in operands))
+        shape = operands[0].shape
+        if any(x.shape != shape for x in operands):
+            shape = np.broadcast_shapes(*(x.shape for x in operands))
         known = [self.value_of(x) for x in operands]
         dtype = result_dtype(function, tuple(x.dtype for x in operands))
         if all(v is not None for v in known):

@@ -407,6 +407,9 @@ NAMES: dict[str, Any] = {
 }
 
 
+_GLOBALS = {**NAMES, "__builtins__": {}}
+
+
 @functools.lru_cache(maxsize=1024)
 def _code(text: str) -> Any:
     return compile(text, "<lower>", "eval")
@@ -415,6 +418,6 @@ def _code(text: str) -> Any:
 def evaluate(text: str, arguments: dict[str, Any]) -> Any:
     """The value of an expression for some arguments."""
     try:
-        return eval(_code(text), {"__builtins__": {}}, {**NAMES, **arguments})
+        return eval(_code(text), _GLOBALS, arguments)
     except (NameError, TypeError, AttributeError) as error:
         raise CannotLower(f"{text}: {error}") from None

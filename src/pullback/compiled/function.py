@@ -87,9 +87,8 @@ def compile(
 
     Args:
         func: the function; without it, a decorator with the other arguments.
-        backend: ``"llvm"``: the graph becomes machine code, with the kernels of operators that have
-            none between its parts (needs llvmlite); ``"eager"``: it runs as NumPy kernels, without
-            dispatch and autograd.
+        backend: ``"llvm"``: the graph becomes machine code (needs llvmlite); ``"eager"``: it runs
+            as NumPy kernels, without dispatch and autograd.
         fullgraph: raise, instead of calling `func` itself, where it cannot be one graph.
         static_argnums: positions of arguments that are constants of a graph.
         maxsize: the number of signatures whose graphs are kept.

@@ -53,6 +53,7 @@ Operations (``node.op``), with ``node.attrs``:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any, NamedTuple
@@ -93,6 +94,7 @@ class Place(NamedTuple):
         return low, self.offset + sum(max(0, e) for e in ends)
 
 
+@functools.lru_cache(maxsize=4096)
 def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of C order, in elements; 0 for axes of length 1, so that equal places are equal.
 
@@ -107,6 +109,7 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
+@functools.lru_cache(maxsize=4096)
 def whole_place(shape: tuple[int, ...]) -> Place:
     """The place of all elements in C order."""
     return Place(0, c_strides(shape), shape)

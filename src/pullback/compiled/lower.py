@@ -13,6 +13,7 @@ positions. Any other operator becomes an ``opaque`` node.
 
 from __future__ import annotations
 
+import functools
 import operator as python_operators
 from math import prod
 from typing import Any, NamedTuple
@@ -96,12 +97,9 @@ class _Memory:
         self.dtype = meta.dtype
         self.source = source
         self.is_split = False
-
-    @property
-    def is_dense(self) -> bool:
-        pairs = zip(self.shape, self.strides, c_strides(self.shape), strict=True)
         size = self.dtype.itemsize
-        return all(n == 1 or ours == size * theirs for n, ours, theirs in pairs)
+        pairs = zip(self.shape, self.strides, c_strides(self.shape), strict=True)
+        self.is_dense = all(n == 1 or ours == size * theirs for n, ours, theirs in pairs)
 
     def place(self, view: _View) -> Any:
         """The elements of a view in the newest value: a ``Place``, or an array of positions."""
@@ -265,6 +263,9 @@ class _Lowering:
     def read(self, node: TracedNode) -> Node:
         """The value of an array at this point."""
         view = self.views[node]
+        is_whole = view.shape == view.memory.shape and view.strides == view.memory.strides
+        if is_whole and not view.offset:
+            return view.memory.value
         place = view.memory.place(view)
         if isinstance(place, Place):
             return self.builder.view(view.memory.value, place)
@@ -387,7 +388,7 @@ class _Lowering:
         if "nondeterministic_seeded" in target.tags:
             raise CannotLower("random numbers")
         name = _name(target)
-        if not node.all_input_nodes:
+        if not _has_node(node.args) and not _has_node(tuple(node.kwargs.values())):
             return self._evaluated(node, name)
         args = [self._given(a) for a in node.args]
         kwargs = {key: self._given(a) for key, a in node.kwargs.items()}
@@ -572,17 +573,23 @@ def _with_levels(
     return found
 
 
+@functools.lru_cache(maxsize=1024)
+def _parameters(schema: Any) -> tuple[list[str], dict[str, Any]]:
+    """The names of positional arguments, and the defaults of all arguments in order."""
+    names = [a.name for a in schema.arguments.flat_positional]
+    defaults = {
+        a.name: None if a.default is None else a.default_value() for a in schema.arguments.flat_all
+    }
+    return names, defaults
+
+
 def _compute(
     name: str, schema: Any, args: list[Any], kwargs: dict[str, Any], target: Any = None
 ) -> Any:
     """The value of an operator by its table, its rule or its kernel."""
-    names = [a.name for a in schema.arguments.flat_positional]
+    names, defaults = _parameters(schema)
     known = dict(zip(names, args, strict=False)) | kwargs
-    arguments = {
-        a.name: known[a.name] if a.name in known else a.default_value()
-        for a in schema.arguments.flat_all
-        if a.name in known or a.default is not None
-    }
+    arguments = {name: known[name] if name in known else defaults[name] for name in defaults}
     if name in RULES:
         return RULES[name](*arguments.values())
     text = LOWERINGS.get(name)
@@ -612,6 +619,12 @@ def _positions(found: Any, x: Value) -> Any:
     if array.dtype.kind != "i" or (x.dtype.kind == "c" and array.ndim > len(x.shape) + 8):
         raise CannotLower("moved elements of another dtype")
     return array
+
+
+def _has_node(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_has_node, value))
+    return isinstance(value, TracedNode)
 
 
 def _has_value(value: Any) -> bool:
