@@ -58,6 +58,7 @@ drift: $(VENV)/.stamp-dev  ## check that the generated source is what the tables
 
 docs: $(VENV)/.stamp-docs  ## build the site in build/docs, and check its links; no tutorial is run
 	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs build/docs
+	$(BIN)/python -m tools.repodocs build . --out build/docs/repository --title Pullback --home ../index.html
 	$(BIN)/python scripts/check_links.py build/docs
 
 docs-tutorials:  ## the same, with the tutorials run

@@ -19,9 +19,9 @@ from formula_latex import latex_of
 
 import pullback as pb
 from pullback.cli.describe import catalogue
+from pullback.cli.explain_error import error_classes
 from pullback.dispatch import get_operator
 from pullback.dispatch.explanation import describe_kernel
-from pullback.errors import PullbackError
 
 MODULES = {
     "pullback.func": "Transforms",
@@ -65,11 +65,6 @@ def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
-
-
-def slug(name: str) -> str:
-    """The name of an error's page: SavedVersionError is at errors/saved-version."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", name.removesuffix("Error")).lower()
 
 
 # --- modules --------------------------------------------------------------------------------------
@@ -239,21 +234,14 @@ def write_operators(folder: Path) -> list[str]:
 # --- errors ---------------------------------------------------------------------------------------
 
 
-def error_classes() -> list[type[PullbackError]]:
-    """All public errors."""
-    values = [getattr(pb.errors, name) for name in pb.errors.__all__]
-    return [v for v in values if inspect.isclass(v) and issubclass(v, PullbackError)]
-
-
 def write_errors(folder: Path) -> list[str]:
     """One page for each class of errors."""
     pages = []
-    for kind in error_classes():
+    for page, kind in error_classes().items():
         bases = ", ".join(f"``{base.__name__}``" for base in kind.__mro__[1:-3]) or "``Exception``"
         title = kind.__name__
         lines = [title, "=" * len(title), "", f".. autoexception:: pullback.errors.{title}", ""]
         lines += [f"It is also caught as {bases}.", ""]
-        page = slug(title)
         write(folder / f"{page}.rst", "\n".join(lines))
         pages.append(page)
     return pages

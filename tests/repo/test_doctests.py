@@ -35,7 +35,7 @@ def run_blocks(text: str, name: str) -> int:
 
 
 def test_docstring_examples_hold(package_files, tool_files):
-    attempted = 0
+    attempted, before = 0, set(CUSTOM_OPS)
     for name in (*package_files, *tool_files):
         needed = next((p for part, p in OPTIONAL.items() if name.startswith(part)), "numpy")
         if importlib.util.find_spec(needed) is None:
@@ -45,6 +45,8 @@ def test_docstring_examples_hold(package_files, tool_files):
             result = doctest.testmod(importlib.import_module(name))
             assert result.failed == 0, f"{name}: see the doctest report above"
             attempted += result.attempted
+            for made in set(CUSTOM_OPS) - before:  # which last as long as the process, unless ended
+                CUSTOM_OPS[made]._destroy()
     assert attempted > 0
 
 

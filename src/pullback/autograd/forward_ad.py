@@ -30,7 +30,15 @@ _level: ProcessLevel | None = None
 
 
 def enter_dual_level() -> int:
-    """Begins a level, in which tensors may have tangents."""
+    """Begins a level, in which tensors may have tangents.
+
+    >>> import pullback as pb
+    >>> from pullback.autograd import forward_ad
+    >>> level = forward_ad.enter_dual_level()
+    >>> forward_ad.exit_dual_level(level=level)
+    >>> level
+    0
+    """
     global _level, _current_level
     if _level is not None:
         raise AutogradError(
@@ -49,7 +57,13 @@ def enter_dual_level() -> int:
 
 @uninterrupted_entry
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Ends the level and drops its tangents."""
+    """Ends the level and drops its tangents.
+
+    >>> import pullback as pb
+    >>> from pullback.autograd import forward_ad
+    >>> level = forward_ad.enter_dual_level()
+    >>> forward_ad.exit_dual_level(level=level)
+    """
     if _level is None or level not in (None, 0):
         raise AutogradError(
             "Trying to exit a forward AD level that was not the last one that was entered"
@@ -66,7 +80,15 @@ def _end_level(level: ProcessLevel) -> None:
 
 
 class dual_level:  # noqa: N801 - PyTorch's name
-    """A block, or a decorated function, in which tensors may have tangents."""
+    """A block, or a decorated function, in which tensors may have tangents.
+
+    >>> import pullback as pb
+    >>> from pullback.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     dual = forward_ad.make_dual(pb.ones(1), pb.ones(1))
+    ...     forward_ad.unpack_dual(pb.exp(dual) * 0).primal
+    tensor([0.])
+    """
 
     def __enter__(self) -> int:
         return enter_dual_level()
@@ -102,7 +124,15 @@ class _set_fwd_grad_enabled:  # noqa: N801 - PyTorch's name
 
 
 class UnpackedDualTensor(NamedTuple):
-    """Primal and tangent of a dual tensor."""
+    """Primal and tangent of a dual tensor.
+
+    >>> import pullback as pb
+    >>> from pullback.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     dual = forward_ad.make_dual(pb.ones(1), pb.full(1, 2.0))
+    ...     forward_ad.unpack_dual(dual).tangent
+    tensor([2.])
+    """
 
     primal: Tensor
     tangent: Tensor | None
@@ -149,7 +179,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The primal and the tangent of a tensor; the tangent is None where it has none."""
+    """The primal and the tangent of a tensor; the tangent is None where it has none.
+
+    >>> import pullback as pb
+    >>> from pullback.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     forward_ad.unpack_dual(forward_ad.make_dual(pb.ones(1), pb.zeros(1)))
+    UnpackedDualTensor(primal=tensor([1.]), tangent=tensor([0.]))
+    """
     if not isinstance(tensor, Tensor):
         raise AutogradTypeError(f"unpack_dual: a tensor is expected, not {type(tensor).__name__}")
     if _level is None or level not in (None, 0):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pullback.cli.compile_report import run_report
 from pullback.cli.demo import run_demo
 from pullback.cli.describe import describe_operator
+from pullback.cli.explain_error import describe_error, error_tree
 from pullback.cli.pages import dispatch_page, inspect_script
 from pullback.codegen import cli as codegen_cli
 from pullback.dispatch import PythonDispatcher
@@ -55,15 +56,20 @@ def _run(arguments: list[str]) -> int:
     if options.command == "inspect":
         return inspect_script(options.script, of_script, options.out)
     if options.command == "op":
-        return _operator(options.name)
+        return _described("op", describe_operator, options.name)
+    if options.command == "error":
+        if options.name is None:
+            print(error_tree())
+            return 0
+        return _described("error", describe_error, options.name)
     return _dispatch(options.keys, options.html)
 
 
-def _operator(name: str) -> int:
+def _described(command: str, describe: Callable[[str], str], name: str) -> int:
     try:
-        print(describe_operator(name))
+        print(describe(name))
     except PullbackError as error:
-        print(f"pullback op: {error}", file=sys.stderr)
+        print(f"pullback {command}: {error}", file=sys.stderr)
         return 2
     return 0
 
@@ -87,6 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     script.add_argument("--out", metavar="FILE", help="the page; inspect.html unless given")
     operator = commands.add_parser("op", help="show everything known about an operator")
     operator.add_argument("name", metavar="NAME", help="such as mul, multiply or pullback::mul")
+    error = commands.add_parser("error", help="show the cause and the fix of an error")
+    error.add_argument("name", nargs="?", metavar="NAME", help="such as saved-version; or all")
     report = commands.add_parser("compile-report", help="run a script, show what it compiled")
     report.add_argument("script", metavar="SCRIPT", help="a Python file")
     report.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")

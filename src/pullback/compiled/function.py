@@ -43,7 +43,13 @@ _MOST_NATIVES = 8  # functions for whole calls that are tried before arguments a
 
 
 class CacheInfo(NamedTuple):
-    """Statistics of the cache of programs, as those of ``functools.lru_cache``."""
+    """Statistics of the cache of programs, as those of ``functools.lru_cache``.
+
+    >>> import pullback as pb
+    >>> f = pb.compile(pb.sin, backend="eager")
+    >>> f.cache_info().currsize
+    0
+    """
 
     hits: int
     misses: int
@@ -138,6 +144,12 @@ class CompiledFunction:
 
     ``stats`` counts ``traces``, ``hits``, calls that ran the function itself (``eager``) and names
     from outside that had another object (``changes``).
+
+    >>> import pullback as pb
+    >>> f = pb.compile(lambda x: pb.sin(x) * 2, backend="eager")
+    >>> _ = f(pb.ones(2)), f(pb.ones(2))
+    >>> f.cache_info().hits
+    1
     """
 
     def __init__(

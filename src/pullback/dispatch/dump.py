@@ -20,6 +20,11 @@ class DispatchTable(Mapping[DispatchKey, Entry]):
     """The computed table of one operator, a snapshot: key to entry, printable.
 
     Keys without a kernel are left out.
+
+    >>> import pullback as pb
+    >>> table = pb.ops.pullback.sin.default.dispatch_table()
+    >>> "CPU" in {key.name for key in table}
+    True
     """
 
     def __init__(self, entry: OperatorEntry):

@@ -51,6 +51,10 @@ class Explanation:
         shadowed: kernels that cover the key but are not chosen.
         refusal: why the kernel, a fallback, raises instead of going on; empty where it does not.
         then: the entries to which a fallback goes on, by key, until a kernel that does the work.
+
+    >>> import pullback as pb
+    >>> pb.ops.pullback.sin.default.explain(pb.ones(2)).key.name
+    'AutogradCPU'
     """
 
     operator: str

@@ -28,6 +28,11 @@ class Kernel:
         linker: makes the callable for an operator and a call's flags, when that depends on them.
         goes_on_with: the keys with which such a kernel then goes on to the one below it.
         refusal: why it raises instead, for an operator and a call's flags; empty if it does not.
+
+    >>> import pullback as pb
+    >>> table = pb.ops.pullback.sin.default.dispatch_table()
+    >>> table[pb.DispatchKey.CPU].kernel.key.name
+    'CPU'
     """
 
     __slots__ = (

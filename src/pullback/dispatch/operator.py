@@ -53,6 +53,10 @@ class OpOverload:
 
     Made by ``Library.define``; reached as ``pullback.ops.<namespace>.<name>.<overload>``.
 
+
+    >>> import pullback as pb
+    >>> pb.ops.pullback.sin.default
+    <OpOverload(op='pullback.sin', overload='default')>
     """
 
     __slots__ = ("_binder", "_entry", "_packet", "__weakref__")
@@ -189,7 +193,12 @@ class OpOverload:
 
 
 class OpOverloadPacket:
-    """All overloads of one name; a call goes to the first one that its arguments fit."""
+    """All overloads of one name; a call goes to the first one that its arguments fit.
+
+    >>> import pullback as pb
+    >>> pb.ops.pullback.sin
+    <OpOverloadPacket(op='pullback.sin')>
+    """
 
     __slots__ = ("_overloads", "_qualified_name", "__weakref__")
 

@@ -76,7 +76,13 @@ _BATCHED_DECOMPOSITION = DispatchKey.FuncTorchBatchedDecomposition
 
 
 class Entry(NamedTuple):
-    """One computed entry of a dispatch table."""
+    """One computed entry of a dispatch table.
+
+    >>> import pullback as pb
+    >>> table = pb.ops.pullback.sin.default.dispatch_table()
+    >>> table[pb.DispatchKey.CPU].provenance
+    'kernel'
+    """
 
     step: int  # of the precedence rule, 1 to 9
     kernel: Kernel | None  # None: missing

@@ -35,7 +35,15 @@ _TASKS_PER_WORKER = 4  # so that workers which finish early have something left 
 
 
 class StepTiming(NamedTuple):
-    """The cost of one call of a `Step`."""
+    """The cost of one call of a `Step`.
+
+    >>> import pullback as pb
+    >>> from pullback.distributed import value_and_grad_over
+    >>> step = value_and_grad_over(lambda p, x: p * x, [1.0, 2.0])
+    >>> _ = step(3.0)
+    >>> step.timings[0].tasks
+    2
+    """
 
     seconds: float  # from the call to its result
     worker_seconds: float  # all tasks together
@@ -47,6 +55,12 @@ class Step:
 
     Attributes:
         timings: a `StepTiming` for each call so far.
+
+    >>> import pullback as pb
+    >>> from pullback.distributed import value_and_grad_over
+    >>> step = value_and_grad_over(lambda p, x: p * x, [1.0, 2.0])
+    >>> step(3.0), step
+    ((9.0, 3.0), <value_and_grad_over of <lambda>, 2 partitions>)
     """
 
     def __init__(self, kind: str, func: _Function, partitions: Any, options: dict[str, Any]):

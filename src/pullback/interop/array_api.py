@@ -83,7 +83,12 @@ def isdtype(dtype: DTypeLike, kind: Any) -> Any:
 
 
 class FloatInfo(NamedTuple):
-    """The limits of a floating-point type, as Python numbers."""
+    """The limits of a floating-point type, as Python numbers.
+
+    >>> import pullback as pb
+    >>> pb.finfo(pb.float64).bits
+    64
+    """
 
     bits: int
     eps: float

@@ -219,7 +219,12 @@ def unique(
     axis: int | None = None,
     **options: Any,
 ) -> Any:
-    """``numpy.unique``; each value passes its gradient to where it first occurs."""
+    """``numpy.unique``; each value passes its gradient to where it first occurs.
+
+    >>> import pullback as pb
+    >>> pb.unique(pb.tensor([2, 1, 2]), return_counts=True)
+    (tensor([1, 2]), tensor([1, 2]))
+    """
     tensor = as_tensor(ar)
     values, index, inverse, counts = np.unique(raw(tensor), True, True, True, axis=axis, **options)
     del values

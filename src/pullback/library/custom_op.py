@@ -58,6 +58,13 @@ class CustomOp:
     """A custom operator: callable like the function it was made from.
 
     Made by ``custom_op``; also reached as ``pullback.ops.<namespace>.<name>``.
+
+    >>> import pullback as pb
+    >>> @pb.library.custom_op("examples::twice", mutates_args=())
+    ... def twice(x: pb.Tensor) -> pb.Tensor:
+    ...     return pb.asarray(x.numpy() * 2)
+    >>> twice.name()
+    'examples::twice'
     """
 
     def __init__(

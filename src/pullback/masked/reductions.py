@@ -120,14 +120,24 @@ def prod(
 def amax(
     input: Any, dim: _Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Tensor:
-    """The largest element under a mask; the arguments are those of `sum`."""
+    """The largest element under a mask; the arguments are those of `sum`.
+
+    >>> import pullback as pb
+    >>> pb.masked.amax(pb.tensor([1.0, 9.0, 4.0]), mask=[True, False, True]).item()
+    4.0
+    """
     return reduction.max(_filled(input, dtype, mask, "low"), dim, keepdims=keepdim)
 
 
 def amin(
     input: Any, dim: _Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Tensor:
-    """The smallest element under a mask; the arguments are those of `sum`."""
+    """The smallest element under a mask; the arguments are those of `sum`.
+
+    >>> import pullback as pb
+    >>> pb.masked.amin(pb.tensor([1.0, 9.0, 4.0]), mask=[True, False, True]).item()
+    1.0
+    """
     return reduction.min(_filled(input, dtype, mask, "high"), dim, keepdims=keepdim)
 
 
@@ -139,7 +149,12 @@ def argmax(
     dtype: Any = None,
     mask: Any = None,
 ) -> Tensor:
-    """The place of the largest element under a mask; the arguments are those of `sum`."""
+    """The place of the largest element under a mask; the arguments are those of `sum`.
+
+    >>> import pullback as pb
+    >>> pb.masked.argmax(pb.tensor([1.0, 9.0, 4.0]), 0, mask=[True, False, True])
+    tensor(2)
+    """
     return reduction.argmax(_filled(input, dtype, mask, "low"), dim, keepdims=keepdim)
 
 
@@ -151,7 +166,12 @@ def argmin(
     dtype: Any = None,
     mask: Any = None,
 ) -> Tensor:
-    """The place of the smallest element under a mask; the arguments are those of `sum`."""
+    """The place of the smallest element under a mask; the arguments are those of `sum`.
+
+    >>> import pullback as pb
+    >>> pb.masked.argmin(pb.tensor([1.0, 9.0, 4.0]), 0, mask=[True, False, True])
+    tensor(0)
+    """
     return reduction.argmin(_filled(input, dtype, mask, "high"), dim, keepdims=keepdim)
 
 
@@ -234,7 +254,12 @@ def std(
     dtype: Any = None,
     mask: Any = None,
 ) -> Tensor:
-    """The standard deviation of the elements under a mask; the arguments are those of `var`."""
+    """The standard deviation of the elements under a mask; the arguments are those of `var`.
+
+    >>> import pullback as pb
+    >>> pb.masked.std(pb.tensor([1.0, 9.0, 3.0]), 0, mask=[True, False, True], unbiased=False)
+    tensor(1.)
+    """
     options: dict[str, Any] = {"keepdim": keepdim, "dtype": dtype, "mask": mask}
     found = var(input, dim, unbiased, correction=correction, **options)
     is_positive = found > 0  # the root has no derivative at 0
@@ -289,21 +314,36 @@ def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
 
 
 def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """The logarithm of `softmax`, -inf at masked places."""
+    """The logarithm of `softmax`, -inf at masked places.
+
+    >>> import pullback as pb
+    >>> pb.masked.log_softmax(pb.tensor([1.0, 9.0, 4.0]), 0, mask=[True, False, True])
+    tensor([-3.04858735,        -inf, -0.04858735])
+    """
     total = logsumexp(input, dim, keepdim=True, dtype=dtype, mask=mask)
     finite = where(pointwise.isfinite(total), total, 0)
     return _known(_filled(input, dtype, mask, "low") - finite, mask, dim)  # type: ignore[no-any-return]
 
 
 def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """The softmax of the negative elements under a mask, and 0 elsewhere."""
+    """The softmax of the negative elements under a mask, and 0 elsewhere.
+
+    >>> import pullback as pb
+    >>> pb.masked.softmin(pb.tensor([1.0, 9.0, 4.0]), 0, mask=[True, False, True])
+    tensor([0.95257413, 0.        , 0.04742587])
+    """
     return softmax(-asarray(input), dim, dtype=dtype, mask=mask)
 
 
 def logsumexp(
     input: Any, dim: _Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Tensor:
-    """The logarithm of the sum of exponentials under a mask; the arguments are those of `sum`."""
+    """The logarithm of the sum of exponentials under a mask; the arguments are those of `sum`.
+
+    >>> import pullback as pb
+    >>> pb.masked.logsumexp(pb.tensor([0.0, 9.0, 0.0]), 0, mask=[True, False, True])
+    tensor(0.69314718)
+    """
     x = _filled(input, dtype, mask, "low")
     has_any = _count(input, mask, dim, True) > 0
     # Rows without elements are computed with zeros: their own result has no derivative.
@@ -315,7 +355,13 @@ def logsumexp(
 def logaddexp(
     input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None
 ) -> Tensor:
-    """log(exp(input) + exp(other)), where a masked element counts as -inf."""
+    """log(exp(input) + exp(other)), where a masked element counts as -inf.
+
+    >>> import pullback as pb
+    >>> x, mask = pb.tensor([0.0, 9.0]), [True, False]
+    >>> pb.masked.logaddexp(x, x, input_mask=mask, other_mask=mask)
+    tensor([0.69314718,       -inf])
+    """
     a, b = (_filled(x, dtype, m, "low") for x, m in ((input, input_mask), (other, other_mask)))
     is_known = pointwise.isfinite(a) | pointwise.isfinite(b)
     found = pointwise.logaddexp(where(is_known, a, 0), where(is_known, b, 0))
@@ -323,12 +369,22 @@ def logaddexp(
 
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """The running sum of the elements under a mask."""
+    """The running sum of the elements under a mask.
+
+    >>> import pullback as pb
+    >>> pb.masked.cumsum(pb.tensor([1.0, 9.0, 4.0]), 0, mask=[True, False, True])
+    tensor([1., 1., 5.])
+    """
     return reduction.cumsum(_filled(input, dtype, mask, 0), dim)
 
 
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """The running product of the elements under a mask."""
+    """The running product of the elements under a mask.
+
+    >>> import pullback as pb
+    >>> pb.masked.cumprod(pb.tensor([1.0, 9.0, 4.0]), 0, mask=[True, False, True])
+    tensor([1., 1., 4.])
+    """
     return reduction.cumprod(_filled(input, dtype, mask, 1), dim)
 
 
@@ -351,6 +407,11 @@ def median(
 def normalize(
     input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None
 ) -> Tensor:
-    """The elements under a mask divided by their norm, and 0 elsewhere."""
+    """The elements under a mask divided by their norm, and 0 elsewhere.
+
+    >>> import pullback as pb
+    >>> pb.masked.normalize(pb.tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=[True, False, True])
+    tensor([0.6, 0. , 0.8])
+    """
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return _filled(input, dtype, mask, 0) / pointwise.maximum(length, eps)

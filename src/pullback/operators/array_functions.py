@@ -74,7 +74,12 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
 
 class UniqueAllResult(NamedTuple):
-    """Result of `unique_all`."""
+    """Result of `unique_all`.
+
+    >>> import pullback as pb
+    >>> pb.unique_all(pb.tensor([2, 1, 2])).counts
+    tensor([1, 2])
+    """
 
     values: Tensor
     indices: Tensor
@@ -83,14 +88,24 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """Result of `unique_counts`."""
+    """Result of `unique_counts`.
+
+    >>> import pullback as pb
+    >>> pb.unique_counts(pb.tensor([2, 1, 2])).counts
+    tensor([1, 2])
+    """
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverseResult(NamedTuple):
-    """Result of `unique_inverse`."""
+    """Result of `unique_inverse`.
+
+    >>> import pullback as pb
+    >>> pb.unique_inverse(pb.tensor([2, 1, 2])).inverse_indices
+    tensor([1, 0, 1])
+    """
 
     values: Tensor
     inverse_indices: Tensor

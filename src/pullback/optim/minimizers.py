@@ -48,7 +48,13 @@ __all__ = [
 
 
 class FitResult(NamedTuple):
-    """Result of a minimizer."""
+    """Result of a minimizer.
+
+    >>> import pullback as pb
+    >>> fit = pb.optim.sgd(pb.value_and_grad(lambda x: x**2), 1.0, steps=1, lr=0.25)
+    >>> fit.x, fit.values
+    (0.5, [1.0])
+    """
 
     x: Any  # the last parameters, of the structure of the start
     value: float  # the last value that was computed, before the last update

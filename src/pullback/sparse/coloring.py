@@ -28,7 +28,13 @@ _MODES = ("auto", "forward", "reverse", "symmetric")
 
 
 class Coloring(NamedTuple):
-    """Colors of columns (of mode "forward" and "symmetric") or rows ("reverse")."""
+    """Colors of columns (of mode "forward" and "symmetric") or rows ("reverse").
+
+    >>> import pullback as pb
+    >>> import scipy.sparse
+    >>> pb.sparse.color_jacobian(scipy.sparse.eye(3, format="csr")).mode
+    'reverse'
+    """
 
     mode: str
     colors: Any
@@ -53,6 +59,11 @@ def color_jacobian(pattern: Matrix, mode: str = "auto") -> Coloring:
     Args:
         pattern: a SciPy sparse array; its entries are the places that may be nonzero.
         mode: "forward" colors columns, "reverse" rows; "auto" tries both.
+
+    >>> import pullback as pb
+    >>> import scipy.sparse
+    >>> pb.sparse.color_jacobian(scipy.sparse.eye(3, format="csr")).colors.tolist()
+    [0, 0, 0]
     """
     if mode not in _MODES[:3]:
         raise AutogradValueError(
@@ -92,7 +103,13 @@ def _distance_two(by_column: Matrix, order: Any, rows: int) -> Any:
 
 
 def color_hessian(pattern: Matrix) -> Coloring:
-    """Colors the columns of a symmetric pattern, so that each entry stands alone somewhere."""
+    """Colors the columns of a symmetric pattern, so that each entry stands alone somewhere.
+
+    >>> import pullback as pb
+    >>> import scipy.sparse
+    >>> pb.sparse.color_hessian(scipy.sparse.eye(3, format="csr")).colors.tolist()
+    [0, 0, 0]
+    """
     rows, columns = entries(pattern)
     neighbors: list[list[int]] = [[] for _ in range(pattern.shape[0])]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):

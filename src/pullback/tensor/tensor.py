@@ -149,6 +149,11 @@ class Tensor(TensorMethods):
     """An n-dimensional array that can record how it was computed.
 
     Made by ``pullback.tensor``, ``pullback.asarray`` and the creation functions.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+    >>> x * 2
+    tensor([2., 4.], grad_fn=<MulBackward0>)
     """
 
     __slots__ = ("_array", "_flags", "_edge", "_counter", "_meta", "__weakref__")

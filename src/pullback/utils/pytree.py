@@ -27,6 +27,11 @@ class Spec:
 
     `kind` is the container's type and `context` what else it takes to make it again: the keys of a
     dict, the names of fields. Two specs are equal if their trees have equal structure.
+
+    >>> import pullback as pb
+    >>> from pullback.utils import pytree
+    >>> pytree.flatten({"a": 1, "b": (2, 3)})[1].size
+    3
     """
 
     __slots__ = ("children", "context", "kind", "size")
@@ -98,7 +103,13 @@ def flatten(tree: Any, *, none_is_leaf: bool = False) -> tuple[list[Any], Spec]:
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The leaves of a tree, from left to right."""
+    """The leaves of a tree, from left to right.
+
+    >>> import pullback as pb
+    >>> from pullback.utils import pytree
+    >>> pytree.leaves({"a": 1, "b": (2, 3)})
+    [1, 2, 3]
+    """
     return flatten(tree)[0]
 
 
@@ -122,6 +133,12 @@ def flatten_like(spec: Spec, tree: Any, what: str = "the tree") -> list[Any]:
 
     Keys of a dict may come in any order. Where the structure has a leaf, the tree may have
     anything, so that this also takes out subtrees.
+
+    >>> import pullback as pb
+    >>> from pullback.utils import pytree
+    >>> spec = pytree.flatten({"a": 1, "b": 2})[1]
+    >>> pytree.flatten_like(spec, {"b": 20, "a": 10})
+    [10, 20]
     """
     found: list[Any] = []
     _flatten_like(spec, tree, found, what, "")
@@ -140,7 +157,13 @@ def map(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
 
 def is_leaf(value: Any) -> bool:
-    """Whether a value is no container."""
+    """Whether a value is no container.
+
+    >>> import pullback as pb
+    >>> from pullback.utils import pytree
+    >>> pytree.is_leaf(1.0), pytree.is_leaf([1.0])
+    (True, False)
+    """
     return _is_leaf_kind(type(value))
 
 

@@ -14,7 +14,13 @@ __all__ = ["GradientEdge", "get_gradient_edge", "list_roots"]
 
 
 class GradientEdge(NamedTuple):
-    """An output of a node: the node, and the number of the output."""
+    """An output of a node: the node, and the number of the output.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0], requires_grad=True)
+    >>> pb.autograd.graph.get_gradient_edge(pb.sin(x)).output_nr
+    0
+    """
 
     node: Node
     output_nr: int

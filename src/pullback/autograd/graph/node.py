@@ -204,7 +204,14 @@ FREED: Any = _Freed()
 
 
 class Node:
-    """One recorded operation; what ``tensor.grad_fn`` shows."""
+    """One recorded operation; what ``tensor.grad_fn`` shows.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0], requires_grad=True)
+    >>> node = pb.sin(x).grad_fn
+    >>> node.name(), isinstance(node, pb.autograd.graph.Node)
+    ('SinBackward0', True)
+    """
 
     __slots__ = ("_seq", "_output_metadata")
 

@@ -43,7 +43,13 @@ _KEPT = "_kept"  # the attribute of FunctionCtx with the tensors of save_for_bac
 
 
 class SavedTensor:
-    """A handle on one saved tensor of a node; takes a pair of hooks."""
+    """A handle on one saved tensor of a node; takes a pair of hooks.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0], requires_grad=True)
+    >>> pb.exp(x).grad_fn._saved_result
+    tensor([2.71828183], grad_fn=<ExpBackward0>)
+    """
 
     __slots__ = ("_name", "_node", "_place")
 

@@ -93,35 +93,60 @@ __all__ = [
 
 
 class EigResult(NamedTuple):
-    """Result of `eig`."""
+    """Result of `eig`.
+
+    >>> import pullback as pb
+    >>> pb.linalg.eig(pb.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+    tensor([2.+0.j, 3.+0.j])
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class EighResult(NamedTuple):
-    """Result of `eigh`."""
+    """Result of `eigh`.
+
+    >>> import pullback as pb
+    >>> pb.linalg.eigh(pb.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+    tensor([2., 3.])
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class QRResult(NamedTuple):
-    """Result of `qr`."""
+    """Result of `qr`.
+
+    >>> import pullback as pb
+    >>> pb.linalg.qr(pb.eye(2)).R.shape
+    (2, 2)
+    """
 
     Q: Tensor
     R: Tensor
 
 
 class SlogdetResult(NamedTuple):
-    """Result of `slogdet`."""
+    """Result of `slogdet`.
+
+    >>> import pullback as pb
+    >>> pb.linalg.slogdet(2 * pb.eye(2)).sign
+    tensor(1.)
+    """
 
     sign: Tensor
     logabsdet: Tensor
 
 
 class SVDResult(NamedTuple):
-    """Result of `svd`."""
+    """Result of `svd`.
+
+    >>> import pullback as pb
+    >>> pb.linalg.svd(pb.eye(2)).S
+    tensor([1., 1.])
+    """
 
     U: Tensor
     S: Tensor

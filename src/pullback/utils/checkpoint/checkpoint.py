@@ -36,7 +36,13 @@ _debug: ContextVar[bool | None] = ContextVar("pullback_checkpoint_debug", defaul
 
 
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """Two context managers that do nothing."""
+    """Two context managers that do nothing.
+
+    >>> import pullback as pb
+    >>> from pullback.utils.checkpoint import noop_context_fn
+    >>> len(noop_context_fn())
+    2
+    """
     return nullcontext(), nullcontext()
 
 

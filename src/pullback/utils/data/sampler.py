@@ -31,7 +31,13 @@ def as_generator(generator: Any) -> np.random.Generator:
 
 
 class Sampler:
-    """Base class of samplers: a subclass defines ``__iter__`` over indices, and ``__len__``."""
+    """Base class of samplers: a subclass defines ``__iter__`` over indices, and ``__len__``.
+
+    >>> import pullback as pb
+    >>> from pullback.utils.data import Sampler, SequentialSampler
+    >>> isinstance(SequentialSampler(range(3)), Sampler)
+    True
+    """
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError("Subclasses of Sampler should implement __iter__.")

@@ -59,7 +59,13 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Number, seed and dataset of a worker: the result of `get_worker_info`."""
+    """Number, seed and dataset of a worker: the result of `get_worker_info`.
+
+    >>> import pullback as pb
+    >>> from pullback.utils.data import WorkerInfo
+    >>> WorkerInfo(0, 2, 17, None).num_workers
+    2
+    """
 
     id: int
     num_workers: int
