@@ -143,6 +143,12 @@ class _View(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the part is the whole, as the array that made the memory has it."""
+        memory = self.memory
+        return self.shape == memory.shape and self.strides == memory.strides and not self.offset
+
 
 class _Number(NamedTuple):
     """A Python number of the traced graph."""
@@ -231,7 +237,7 @@ class _Lowering:
             number = self.numbers.get(value)
             results.append(Output(len(outputs), None if number is None else number.kind))
             view = self.views.get(value)
-            if view is not None and view.memory.source >= 0:
+            if view is not None and view.memory.source >= 0 and view.is_whole:
                 aliases[place] = view.memory.source
             outputs.append(number.node if number is not None else self.read(value))
         writes = []
@@ -263,8 +269,7 @@ class _Lowering:
     def read(self, node: TracedNode) -> Node:
         """The value of an array at this point."""
         view = self.views[node]
-        is_whole = view.shape == view.memory.shape and view.strides == view.memory.strides
-        if is_whole and not view.offset:
+        if view.is_whole:
             return view.memory.value
         place = view.memory.place(view)
         if isinstance(place, Place):
