@@ -340,6 +340,13 @@ class CompiledFunction:
                 native = compile_native(tracer, outputs, call)
             except CannotLower as reason:
                 return compile_program(tracer, outputs)._replace(note=str(reason))
+            except Exception as error:  # a mistake of the code generator must not end the program
+                note = f"internal error of the code generator, {type(error).__name__}: {error}"
+                warnings.warn(
+                    f"compile: {note}. The program runs as NumPy kernels; please report this.",
+                    stacklevel=5,
+                )
+                return compile_program(tracer, outputs)._replace(note=note)
             if native.call is not None:
                 self._natives.append(native)
                 type(self).__call__ = native.call  # type: ignore[method-assign]

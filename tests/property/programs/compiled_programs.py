@@ -242,6 +242,9 @@ def check(program: CompiledProgram, with_torch: bool = True) -> Finding | None:
         if got.error is not None:
             text = f"call {call}: {type(got.error).__name__}: {got.error}"
             return Finding("raises", where_raised(got.error), text)
+        if "internal error" in compiled.report():
+            line = next(x for x in compiled.report().splitlines() if "internal error" in x)
+            return Finding("internal error", line.strip()[:80], line)
         found = _same(got, want, dtype)
         if found is not None:
             return Finding("compiled", f"call {min(call, 2)}", f"call {call}: {found}")

@@ -34,3 +34,16 @@ def test_write_of_a_number_to_complex_memory():
 def test_real_part_of_a_captured_array_that_is_real():
     w = pb.asarray(np.array(0.1))
     assert_compiled(lambda x: (pb.real(w) - pb.imag(w * 1j)) * x, pb.asarray(np.array(0.1 + 1j)))
+
+
+def test_an_error_of_the_code_generator_does_not_end_the_program(monkeypatch):
+    def fail(*_):
+        raise KeyError("planted")
+
+    monkeypatch.setattr("pullback.compiled.function.compile_native", fail)
+    function = pb.compile(lambda x: x * 2, backend="llvm")
+    x = np.ones(2)
+    with pytest.warns(UserWarning, match=r"internal error .* KeyError: 'planted'.* please report"):
+        assert function(x).tolist() == [2.0, 2.0]
+    assert function(x).tolist() == [2.0, 2.0]
+    assert "internal error of the code generator" in function.explain(x)

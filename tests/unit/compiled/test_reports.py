@@ -20,7 +20,7 @@ def branching(x, n):
 
 
 def test_explain_names_segments_opaque_operators_guards_and_memory():
-    function = pb.compile(branching)
+    function = pb.compile(branching, backend="eager")
     function(np.ones((3, 3)), 2.0)
     function(-np.ones((3, 3)), 2.0)
     text = function.explain(np.ones((3, 3)), 2.0)
@@ -38,7 +38,7 @@ def test_explain_names_segments_opaque_operators_guards_and_memory():
 
 def test_explain_says_why_a_function_is_called_as_it_is():
     w = pb.tensor([1.0, 2.0], requires_grad=True)
-    function = pb.compile(lambda x: x * w)
+    function = pb.compile(lambda x: x * w, backend="eager")
     with pytest.warns(UserWarning, match="cannot be one graph"):
         function(np.ones(2))
     assert "called as it is: a result requires grad" in function.explain(np.ones(2))
@@ -46,7 +46,7 @@ def test_explain_says_why_a_function_is_called_as_it_is():
 
 
 def test_a_report_has_all_signatures():
-    function = pb.compile(lambda x, flag: x * 2 if flag else x)
+    function = pb.compile(lambda x, flag: x * 2 if flag else x, backend="eager")
     function(np.ones(2), "yes")
     function(np.ones((2, 3), np.float32), "yes")
     report = function.report()
@@ -56,8 +56,8 @@ def test_a_report_has_all_signatures():
 
 
 def test_intermediate_values_count_while_they_are_needed():
-    chain = pb.compile(lambda x: pb.sin(pb.sin(pb.sin(x))) * 2)
-    wide = pb.compile(lambda x: pb.sin(x) + pb.cos(x) + pb.exp(x))
+    chain = pb.compile(lambda x: pb.sin(pb.sin(pb.sin(x))) * 2, backend="eager")
+    wide = pb.compile(lambda x: pb.sin(x) + pb.cos(x) + pb.exp(x), backend="eager")
     x = np.ones(1000)
     assert "at most 16000 bytes" in chain.explain(x)
     assert "at most 24000 bytes" in wide.explain(x)
@@ -65,8 +65,8 @@ def test_intermediate_values_count_while_they_are_needed():
 
 def test_functions_are_recorded_only_in_a_block():
     with record_functions() as found:
-        inside = pb.compile(lambda x: x)
-    pb.compile(lambda x: x + 1)
+        inside = pb.compile(lambda x: x, backend="eager")
+    pb.compile(lambda x: x + 1, backend="eager")
     assert found == [inside]
 
 
@@ -75,11 +75,11 @@ import sys
 import numpy as np
 import pullback as pb
 
-@pb.compile
+@pb.compile(backend="eager")
 def double(x):
     return x * 2
 
-unused = pb.compile(lambda x: x)
+unused = pb.compile(lambda x: x, backend="eager")
 double(np.ones(2))
 print(sys.argv[1:], __name__)
 sys.exit(int(sys.argv[1]))
@@ -117,7 +117,7 @@ def test_progress_of_a_long_first_call(monkeypatch, capsys):
     monkeypatch.setattr(progress, "_INTERVAL", 0.05)
     monkeypatch.setattr(progress.importlib.util, "find_spec", lambda _: None)
     monkeypatch.setenv("PULLBACK_PROGRESS", "1")
-    function = pb.compile(slow)
+    function = pb.compile(slow, backend="eager")
     function(np.ones(2))
     shown = capsys.readouterr().err
     assert "compile slow: tracing, " in shown
@@ -125,16 +125,16 @@ def test_progress_of_a_long_first_call(monkeypatch, capsys):
     function(np.ones(2))
     assert capsys.readouterr().err == ""
     monkeypatch.setenv("PULLBACK_PROGRESS", "0")
-    pb.compile(slow)(np.ones(2))
+    pb.compile(slow, backend="eager")(np.ones(2))
     assert capsys.readouterr().err == ""
 
 
 def test_no_progress_of_a_short_first_call_or_without_a_terminal(monkeypatch, capsys):
     monkeypatch.setenv("PULLBACK_PROGRESS", "1")
-    pb.compile(lambda x: x * 2)(np.ones(2))
+    pb.compile(lambda x: x * 2, backend="eager")(np.ones(2))
     monkeypatch.delenv("PULLBACK_PROGRESS")
     monkeypatch.setattr(progress, "_DELAY", 0.01)
-    pb.compile(slow)(np.ones(2))
+    pb.compile(slow, backend="eager")(np.ones(2))
     assert capsys.readouterr().err == ""
 
 
@@ -142,5 +142,5 @@ def test_progress_with_tqdm(monkeypatch, capsys):
     pytest.importorskip("tqdm", reason="shows a bar of tqdm's")
     monkeypatch.setattr(progress, "_DELAY", 0.05)
     monkeypatch.setenv("PULLBACK_PROGRESS", "1")
-    pb.compile(slow)(np.ones(2))
+    pb.compile(slow, backend="eager")(np.ones(2))
     assert "compile slow: tracing" in capsys.readouterr().err
