@@ -7,27 +7,24 @@ from typing import Any
 from pullback.compiled.arrays import emit_arrays
 from pullback.compiled.ir import Graph
 from pullback.compiled.machine import ir
-from pullback.compiled.memory import constant_pointer
 
 __all__ = ["emit_group"]
 
 
 def emit_group(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
-    """Adds ``void name_group(i8* inputs..., i8* outputs..., i8* memory)`` of a graph to a module.
+    """Adds ``void name(i8* inputs..., i8* outputs..., i8* memory)`` of a graph to a module.
 
     Returns the function and the bytes of its memory. The graph has neither loops nor opaque calls.
     """
-    emitted = emit_arrays(graph, module, name)
+    emitted = emit_arrays(graph, module, f"{name}_arrays")
     pointer, word = ir.IntType(8).as_pointer(), ir.IntType(64)
     inputs, outputs = len(graph.inputs), len(emitted.outputs)
     kind = ir.FunctionType(ir.VoidType(), [pointer] * (inputs + outputs + 1))
-    function = ir.Function(module, kind, f"{name}_group")
+    function = ir.Function(module, kind, name)
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    constants = [constant_pointer(module, array) for array in emitted.constants]
-    entries = [*function.args[:inputs], *constants, *function.args[inputs:]]
-    table = builder.alloca(pointer, size=word(len(entries)))
-    for place, entry in enumerate(entries):
+    table = builder.alloca(pointer, size=word(len(function.args)))
+    for place, entry in enumerate(function.args):
         builder.store(entry, builder.gep(table, [word(place)]))
     builder.call(module.globals[emitted.name], [table])
     builder.ret_void()

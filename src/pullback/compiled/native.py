@@ -25,6 +25,7 @@ from pullback.compiled.entry import (
     emit_pointers,
     make_function,
 )
+from pullback.compiled.groups import emit_group
 from pullback.compiled.interpret import compute
 from pullback.compiled.ir import Graph, Node, c_strides
 from pullback.compiled.lower import Lowered, Output, lower
@@ -135,6 +136,13 @@ def _segment(nodes: list[Node], wanted: set[int], number: int) -> _Segment:
     return _Segment(inputs, outputs, graph, 0, f"segment{number}")
 
 
+def _suits_arrays(graph: Graph) -> bool:
+    """Whether all of a segment is computed in memory: large values, and no loop."""
+    live, limit = graph.live(), choose_limit(graph)
+    is_plain = all(can_emit(node) for node in live)
+    return is_plain and any(is_large(node, limit) for node in live)
+
+
 class NativeProgram:
     """A program that can be run.
 
@@ -181,7 +189,8 @@ class NativeProgram:
             segment = None
             if wanted:
                 segment = _segment(own, wanted, place)
-                function, arena = emit_program(module, segment.name, segment.graph)
+                emit = emit_group if _suits_arrays(segment.graph) else emit_program
+                function, arena = emit(module, segment.name, segment.graph)
                 segment = segment._replace(arena=arena)
                 emit_pointers(module, symbols, f"call_{segment.name}", function)
             pending.append((segment, function if wanted else None, calls))

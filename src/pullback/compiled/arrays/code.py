@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.machine import ir
+from pullback.compiled.memory import constant_pointer
 from pullback.compiled.vector import Complex, Lanes, elementwise, scalar_type, vector_type
 
 __all__ = [
@@ -97,7 +98,7 @@ class Code:
         """The memory of a value, as bytes; read from the table once."""
         found = self._pointers.get(key)
         if found is None and getattr(key, "op", "") == "const":
-            found = self._pointers[key] = _global_constant(self.function.module, key.value)
+            found = self._pointers[key] = constant_pointer(self.function.module, key.value)
         if found is None:
             buffer = self.buffers[key]
             with self.b.goto_entry_block():
@@ -209,18 +210,6 @@ class Code:
         number = float(value) if dtype.kind == "f" else int(value)
         kind = vector_type(scalar_type(dtype), width)
         return ir.Constant(kind, number if width == 1 else [number] * width)
-
-
-def _global_constant(module: Any, value: np.ndarray[Any, Any]) -> Any:
-    """A pointer to the elements of an array, which become part of the code."""
-    content = bytearray(np.ascontiguousarray(value).tobytes())
-    kind = ir.ArrayType(_BYTE, len(content))
-    made = ir.GlobalVariable(module, kind, module.get_unique_name("array"))
-    made.linkage = "internal"
-    made.global_constant = True
-    made.initializer = ir.Constant(kind, content)
-    made.align = 64
-    return made.bitcast(POINTER)
 
 
 _COMBINERS = {

@@ -61,12 +61,11 @@ class _Step(NamedTuple):
 class Emitted(NamedTuple):
     """The function of a graph in a module, ``void name(void **table)``.
 
-    The table has the inputs, `constants`, the outputs (the graph's outputs, then its checks) and
-    `memory` bytes, aligned to 64.
+    The table has the inputs, the outputs (the graph's outputs, then its checks) and `memory` bytes,
+    aligned to 64.
     """
 
     name: str
-    constants: list[Any]
     outputs: list[Node]
     memory: int
 
@@ -142,7 +141,7 @@ class _Emitter:
         run = self._emit_share() if is_threaded else self._emit_run()
         counters = self.arena.extend(16 * len(self.steps)) if is_threaded else 0
         self._emit_entry(run, is_threaded, counters)
-        return Emitted(self.name, [], self.plan.outputs, self.arena.size)
+        return Emitted(self.name, self.plan.outputs, self.arena.size)
 
     # --- memory -----------------------------------------------------------------------------------
 
