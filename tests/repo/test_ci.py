@@ -98,6 +98,7 @@ def test_the_hooks_run_what_the_check_runs(root, script):
         "make test-lowest",
         "make test-neighbours",
         "make dist",
+        "make docs",
     }  # these take minutes
     before_push = {entry for entry, hook in hooks.items() if hook.get("stages") == ["pre-push"]}
     assert before_push == {"make test"}
