@@ -20,6 +20,9 @@ LAYERS = [
     ("Bilinear", (6, 6, 2), {}, [X, X[::-1].copy()]),
     ("Embedding", (7, 3), {"padding_idx": 2}, [np.array([[1, 2], [6, 1]])]),
     ("Embedding", (7, 3), {"max_norm": 0.5}, [np.array([[1, 2], [6, 1]])]),
+    ("Embedding", (7, 3), {"max_norm": 0.5, "norm_type": 1.0}, [np.array([[1, 2], [6, 1]])]),
+    ("AdaptiveMaxPool1d", (3,), {"return_indices": True}, [SIGNAL]),
+    ("AdaptiveMaxPool2d", ((3, 2),), {"return_indices": True}, [IMAGE]),
     ("Flatten", (), {}, [IMAGE]),
     ("Flatten", (0, 1), {}, [IMAGE]),
     ("Unflatten", (1, (2, 2)), {}, [IMAGE]),
@@ -405,3 +408,18 @@ def test_convolution_is_that_of_each_image(shape, options):
 def test_counts_that_do_not_fit_are_refused(call, text):
     with pytest.raises(ValueError, match=text):
         call(pb.nn.functional)
+
+
+@pytest.mark.parametrize("pad", [(-1, 3), (2, -3), (-2, -1), (3, -3)])
+def test_reflection_reaches_elements_that_are_removed_at_the_other_end(torch, pad):
+    x = np.arange(4.0)[None]
+    found = pb.nn.ReflectionPad1d(pad)(pb.asarray(x)).tolist()
+    assert found == torch.nn.ReflectionPad1d(pad)(torch.tensor(x)).tolist()
+
+
+@pytest.mark.parametrize("name", ["RNNCell", "GRUCell", "LSTMCell"])
+def test_cells_refuse_states_of_another_batch(name):
+    cell = getattr(pb.nn, name)(6, 3)
+    state = pb.zeros((1, 3))
+    with pytest.raises(ValueError, match=r"of shape \(4, 3\), got \(1, 3\)"):
+        cell(pb.asarray(X), (state, state) if name == "LSTMCell" else state)

@@ -178,3 +178,21 @@ def test_parametrized_module_trains_compiled():
         for name, found in step(values, x).items():
             np.testing.assert_allclose(found.numpy(), expected[name].numpy(), rtol=1e-10)
     assert step.stats["hits"] == 2
+
+
+class Double(pb.nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
+@pytest.mark.parametrize("name", ["weight_ih_l0", "bias_hh_l0", "weight_hr_l0"])
+def test_recurrent_networks_read_parametrized_weights(name):
+    plain = pb.nn.LSTM(4, 3, proj_size=2)
+    changed = copy.deepcopy(plain)
+    parametrize.register_parametrization(changed, name, Double())
+    with pb.no_grad():
+        getattr(plain, name).mul_(2)
+    x = pb.asarray(np.stack([X, X]))
+    np.testing.assert_allclose(changed(x)[0].detach().numpy(), plain(x)[0].detach().numpy())
+    changed(x)[0].sum().backward()
+    assert np.any(changed.parametrizations[name].original.grad.numpy())

@@ -172,3 +172,26 @@ def test_one_cycle_refuses_steps_beyond_its_end():
         schedule.step()
     with pytest.raises(ValueError, match="total steps is 3"):
         schedule.step()
+
+
+@pytest.mark.parametrize("name", [n for n in SCHEDULES if "Lambda" not in n])
+def test_schedule_saved_in_a_file_goes_on_alike(tmp_path, name):
+    rates = []
+    for is_saved in (False, True):
+        optimizer = next(optimizers(pb, lambda a: pb.tensor(a, requires_grad=True)))
+        schedule = SCHEDULES[name](pb.optim.lr_scheduler, optimizer)
+        optimizer.step()
+        for step in range(10):
+            if is_saved and step == 5:
+                path = tmp_path / "state.npz"
+                pb.save([optimizer.state_dict(), schedule.state_dict()], path)
+                optimizer = next(optimizers(pb, lambda a: pb.tensor(a, requires_grad=True)))
+                schedule = SCHEDULES[name](pb.optim.lr_scheduler, optimizer)
+                for part, state in zip((optimizer, schedule), pb.load(path), strict=True):
+                    part.load_state_dict(state)
+            if isinstance(schedule, pb.optim.lr_scheduler.ReduceLROnPlateau):
+                schedule.step(1.0)
+            else:
+                schedule.step()
+            rates.append(schedule.get_last_lr())
+    assert rates[:10] == rates[10:]

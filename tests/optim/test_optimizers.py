@@ -319,3 +319,15 @@ def test_function_form_stops_at_the_callback():
 def test_function_form_names_a_wrong_gradient():
     with pytest.raises(ValueError, match=r"adam: a gradient has shape \(3,\)"):
         pb.optim.adam(lambda x: (0.0, np.ones(3)), np.ones(2))
+
+
+def test_counters_of_loaded_state_keep_their_dtype():
+    for dtype in (np.complex128, np.float32):
+        x = pb.ones(2, dtype=dtype, requires_grad=True)
+        first, second = pb.optim.NAdam([x]), pb.optim.NAdam([x])
+        x.grad = pb.ones(2, dtype=dtype)
+        first.step()
+        second.load_state_dict(first.state_dict())
+        assert second.state[x]["mu_product"].dtype == np.float64
+        assert second.state[x]["exp_avg"].dtype == dtype
+        second.step()

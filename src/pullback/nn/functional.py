@@ -509,9 +509,6 @@ def pad(
         )
     widths = [(0, 0)] * (input.ndim - len(pad) // 2)
     widths += [(pad[i], pad[i + 1]) for i in reversed(range(0, len(pad), 2))]
-    kept = tuple(
-        slice(max(0, -a), n - max(0, -b)) for (a, b), n in zip(widths, input.shape, strict=True)
-    )
     grown = [(max(0, a), max(0, b)) for a, b in widths]
     for (a, b), n in zip(widths, input.shape, strict=True):
         most = {"reflect": n - 1, "circular": n}.get(mode, max(a, b))
@@ -521,4 +518,13 @@ def pad(
                 f"(shape {tuple(input.shape)} given)"
             )
     options = {"constant_values": 0.0 if value is None else value} if mode == "constant" else {}
-    return pad_axes(input[kept], grown, mode=_PAD_MODES[mode], **options)
+    if mode == "reflect":  # elements that are removed at one end are reflected at the other
+        reflected: Tensor = _crop(pad_axes(input, grown, mode=mode), widths)
+        return reflected
+    return pad_axes(_crop(input, widths), grown, mode=_PAD_MODES[mode], **options)
+
+
+def _crop(x: Any, widths: Sequence[tuple[int, int]]) -> Any:
+    """Removes as many elements at the ends of each axis as its negative counts say."""
+    pairs = zip(widths, x.shape, strict=True)
+    return x[tuple(slice(max(0, -a), n - max(0, -b)) for (a, b), n in pairs)]

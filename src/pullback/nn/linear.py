@@ -254,7 +254,8 @@ class Embedding(Module):
         """Sizes and options."""
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         text += f", padding_idx={self.padding_idx}" if self.padding_idx is not None else ""
-        return text + (f", max_norm={self.max_norm}" if self.max_norm is not None else "")
+        text += f", max_norm={self.max_norm}" if self.max_norm is not None else ""
+        return text + (f", norm_type={self.norm_type}" if self.norm_type != 2 else "")
 
 
 class Flatten(Module):

@@ -180,6 +180,17 @@ class _Adaptive(Module):
         return f"output_size={self.output_size}"
 
 
+class _AdaptiveMax(_Adaptive):
+    def __init__(self, output_size: Any, return_indices: bool = False):
+        super().__init__(output_size)
+        self.return_indices = return_indices
+
+    def forward(self, input: Any) -> Any:
+        """The largest elements of the cells, and their places if they are wanted."""
+        name = self.function + ("_with_indices" if self.return_indices else "")
+        return getattr(F, name)(input, self.output_size)
+
+
 class AdaptiveAvgPool1d(_Adaptive):
     """The means of signals divided into `output_size` cells.
 
@@ -202,7 +213,7 @@ class AdaptiveAvgPool2d(_Adaptive):
     function = "adaptive_avg_pool2d"
 
 
-class AdaptiveMaxPool1d(_Adaptive):
+class AdaptiveMaxPool1d(_AdaptiveMax):
     """The largest elements of signals divided into `output_size` cells.
 
     >>> import pullback as pb
@@ -213,7 +224,7 @@ class AdaptiveMaxPool1d(_Adaptive):
     function = "adaptive_max_pool1d"
 
 
-class AdaptiveMaxPool2d(_Adaptive):
+class AdaptiveMaxPool2d(_AdaptiveMax):
     """The largest elements of images divided into `output_size` cells.
 
     >>> import pullback as pb

@@ -100,7 +100,8 @@ class _Recurrent(Module):
 
     def _weights(self, suffix: str) -> tuple[Any, Any, Any, Any]:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        w, u, b, c = (self._parameters.get(f"{name}_{suffix}") for name in names)
+        # getattr, and not the registry: a parametrized weight is a property of the class.
+        w, u, b, c = (getattr(self, f"{name}_{suffix}", None) for name in names)
         return w, u, b, c
 
     def _run_step(self, gates: Any, state: Any, recurrent: Any, suffix: str) -> Any:
@@ -293,7 +294,7 @@ class LSTM(_Recurrent):
 
     def _run_step(self, gates: Any, state: Any, recurrent: Any, suffix: str) -> Any:
         hidden, cell = _step_lstm(gates, state, recurrent)
-        projection = self._parameters.get(f"weight_hr_{suffix}")
+        projection = getattr(self, f"weight_hr_{suffix}") if self.proj_size else None
         return (hidden if projection is None else F.linear(hidden, projection)), cell
 
     def _output_of(self, state: Any) -> Any:
@@ -332,14 +333,20 @@ class _Cell(Module):
             init.uniform_(parameter, -bound, bound)
 
     def _gates(self, input: Any) -> Any:
-        require_last(input, self.input_size)
         return F.linear(input, self.weight_ih, self.bias_ih)
 
     def _recurrent(self, hidden: Any) -> Any:
         return F.linear(hidden, self.weight_hh, self.bias_hh)
 
-    def _zeros(self, input: Any) -> Any:
-        return zeros((*input.shape[:-1], self.hidden_size), dtype=input.dtype)
+    def _state(self, input: Any, given: Any, name: str = "hx") -> Any:
+        """The given state, whose shape must fit the input, or zeros."""
+        require_last(input, self.input_size)
+        shape = (*input.shape[:-1], self.hidden_size)
+        if given is None:
+            return zeros(shape, dtype=input.dtype)
+        if tuple(given.shape) != shape:
+            raise ModuleInputError(f"expected {name} of shape {shape}, got {tuple(given.shape)}")
+        return given
 
     def extra_repr(self) -> str:
         """Sizes."""
@@ -375,7 +382,7 @@ class RNNCell(_Cell):
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The next state."""
-        hidden = self._zeros(input) if hx is None else hx
+        hidden = self._state(input, hx)
         activation = _ACTIVATIONS[self.nonlinearity]
         return _step_rnn(self._gates(input), hidden, self._recurrent, activation)
 
@@ -392,7 +399,7 @@ class GRUCell(_Cell):
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The next state."""
-        hidden = self._zeros(input) if hx is None else hx
+        hidden = self._state(input, hx)
         return _step_gru(self._gates(input), hidden, self._recurrent)
 
 
@@ -409,5 +416,6 @@ class LSTMCell(_Cell):
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The next state."""
-        state = (self._zeros(input), self._zeros(input)) if hx is None else hx
+        hidden, cell = (None, None) if hx is None else hx
+        state = self._state(input, hidden, "hx[0]"), self._state(input, cell, "hx[1]")
         return _step_lstm(self._gates(input), state, self._recurrent)

@@ -318,7 +318,9 @@ def _require_same_groups(groups: list[Group], saved: list[Group]) -> None:
 def _converted(value: Any, param: Tensor | None, key: str = "") -> Any:
     """A copy of loaded state; floating-point tensors get the dtype of their parameter."""
     if isinstance(value, Tensor):
-        is_cast = param is not None and key != "step" and param.dtype.kind in "fc"
+        is_like = param is not None and key not in _COUNTERS and param.dtype.kind in "fc"
+        # Real state of a complex parameter stays real.
+        is_cast = is_like and (value.dtype.kind == "c" or param.dtype.kind == "f")  # type: ignore[union-attr]
         dtype = param.dtype if param is not None and is_cast else value.dtype
         made = fresh(np.array(value.detach().numpy(), dtype=dtype))
         return made if param is None else as_class_of(param, made)

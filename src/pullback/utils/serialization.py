@@ -183,6 +183,12 @@ def _rebuild(found: Any, arrays: _Arrays) -> Any:
 
 def _write(path: Path, suffix: str, arrays: _Arrays, structure: str | None) -> None:
     if suffix == ".safetensors":
+        for name, array in arrays.items():
+            if array.dtype.name in ("complex128", "complex256", "float128"):
+                raise FileFormatError(
+                    f"save: {name!r} is of dtype {array.dtype}, which .safetensors files cannot "
+                    "hold; save to a path that ends in .npz instead"
+                )
         metadata = {"format": "pt"} | ({_STRUCTURE: structure} if structure else {})
         _safetensors().save_file(arrays, str(path), metadata=metadata)
         return

@@ -191,3 +191,11 @@ def test_wrong_structure_is_reported(tmp_path, text):
     np.savez(tmp_path / "x.npz", pullback_structure=np.frombuffer(text.encode(), np.uint8))
     with pytest.raises(pb.errors.FileFormatError, match="damaged"):
         pb.load(tmp_path / "x.npz")
+
+
+def test_complex_numbers_that_safetensors_lacks_are_named(tmp_path):
+    pytest.importorskip("safetensors")
+    path = tmp_path / "state.safetensors"
+    with pytest.raises(pb.errors.FileFormatError, match=r"'w' is of dtype complex128.*\.npz"):
+        pb.save({"w": pb.ones(2, dtype=np.complex128)}, path)
+    assert not path.exists()

@@ -126,6 +126,10 @@ class CyclicLR(LRScheduler):
         pairs = zip(self.base_lrs, self.max_lrs, strict=True)
         return [low + (high - low) * height for low, high in pairs]
 
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer and `scale_fn`, which are to be given again."""
+        return {key: value for key, value in super().state_dict().items() if key != "scale_fn"}
+
 
 class _Phase(NamedTuple):
     """A part of a cycle: its last step, and the names of the rates and momenta at both ends."""
@@ -232,6 +236,11 @@ class OneCycleLR(LRScheduler):
                 ends = group[phase.start_momentum], group[phase.end_momentum]
                 _set_momentum(group, self._anneal(*ends, share), self.use_beta1)
         return rates
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over what `state_dict` returned."""
+        super().load_state_dict(state_dict)
+        self._phases = [_Phase(*phase) for phase in self._phases]  # files hold plain tuples
 
 
 def _count_steps(total: int | None, epochs: int | None, per_epoch: int | None) -> int:

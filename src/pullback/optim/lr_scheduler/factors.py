@@ -158,6 +158,11 @@ class MultiStepLR(Scaled):
         power = self.milestones[self.last_epoch]
         return [rate * self.gamma**power for rate in self.rates] if power else self.rates
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over what `state_dict` returned."""
+        super().load_state_dict(state_dict)
+        self.milestones = Counter(self.milestones)  # files hold a plain dict
+
 
 class ConstantLR(Scaled):
     """Multiplies the rate by `factor` until epoch `total_iters`.
