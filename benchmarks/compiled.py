@@ -154,11 +154,12 @@ def as_text(rows: list[list[str]]) -> str:
     )
 
 
-def as_markdown(rows: list[list[str]], lines: list[str]) -> str:
+def as_markdown(rows: list[list[str]], lines: list[str], is_quick: bool) -> str:
+    command = "python benchmarks/compiled.py" + " --quick" * is_quick
     head = "| " + " | ".join(rows[0]) + " |\n" + "|---" * len(rows[0]) + "|"
     body = "\n".join("| " + " | ".join(line) + " |" for line in rows[1:])
     notes = "\n".join(f"- {line}" for line in lines)
-    return f"By `python benchmarks/compiled.py`. {processor()}.\n\n{head}\n{body}\n\n{notes}\n"
+    return f"By `{command}`. {processor()}.\n\n{head}\n{body}\n\n{notes}\n"
 
 
 def main() -> int:
@@ -176,7 +177,8 @@ def main() -> int:
         lines += [f"{row.outcome.name}, {peer}: {why}" for peer, why in facts.items()]
     print(as_text(table(rows)), "", *lines, sep="\n")
     if options.results:
-        write_section(options.results, "Compiled", as_markdown(table(rows), lines))
+        text = as_markdown(table(rows), lines, options.quick)
+        write_section(options.results, "Compiled", text)
     return int(any(row.outcome.wrong for row in rows))
 
 

@@ -217,6 +217,14 @@ def _same(got: Outcome, want: Outcome, dtype: str) -> str | None:
     return difference(got, want, rtol=rtol, atol=rtol)
 
 
+def _is_ill_conditioned(function: Any, argument: Any, want: Outcome, dtype: str) -> bool:
+    """Whether the function itself differs as much for an argument that differs in its last bits."""
+    array = argument.numpy()
+    moved = (array * (1 + 4 * np.finfo(array.dtype).eps)).astype(array.dtype)
+    near = _call(function, pb.asarray(moved))
+    return near.error is not None or _same(near, want, dtype) is not None
+
+
 def check(program: CompiledProgram, with_torch: bool = True) -> Finding | None:
     """Compares the compiled function with the function itself, call by call."""
     namespace: dict[str, Any] = {}
@@ -246,7 +254,7 @@ def check(program: CompiledProgram, with_torch: bool = True) -> Finding | None:
             line = next(x for x in compiled.report().splitlines() if "internal error" in x)
             return Finding("internal error", line.strip()[:80], line)
         found = _same(got, want, dtype)
-        if found is not None:
+        if found is not None and not _is_ill_conditioned(function, argument, want, dtype):
             return Finding("compiled", f"call {min(call, 2)}", f"call {call}: {found}")
     return None
 
