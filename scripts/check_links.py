@@ -2,7 +2,8 @@
 
     python scripts/check_links.py build/docs
 
-Links to other hosts are not followed. Files in ``_static`` are templates of the theme, and are skipped.
+Links to other hosts are not followed. Files in ``_static`` are templates of the theme, and are
+skipped.
 """
 
 from __future__ import annotations
