@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src"), str(HERE.parent)]
+FOLDERS = ("docs/_ext", "src", "scripts", ".")
+sys.path[:0] = [str(HERE.parent / name) for name in FOLDERS]
 
 import pullback as pb  # noqa: E402 - the path is set above
 

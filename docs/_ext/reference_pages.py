@@ -15,14 +15,19 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from compiled_operators import kind_of
 from formula_latex import latex_of
 
 import pullback as pb
+from pullback.batching.array_rules import RULES
+from pullback.batching.kernels import is_composite
 from pullback.cli.describe import catalogue
 from pullback.cli.explain_error import error_classes
 from pullback.dispatch import get_operator
 from pullback.dispatch.explanation import describe_kernel
+from tests.samples import OPS
 
+RECORDS = {record.name: record for record in OPS}
 MODULES = {
     "pullback.func": "Transforms",
     "pullback.autograd": "Autograd",
@@ -174,6 +179,27 @@ def kernel_name(kernel: Any) -> str:
     return describe_kernel(kernel).split(" at ")[0]
 
 
+def batching_of(record: dict[str, Any], operator: Any) -> str:
+    """The rule by which an operator works on batched tensors."""
+    name = operator.name().partition("::")[2]
+    if name in RULES:
+        return "a rule of its own"
+    if is_composite(operator):
+        return "by the operators that it is made of"
+    kind = record["kernels"].get("Meta")
+    if kind in ("elementwise", "reduction"):
+        return f"the rule of {kind} operators"
+    return "the general rule: views by their axes, others sample by sample"
+
+
+def dtypes_of(function: str) -> str:
+    """The dtypes that the operator's record is tested with."""
+    record = RECORDS.get(function.replace("linalg_", "linalg.").replace("fft_", "fft."))
+    if record is None:
+        return "those of its kernel"
+    return "real and complex" if record.has_complex else "real"
+
+
 def operator_page(record: dict[str, Any], variants: list[str]) -> str:
     """The page of one operator."""
     name = record["name"].partition("::")[2]
@@ -188,10 +214,15 @@ def operator_page(record: dict[str, Any], variants: list[str]) -> str:
         f"| kind | {record['kind']}{', view' if record['view'] else ''} |",
         f"| family | {family} |",
         f"| table | [`src/pullback/{table}`](../../../../src/pullback/{table}), line {line} |",
-        f"| tags | {', '.join(operator.tags) or 'none'} |",
     ]
     lines += [f"| kernel at {key} | `{kernel}` |" for key, kernel in record["kernels"].items()]
     lines += [f"| variant | `{schema}` |" for schema in variants]
+    compiled, how = kind_of(operator)
+    lines += [
+        f"| in compiled programs | {compiled}{f', {how}' if how else ''} |",
+        f"| under `vmap` | {batching_of(record, operator)} |",
+        f"| dtypes | {dtypes_of(record['function'])} |",
+    ]
     lines += ["| samples and tests | [`tests/samples`](../../../../tests/samples) |", ""]
     if "derivatives" in record:
         lines += ["## Derivatives", "", f"Node: `{record['node'] or 'none'}`.", ""]
