@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pullback.compiled.build import Builder
-from pullback.compiled.functions import ARRAY_FUNCTIONS, FUNCTIONS
+from pullback.compiled.functions import ARRAY_FUNCTIONS, FUNCTIONS, REAL_FUNCTIONS
 from pullback.compiled.ir import Node
 
 __all__ = [
@@ -127,6 +127,11 @@ class Value:
 def _loop_dtypes(function: str, operands: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
     """The dtypes in which NumPy computes a function of operands (dtypes, or types of numbers)."""
     ufunc = ARRAY_FUNCTIONS[function]
+    if function in REAL_FUNCTIONS:
+        dtype = operands[0]
+        if isinstance(dtype, type) or dtype.kind == "c":
+            raise CannotLower(f"{function} of {dtype}")
+        return (dtype if dtype.kind == "f" else np.dtype(np.float64),)
     if function in ("where", "complex", "real", "imag") or not isinstance(ufunc, np.ufunc):
         raise CannotLower(function)
     try:
@@ -374,6 +379,41 @@ def _softplus(x: Value) -> Value:
     return apply("maximum", x, 0) + apply("log1p", apply("exp", -abs(x)))
 
 
+def _var(x: Value, axis: Any, keepdims: bool, ddof: float, correction: Any) -> Value:
+    if x.dtype.kind != "f":
+        raise CannotLower("variance of other numbers than real ones")
+    lost = ddof if correction is None else correction
+    count = prod(x.shape[a] for a in axes_of(axis, len(x.shape)))
+    distance = x - reduce("sum", x, axis, True) / count
+    return reduce("sum", distance * distance, axis, keepdims) / max(count - lost, 0)
+
+
+def _gap(x: Any, target: Any) -> Value:
+    """The difference of a loss: a target of integers does not widen the input's dtype."""
+    if isinstance(x, Value) and isinstance(target, Value) and x.dtype.kind == "f":
+        target = cast(target, x.dtype) if target.dtype.kind in "biu" else target
+    return apply("subtract", x, target)
+
+
+def _reduced(loss: Value, reduction: str) -> Value:
+    size: int = loss.node.size
+    if reduction == "mean" and size:
+        return _mean(loss)
+    if reduction in ("sum", "none"):
+        return _sum(loss) if reduction == "sum" else loss
+    raise CannotLower(f"reduction {reduction!r}")
+
+
+def _rounded(size: Value, bound: float) -> Value:
+    """Half the square up to a bound, and then a line."""
+    near = apply("minimum", size, bound)
+    return near * (size - 0.5 * near)
+
+
+def _sigmoid(x: Value) -> Value:
+    return 1 / (1 + apply("exp", -x)) if x.dtype.kind == "c" else apply("sigmoid", x)
+
+
 NAMES: dict[str, Any] = {
     **{name: functools.partial(apply, name) for name in FUNCTIONS - {"cast", "where"}},
     "where": where,
@@ -400,6 +440,11 @@ NAMES: dict[str, Any] = {
     "logsumexp": _logsumexp,
     "softmax": _softmax,
     "log_softmax": _log_softmax,
+    "var": _var,
+    "gap": _gap,
+    "reduced": _reduced,
+    "rounded": _rounded,
+    "sigmoid": _sigmoid,
     "float64": np.float64,
     "pi": math.pi,
     "inf": math.inf,

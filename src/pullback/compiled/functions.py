@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ARRAY_FUNCTIONS", "FUNCTIONS", "result_dtype"]
+from pullback.operators.special.kernels import erf, erfc
+
+__all__ = ["ARRAY_FUNCTIONS", "FUNCTIONS", "REAL_FUNCTIONS", "result_dtype"]
 
 _ARITHMETIC = (
     "add subtract multiply divide negative reciprocal square power floor_divide remainder fmod"
@@ -28,11 +30,13 @@ _LOGICAL = "logical_not logical_and logical_or logical_xor"
 _BITS = "bitwise_and bitwise_or bitwise_xor invert left_shift right_shift"
 _UFUNCS = " ".join((_ARITHMETIC, _EXPONENTIAL, _TRIGONOMETRIC, _HYPERBOLIC, _SIGNS, _ROUNDING))
 _BOOL = frozenset(" ".join((_COMPARISONS, _PREDICATES, _LOGICAL)).split())
+REAL_FUNCTIONS = frozenset(["erf", "erfc", "sigmoid"])
+"""Functions of real numbers that NumPy has not."""
 _REAL = frozenset(["absolute", "real", "imag"])
 
 FUNCTIONS = frozenset(
     (*_UFUNCS.split(), *_BOOL, *_BITS.split(), "where", "cast", "real", "imag", "complex")
-)
+).union(REAL_FUNCTIONS)
 """The names of all functions."""
 
 
@@ -43,7 +47,18 @@ def _complex(real: Any, imag: Any) -> Any:
     return found
 
 
-_OWN: dict[str, Callable[..., Any]] = {"where": np.where, "complex": _complex}
+def _sigmoid(x: Any) -> Any:
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x))
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "where": np.where,
+    "complex": _complex,
+    "erf": erf,
+    "erfc": erfc,
+    "sigmoid": _sigmoid,
+}
 ARRAY_FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: _OWN.get(name) or getattr(np, name) for name in FUNCTIONS - {"cast"}
 }

@@ -475,14 +475,40 @@ def _tie_weights(x: Value, extreme: Value, axis: Any, keepdims: bool) -> Value:
     return weights / reduce("sum", weights, axis, True)
 
 
-@_rule("var")
-def _var(
-    x: Value, axis: Any = None, keepdims: bool = False, ddof: float = 0, correction: Any = None
-) -> Value:
-    if x.dtype.kind != "f":
-        raise CannotLower("variance of other numbers than real ones")
-    lost = ddof if correction is None else correction
-    count = prod(x.shape[a] for a in axes_of(axis, len(x.shape)))
+@_rule("_norm")
+def _norm(
+    x: Value, weight: Value | None, bias: Value | None, axis: Any, eps: float
+) -> tuple[Value, Value, Value]:
+    count = _real_count(x, axis)
     mean = reduce("sum", x, axis, True) / count
-    gap = x - mean
-    return reduce("sum", gap * gap, axis, keepdims) / max(count - lost, 0)
+    centred = x - mean
+    var = reduce("sum", centred * centred, axis, True) / count
+    found = centred * (1 / apply("sqrt", var + eps))
+    found = found if weight is None else found * weight
+    return found if bias is None else found + bias, mean, var
+
+
+@_rule("_rms_norm")
+def _rms_norm(x: Value, weight: Value | None, axis: Any, eps: float) -> tuple[Value, Value]:
+    square = reduce("sum", x * x, axis, True) / _real_count(x, axis)
+    found = x * (1 / apply("sqrt", square + eps))
+    return (found if weight is None else found * weight), square
+
+
+def _real_count(x: Value, axis: Any) -> int:
+    """The number of elements of a mean over axes."""
+    if x.dtype.kind != "f":
+        raise CannotLower("normalization of other numbers than real ones")
+    return prod(x.shape[a] for a in axes_of(axis, len(x.shape)))
+
+
+@_rule("linalg_vector_norm")
+def _vector_norm(x: Value, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Value:
+    size = abs(x)
+    if ord == 2 and x.dtype.kind == "f":
+        return apply("sqrt", reduce("sum", size * size, axis, keepdims))
+    if ord == 1 and x.dtype.kind in "fc":
+        return reduce("sum", size, axis, keepdims)
+    if ord == float("inf") and x.dtype.kind in "fc":
+        return reduce("max", size, axis, keepdims)
+    raise CannotLower("another norm")
