@@ -9,9 +9,11 @@ pytest.importorskip("scipy", reason="pip install scipy runs these tests")
 
 import scipy.ndimage as nd
 import scipy.signal as sg
+from scipy import fft
 
 import pullback as pb
 from pullback.errors import DerivativeMissingError
+from pullback.interop.scipy_special import load_functions
 from pullback.scipy.rules import ndimage_splines
 
 IMAGE = np.random.default_rng(3).standard_normal((6, 7))
@@ -19,6 +21,12 @@ X = IMAGE.ravel()
 SOS = sg.butter(2, 0.3, output="sos")
 SPLINE_MODES = ("reflect", "mirror", "nearest", "wrap", "constant")
 SPLINE_MODES += ("grid-mirror", "grid-wrap", "grid-constant")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _table():
+    """Registers the operators of special functions once, so that no test leaves them behind."""
+    load_functions()
 
 
 def tensor(value):
@@ -197,3 +205,73 @@ def test_forward_and_backward_of_a_long_recursive_filter_agree():
     given = tensor(x)
     (gradient,) = pb.autograd.grad(sg.lfilter(b, a, given), given, pb.tensor(g))
     assert g @ tangent.numpy() == pytest.approx(gradient.numpy() @ t, rel=1e-9)
+
+
+# --- the same values as SciPy ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("angle", [90.0, 180.0, -90.0, 360.0, 45.0])
+@pytest.mark.parametrize("order", [0, 1, 3])
+def test_rotate_by_quarter_turns_keeps_the_pixels_at_the_border(angle, order):
+    image = IMAGE[:5, :4]
+    for mode in ("constant", "wrap", "nearest"):
+        options = {"order": order, "mode": mode, "cval": 7.0}
+        expected = nd.rotate(image, angle, **options)
+        by_image = nd.rotate(tensor(image), angle, **options)
+        by_angle = nd.rotate(image, tensor(angle), **options)
+        np.testing.assert_allclose(by_image.detach().numpy(), expected, atol=1e-12)
+        np.testing.assert_allclose(by_angle.detach().numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (2, 0), (1, 2)])
+@pytest.mark.parametrize("prefilter", [True, False])
+def test_rotate_turns_each_plane_for_itself(axes, prefilter):
+    volume = np.random.default_rng(0).standard_normal((4, 5, 3))
+
+    def turn(v):
+        return nd.rotate(v, 30.0, axes, prefilter=prefilter)
+
+    np.testing.assert_allclose(turn(tensor(volume)).detach().numpy(), turn(volume), atol=1e-12)
+    weights = np.random.default_rng(1).standard_normal(turn(volume).shape)
+    direction = np.random.default_rng(2).standard_normal(volume.shape)
+    slope = pb.grad(lambda v: pb.sum(turn(v) * weights))(volume)
+    np.testing.assert_allclose(np.sum(slope * direction), np.sum(turn(direction) * weights))
+
+
+@pytest.mark.parametrize("count", [16, 17])
+@pytest.mark.parametrize("domain", ["time", "freq"])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.complex64])
+def test_resample_weights_odd_numbers_of_frequencies_as_scipy_does(count, domain, dtype):
+    x = np.random.default_rng(0).standard_normal(count).astype(dtype)
+    for num in (count, 8, 22):
+        expected = sg.resample(x, num, window="hann", domain=domain)
+        found = sg.resample(tensor(x), num, window="hann", domain=domain).detach().numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-6 if dtype == np.complex64 else 1e-12)
+
+
+def test_spline_filter_of_complex_images_promotes_the_output():
+    image = IMAGE + 1j * IMAGE[::-1]
+    for call in (nd.spline_filter, nd.spline_filter1d):
+        with pytest.warns(UserWarning, match="promoting"):
+            expected = call(image)
+        with pytest.warns(UserWarning, match="promoting"):
+            found = call(tensor(image))
+        np.testing.assert_allclose(found.detach().numpy(), expected)
+    with pytest.raises(RuntimeError, match="complex"):
+        nd.spline_filter(tensor(image), output="float64")
+
+
+def test_cosine_transforms_of_complex_signals_agree_with_scipy():
+    x = X[:6] + 1j * X[6:12]
+    for call in (fft.dct, fft.idct, fft.dst, fft.idst):
+        for kind in (1, 2, 3):
+            expected = call(x, kind, orthogonalize=True)
+            found = call(tensor(x), kind, orthogonalize=True).detach().numpy()
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_recorded_functions_run_on_each_sample_of_vmap():
+    found = pb.func.vmap(sg.detrend)(pb.tensor(IMAGE)).numpy()
+    np.testing.assert_allclose(found, sg.detrend(IMAGE, -1), atol=1e-12)
+    with pytest.raises(DerivativeMissingError, match=r"ndimage.median: inside vmap.*'input'"):
+        pb.func.vmap(pb.func.grad(lambda v: nd.median(v, np.arange(7) % 2, 1)))(pb.tensor(IMAGE))

@@ -210,3 +210,53 @@ def test_the_closest_rotation_at_an_orthogonal_matrix():
     jacobian = pb.jacobian(lambda m: Rotation.from_matrix(m).as_rotvec())(r)
     stretch = r @ np.array([[1.0, 0.3, 0.1], [0.3, -2.0, 0.2], [0.1, 0.2, 0.5]])
     np.testing.assert_allclose(np.tensordot(jacobian, stretch, 2), 0, atol=1e-12)
+
+
+@rotations
+def test_powers_one_and_minus_one_keep_the_sign_of_the_quaternion():
+    rotvec = np.array([[0.1, 0.2, 3.0], [2.0, -2.5, 0.4]])
+    for power in (1, -1, 0, 2):
+        for quat in (
+            Rotation.from_rotvec(rotvec).as_quat(),
+            -Rotation.from_rotvec(rotvec).as_quat(),
+        ):
+            expected = (Rotation.from_quat(quat) ** power).as_quat()
+            found = (Rotation.from_quat(points(quat)) ** power).as_quat()
+            np.testing.assert_allclose(found.detach().numpy(), expected, atol=1e-14)
+            exponent = pb.tensor(float(power), requires_grad=True)
+            found = (Rotation.from_quat(quat) ** exponent).as_quat()
+            np.testing.assert_allclose(found.detach().numpy(), expected, atol=1e-14)
+
+
+@rotations
+def test_align_vectors_of_one_pair_weights_the_distance():
+    a, b = POINTS[:1], POINTS[1:2]
+    _, expected = Rotation.align_vectors(a, b, weights=[2.5])
+    _, found = Rotation.align_vectors(points(a), b, weights=[2.5])
+    np.testing.assert_allclose(found.detach().numpy(), expected)
+
+
+@rotations
+def test_closest_rotations_have_the_same_signs_inside_vmap():
+    generator = np.random.default_rng(0)
+    batch = generator.standard_normal((8, 4, 3))
+    matrices = Rotation.from_rotvec(3.0 * batch[:, 0]).as_matrix()
+    calls = {
+        "align_vectors": (lambda v: Rotation.align_vectors(POINTS[:4], v)[0].as_quat(), batch),
+        "mean": (lambda v: Rotation.from_rotvec(v).mean().as_quat(), batch),
+        "from_matrix": (lambda v: Rotation.from_matrix(v).as_quat(), matrices),
+        "Rotation": (lambda v: Rotation(v).as_quat(), generator.standard_normal((8, 4))),
+    }
+    for name, (call, given) in calls.items():
+        expected = np.stack([call(sample) for sample in given])
+        found = pb.func.vmap(call)(pb.tensor(given)).numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-12, err_msg=name)
+
+
+def test_directed_hausdorff_inside_vmap():
+    batch = np.random.default_rng(0).standard_normal((3, 4, 3))
+    found = pb.func.vmap(lambda v: distance.directed_hausdorff(v, POINTS)[0])(
+        pb.tensor(batch)
+    ).numpy()
+    expected = [distance.directed_hausdorff(v, POINTS)[0] for v in batch]
+    np.testing.assert_allclose(found, expected)

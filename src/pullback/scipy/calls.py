@@ -7,8 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pullback._cpython import get_frame
-from pullback.interop.arguments import HOLDERS, carries_gradient, holds_gradient, plain
+from pullback.interop.arguments import (
+    HOLDERS,
+    carries_gradient,
+    holds_gradient,
+    plain,
+    tensors_in,
+)
 from pullback.scipy import registry
+from pullback.tensor.batched import levels_of
 
 if TYPE_CHECKING:
     from pullback.scipy.hooks import Hook
@@ -51,7 +58,8 @@ def _initialize(
 ) -> Any:
     """``SciPyClass(tensor)``: the new instance becomes one of the class rule's subclass."""
     instance, *given = args
-    if not holds_gradient([given, kwargs]):
+    is_lost = holds_gradient([given, kwargs])
+    if not is_lost and not any(map(levels_of, tensors_in([given, kwargs]))):
         return hook.kept(instance, *plain(given), **plain(kwargs))
     kind: Any = type(instance)
     space = hook.names[0].rsplit(".", 2)[0]
@@ -63,6 +71,8 @@ def _initialize(
             return hook.kept(*args, **kwargs)  # the rule calls SciPy's __init__
         instance.__class__ = registry.join_class(kind, found)
         return found.__init__(instance, *given, **kwargs)
+    if not is_lost:  # inside vmap
+        return hook.kept(instance, *plain(given), **plain(kwargs))
     public = vars(sys.modules[space])
     nearest: Any = next((k for k in kind.__mro__ if public.get(k.__name__) is k), kind)
     name = f"{space}.{nearest.__name__}"

@@ -131,9 +131,15 @@ def _record(name: str, original: _Function, args: tuple[Any, ...], kwargs: dict[
             return original(*args, **kwargs)
     except AutogradError as error:
         why = "its code takes a number or an array out of a tensor"
-        raise refuse(name, original, args, kwargs, why) from error
+        if not any(map(levels_of, tensors_in([args, kwargs]))):
+            raise refuse(name, original, args, kwargs, why) from error
+        if arguments_with_gradient(original, args, kwargs):
+            why = f"inside vmap {why}, whose value differs between the samples"
+            way_out = "Call it in a loop over the samples, outside of vmap."
+            raise refuse(name, original, args, kwargs, why, way_out) from error
     finally:
         _recording.reset(token)
+    return call_on_values(name, original, args, kwargs)
 
 
 def constant(name: str, reason: str) -> None:

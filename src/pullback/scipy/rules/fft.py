@@ -182,7 +182,10 @@ def _declare_transform(name: str) -> None:
         orthogonalize: bool | None = None,
     ) -> Tensor:
         kind, scaling = read(type, norm)
-        return _transform_axis(function, as_tensor(x), kind, n, axis, scaling, orthogonalize)
+        x = as_tensor(x)
+        if x.dtype.kind == "c":  # SciPy does not pass it on
+            orthogonalize = None
+        return _transform_axis(function, x, kind, n, axis, scaling, orthogonalize)
 
     def many(
         x: Any,

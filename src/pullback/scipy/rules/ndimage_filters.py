@@ -8,6 +8,7 @@ which the extension took its values.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
@@ -67,8 +68,10 @@ def declare(name: str, tensors: str) -> Callable[[_Rule], _Rule]:
             bound.arguments["input"] = given
             found = function(*bound.args, **bound.kwargs)
             if found.dtype.kind == "c" and dtype.kind != "c":
-                if output is not None:
+                if isinstance(output, str):
                     raise RuntimeError("output must have complex dtype")
+                if output is not None:
+                    warnings.warn("promoting specified output dtype to complex", stacklevel=6)
                 dtype = np.result_type(dtype, np.complex64)
             return found if found.dtype == dtype else xp.astype(found, dtype)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.ndimage as theirs
 from numpy.typing import NDArray
+from scipy.special import cosdg, sindg
 
 from pullback.autograd.function.array_function import apply_linear, conjugate
 from pullback.autograd.namespaces import tensors as xp
@@ -495,19 +496,31 @@ def _rotate(
         raise ValueError("axes should contain exactly two values")
     if places[0] < 0 or places[1] >= input.ndim:
         raise ValueError("invalid rotation plane specified")
-    turn = _as_double(as_tensor(angle)) * (np.pi / 180.0)
-    c, s = xp.cos(turn), xp.sin(turn)
+    degrees = _as_double(angle) if isinstance(angle, Tensor) else angle
+    # exact at quarter turns, where pixels meet the border
+    c, s = as_tensor(cosdg(degrees)), as_tensor(sindg(degrees))
     sizes = [input.shape[axis] for axis in places]
-    shape = list(input.shape)
+    extents = sizes
     if reshape:
-        degrees = number_of("angle", angle)
-        turned = [[np.cos(np.radians(degrees)), np.sin(np.radians(degrees))]]
-        turned.append([-turned[0][1], turned[0][0]])
-        bounds = np.array(turned) @ [[0, 0, sizes[0], sizes[0]], [0, sizes[1], 0, sizes[1]]]
-        for axis, extent in zip(places, np.ptp(bounds, axis=1), strict=True):
-            shape[axis] = int(extent + 0.5)
-    parts: list[Any] = list(_mesh(shape))
-    near, far = (parts[axis] - (shape[axis] - 1) / 2 for axis in places)
-    parts[places[0]] = c * near + s * far + (sizes[0] - 1) / 2
-    parts[places[1]] = c * far - s * near + (sizes[1] - 1) / 2
-    return _interpolate(input, _stack(parts, shape), order, mode, cval, prefilter)
+        at = number_of("angle", angle)
+        turned = np.array([[cosdg(at), sindg(at)], [-sindg(at), cosdg(at)]])
+        bounds = turned @ [[0, 0, sizes[0], sizes[0]], [0, sizes[1], 0, sizes[1]]]
+        extents = [int(extent + 0.5) for extent in np.ptp(bounds, axis=1)]
+    centre = [(n - 1) / 2 for n in extents]
+    matrix = xp.stack([xp.stack([c, s]), xp.stack([-s, c])])
+    offset = [
+        (sizes[0] - 1) / 2 - (c * centre[0] + s * centre[1]),
+        (sizes[1] - 1) / 2 - (c * centre[1] - s * centre[0]),
+    ]
+
+    def turn(plane: Any) -> Any:
+        return _affine_transform(plane, matrix, offset, extents, None, order, mode, cval, prefilter)
+
+    if input.ndim == 2:
+        return turn(input)
+    # Each plane for itself, as SciPy does: without `prefilter` a spline would smooth across them.
+    planes = xp.moveaxis(input, places, [-2, -1])
+    lead = list(planes.shape[:-2])
+    planes = xp.reshape(planes, [-1, *sizes])
+    found = xp.stack([turn(planes[number]) for number in range(planes.shape[0])])
+    return xp.moveaxis(xp.reshape(found, [*lead, *extents]), [-2, -1], places)

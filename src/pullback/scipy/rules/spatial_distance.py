@@ -18,7 +18,8 @@ from scipy import spatial as theirs
 from pullback.autograd.function.array_function import all_values
 from pullback.autograd.namespaces import tensors as xp
 from pullback.errors import DerivativeMissingError
-from pullback.interop.arguments import as_tensor, plain, raw
+from pullback.interop.arguments import as_tensor, raw
+from pullback.scipy.batches import call_on_values
 from pullback.scipy.registry import class_rule, constant, option_without_rule, refused, rule
 from pullback.scipy.rules.linalg_tools import diagonal
 from pullback.tensor.batched import levels_of
@@ -236,7 +237,8 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: 
 @rule(f"{_NAME}.directed_hausdorff", tensors="u v")
 def _directed_hausdorff(u: Any, v: Any, rng: Any = 0, **kwargs: Any) -> Any:
     """The largest distance from a point of u to its nearest of v; the pair counts as constant."""
-    _, i, j = theirs.distance.directed_hausdorff(plain(u), plain(v), rng, **kwargs)
+    find = theirs.distance.directed_hausdorff
+    _, i, j = call_on_values(f"{_NAME}.directed_hausdorff", find, (u, v, rng), kwargs)
     return METRICS["euclidean"](as_tensor(u)[i], as_tensor(v)[j]), i, j
 
 

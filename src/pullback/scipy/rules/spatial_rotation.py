@@ -19,6 +19,7 @@ from pullback.autograd.function.array_function import all_values
 from pullback.autograd.namespaces import tensors as xp
 from pullback.errors import DerivativeMissingError
 from pullback.interop.arguments import as_tensor, plain
+from pullback.scipy.batches import call_on_values
 from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import class_rule, constant, option_without_rule, refused, rule
 from pullback.scipy.rules.linalg_tools import as_double
@@ -196,11 +197,19 @@ def _quadratic_form(profile: Tensor) -> Any:
 
 
 def _reference(function: Callable[..., Any], *args: Any) -> Any:
-    """The quaternion that SciPy finds, which decides the sign; inside ``vmap`` w is positive."""
-    if any(isinstance(value, Tensor) and levels_of(value) for value in args):
-        return np.array([0.0, 0.0, 0.0, 1.0])
-    found: Any = function(*plain(args))
-    return (found[0] if isinstance(found, tuple) else found).as_quat()
+    """The quaternion that SciPy finds, which decides the sign; inside ``vmap``, of each sample."""
+
+    def find(*values: Any) -> Any:
+        found = function(*values)
+        return (found[0] if isinstance(found, tuple) else found).as_quat()
+
+    return call_on_values(_NAME, find, args, {})
+
+
+def _match_sign(quat: Tensor, like: Tensor) -> Any:
+    """The one of the two quaternions of a rotation that is nearer to another."""
+    is_turned = xp.sum(quat * like, -1, keepdims=True) < 0
+    return xp.where(is_turned, -quat, quat)
 
 
 # --- Rotation -------------------------------------------------------------------------------------
@@ -298,7 +307,18 @@ class RotationTensor(Rotation):  # type: ignore[misc]
     def __pow__(self, n: Any, modulus: None = None) -> Any:
         if modulus is not None:
             raise NotImplementedError("modulus not supported")
-        return _made(_from_rotvec(as_tensor(n) * _as_rotvec(self._quat)))
+        power = as_tensor(n)
+        if power.shape == (1,):
+            power = power[0]
+        if power.ndim:
+            raise ValueError("Array exponent must be a scalar")
+        found = _from_rotvec(power * _as_rotvec(self._quat))
+        values = all_values(power)
+        if values.ndim or values not in (-1, 1):
+            return _made(found)
+        # The sign of the quaternion that SciPy keeps for the rotation itself and its inverse.
+        kept = self._quat if values > 0 else _conjugate(self._quat)
+        return _made(_match_sign(found, kept))
 
     def inv(self) -> Any:
         """The inverse rotations."""
@@ -414,12 +434,13 @@ def _rule_align_vectors(
         raise option_without_rule(f"{_NAME}.align_vectors", "return_sensitivity", True)
     like = _reference(Rotation.align_vectors, a, b, weights)
     first, second = (as_double(value) for value in (a, b))
+    shares = as_tensor(1.0) if weights is None else xp.expand_dims(as_double(weights), -1)
+    if not np.all(np.isfinite(all_values(shares))):
+        raise option_without_rule(f"{_NAME}.align_vectors", "weights", "infinite")
     if first.ndim == 1 or first.shape[0] == 1:
         quat, square = _align_one(xp.reshape(first, [3]), xp.reshape(second, [3]))
+        square = square * (shares if weights is None else shares[0, 0])
     else:
-        shares = as_tensor(1.0) if weights is None else xp.expand_dims(as_double(weights), -1)
-        if not np.all(np.isfinite(all_values(shares))):
-            raise option_without_rule(f"{_NAME}.align_vectors", "weights", "infinite")
         form = _quadratic_form(xp.matrix_transpose(first * shares) @ second)
         quat, value = _TOP(form, like)
         square = xp.sum(shares * (first * first + second * second)) - 2 * value
