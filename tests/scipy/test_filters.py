@@ -274,4 +274,21 @@ def test_recorded_functions_run_on_each_sample_of_vmap():
     found = pb.func.vmap(sg.detrend)(pb.tensor(IMAGE)).numpy()
     np.testing.assert_allclose(found, sg.detrend(IMAGE, -1), atol=1e-12)
     with pytest.raises(DerivativeMissingError, match=r"ndimage.median: inside vmap.*'input'"):
-        pb.func.vmap(pb.func.grad(lambda v: nd.median(v, np.arange(7) % 2, 1)))(pb.tensor(IMAGE))
+        pb.func.vmap(pb.func.grad(lambda v: nd.median(v, np.arange(7) % 2, [0, 1]).sum()))(
+            pb.tensor(IMAGE)
+        )
+
+
+@pytest.mark.parametrize("btype", ["low", "bandpass"])
+def test_sections_of_filters_inside_vmap(btype):
+    band = np.array([[0.3], [0.35], [0.2]]) + (0.3 if btype == "bandpass" else 0.0) * np.arange(2)
+    band = band if btype == "bandpass" else band[:, 0]
+
+    def design(w):
+        return sg.cheby1(3, 1.0, w, btype, output="sos")
+
+    found = pb.func.vmap(design)(pb.tensor(band)).numpy()
+    np.testing.assert_allclose(found, np.stack([design(w) for w in band]), atol=1e-12)
+    slopes = pb.func.vmap(pb.func.jacfwd(design))(pb.tensor(band)).numpy()
+    expected = np.stack([pb.func.jacfwd(design)(pb.tensor(w)).numpy() for w in band])
+    np.testing.assert_allclose(slopes, expected, atol=1e-10)

@@ -12,7 +12,9 @@ import numpy as np
 import scipy.signal as theirs
 from numpy.typing import NDArray
 
+from pullback.autograd.function.array_function import all_values
 from pullback.autograd.namespaces import tensors as xp
+from pullback.errors import DataDependentError
 from pullback.interop.arguments import as_tensor
 from pullback.scipy.batches import call_on_values
 from pullback.scipy.registry import rule
@@ -424,8 +426,12 @@ def _zpk2sos(z: Any, p: Any, k: Any, pairing: Any = None, *, analog: bool = Fals
 def _side(roots: Any, chosen: Any) -> Any:
     """The polynomial of two roots, one or none; lower degrees have zeros in front."""
     values = xp.concatenate([roots, xp.zeros_like(as_tensor(np.zeros(1, roots.dtype)))], 0)
-    count = np.asarray([n for n in np.asarray(chosen) if n >= 0], np.intp)
-    poly = _poly(values[count])
+    counts = np.sum(all_values(as_tensor(chosen)) >= 0, -1)
+    if np.ptp(counts):
+        raise DataDependentError(
+            "vmap: scipy.signal.zpk2sos gives sections of other degrees for other samples"
+        )
+    poly = _poly(values[chosen[: int(counts.flat[0])]])
     poly = xp.real(poly) if poly.dtype.kind == "c" else poly
     return xp.concatenate([as_tensor(np.zeros(3 - len(poly))), poly], 0)
 
