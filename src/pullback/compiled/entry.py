@@ -44,7 +44,7 @@ MISS: Any = type("Miss", (), {"__repr__": lambda _: "<a guard does not hold>"})(
 _METH_FASTCALL = 0x80
 _METH_KEYWORDS = 0x02
 _TYPE, _BODY = 8, 16  # offsets in an object: its type, what follows the head
-_TUPLE_ITEMS, _LIST_ITEMS = 24, 24
+_TUPLE_ITEMS, _LIST_ITEMS = tuple.__basicsize__, 24
 _ARRAY_DATA, _ARRAY_NDIM, _ARRAY_SHAPE, _ARRAY_DTYPE, _ARRAY_FLAGS = 16, 24, 32, 56, 64
 _DTYPE_ORDER, _DTYPE_NUMBER = 26, 28
 _CONTIGUOUS_AND_ALIGNED = 0x101
@@ -182,9 +182,8 @@ class _Function:
         return self.b.call(known, args)
 
     def increase(self, pointer: Any) -> Any:
-        """Counts a new reference to an object."""
-        count = self.b.bitcast(pointer, self.word.as_pointer())
-        self.b.store(self.b.add(self.b.load(count), self.word(1)), count)
+        """Counts a new reference to an object; None and others are immortal since Python 3.12."""
+        self.call("Py_IncRef", ir.VoidType(), pointer)
         return pointer
 
     def equal(self, x: Any, y: Any) -> Any:
@@ -237,8 +236,7 @@ class _Call(_Function):
         status = self.call("PyContextVar_Get", self.int32, variable, nothing, slot)
         self.require(self.b.icmp_signed("==", status, self.int32(0)))
         now = self.b.load(slot)
-        count = self.b.bitcast(now, self.word.as_pointer())  # states are never freed
-        self.b.store(self.b.sub(self.b.load(count), self.word(1)), count)
+        self.call("Py_DecRef", ir.VoidType(), now)  # states are never freed
         self.require(self.equal(now, self.symbols.object(self.signature.state)))
         for watch in self.signature.watches:
             self._check_watch(watch)
@@ -471,7 +469,8 @@ def emit_call(
             made.append(call.make_number(outputs[item], targets[item]))
         else:
             made.append(call.make_tensor(arrays[item]) if signature.makes_tensors else arrays[item])
-    call.increase(symbols.address(signature.hits, "hits"))
+    hits = b.bitcast(symbols.address(signature.hits, "hits"), call.word.as_pointer())
+    b.store(b.add(b.load(hits), call.word(1)), hits)
     b.ret(call.build(signature.results, made))
     b.position_at_end(call.miss)
     other = symbols.object(signature.otherwise, "otherwise")

@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import platform
 import sys
+import sysconfig
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,7 @@ def is_supported() -> bool:
         sys.platform == "linux"
         and platform.machine() in ("x86_64", "AMD64")
         and sys.implementation.name == "cpython"
+        and not sysconfig.get_config_var("Py_GIL_DISABLED")
     )
 
 
