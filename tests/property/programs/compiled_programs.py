@@ -220,7 +220,7 @@ def _same(got: Outcome, want: Outcome, dtype: str) -> str | None:
 def _is_ill_conditioned(function: Any, argument: Any, want: Outcome, dtype: str) -> bool:
     """Whether the function itself differs as much for an argument that differs in its last bits."""
     array = argument.numpy()
-    moved = (array * (1 + 4 * np.finfo(array.dtype).eps)).astype(array.dtype)
+    moved = (array * (1 + 64 * np.finfo(array.dtype).eps)).astype(array.dtype)
     near = _call(function, pb.asarray(moved))
     return near.error is not None or _same(near, want, dtype) is not None
 
