@@ -308,9 +308,8 @@ def test_masked_arrays_of_numpy_are_taken_and_returned():
     with pytest.raises(TypeError, match=r"use x.numpy\(\) or x.to_tensor\(value\)"):
         array + x  # np.ma does not ask other classes; x + array works
     for name in ("sum", "mean", "max", "prod", "var"):
-        options = {"ddof": 1} if name == "var" else {}
         mine = getattr(np, name)(x, axis=0)
-        theirs = getattr(array, name)(axis=0, **options)
+        theirs = getattr(array, name)(axis=0)
         known = mine.get_mask().numpy() & ~np.ma.getmaskarray(theirs)
         np.testing.assert_allclose(mine.numpy().data[known], theirs.data[known])
     both = np.concatenate([x, array])
@@ -345,3 +344,23 @@ def test_what_does_not_fit_is_refused():
         x.qr()
     with pytest.raises(ValueError, match=r"mask: the shape \(3,\) does not fit"):
         pb.masked.sum(DATA, mask=[True] * 3)
+
+
+def test_variances_of_numpy_divide_by_the_number_of_elements():
+    plain = np.ma.array([[1.0, 2.0, 4.0], [3.0, 9.0, 1.0]], mask=[[0, 1, 0], [0, 0, 0]])
+    x = pb.masked.masked_tensor(plain)
+    assert np.var(x).item() == pytest.approx(plain.var())
+    np.testing.assert_allclose(np.std(x, axis=1).numpy(), plain.std(axis=1))
+    np.testing.assert_allclose(np.var(x, axis=1, ddof=1).numpy(), plain.var(axis=1, ddof=1))
+    assert x.var().item() == pytest.approx(plain.var(ddof=1))
+
+
+def test_truth_and_number_of_one_element():
+    x = pb.masked.masked_tensor([1.0, 2.0, 4.0], [True, False, True])
+    assert float(x.sum()) == 5.0
+    assert x.sum() > 0
+    assert not x.sum() > 9
+    with pytest.raises(ValueError, match=r"it has the shape \(3,\)"):
+        bool(x > 0)
+    with pytest.raises(ValueError, match="it is masked"):
+        float(x[1])

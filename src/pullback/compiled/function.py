@@ -30,6 +30,7 @@ from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
 from pullback.fx.tracer import Tracer
 from pullback.inspector.html_repr import table_html, text_html
+from pullback.kernels.random import Generators, watch_generators
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
 from pullback.utils import pytree
 
@@ -299,18 +300,21 @@ class CompiledFunction:
         tracer = Tracer(allows_reads=not self._fullgraph)
         traced_args, traced_kwargs = pytree.unflatten(given.spec, self._traced(tracer, given))
         traced_args = [a.value if isinstance(a, _Static) else a for a in traced_args]
+        effects = _Effects(tracer)
         try:
-            with tracer.running():
+            with watch_generators(effects.generators), tracer.running():
                 returned = self._func(*traced_args, **traced_kwargs)
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
             reason = _lost_history(tracer, found)
         except PullbackError as error:
-            if tracer.writes or self._fullgraph:
+            effects.undo()
+            if self._fullgraph:
                 raise
             result = self._call_func(args, kwargs)  # raises, if it is the function's own error
             self._refuse(entry, str(error))
             return result
         if reason:
+            effects.undo()
             self._refuse(entry, reason)
             return self._call_func(args, kwargs)
         outputs = [_node(tracer, value) for value in found]
@@ -576,6 +580,24 @@ def _names(func: Callable[..., Any], spec: pytree.Spec) -> list[str]:
     for step, child in zip(by_name.steps(), by_name.children, strict=True):
         found += [step.strip("[]'\"")] * child.size
     return found
+
+
+class _Effects:
+    """Effects of a trace, which a call of the function itself has once more."""
+
+    def __init__(self, tracer: Tracer):
+        self.generators: Generators = {}
+        self._tracer = tracer
+        self._numpy_state = np.random.get_state()
+
+    def undo(self) -> None:
+        """Restores gradients, memory from outside and generators of random numbers."""
+        for tensor, grad in self._tracer.leaves.values():
+            tensor.grad = grad
+        self._tracer.undo_writes()
+        for bits, state in self.generators.values():
+            bits.state = state
+        np.random.set_state(self._numpy_state)
 
 
 def _lost_history(tracer: Tracer, found: list[Any]) -> str:

@@ -102,6 +102,7 @@ class Tracer:
         self.decompositions: dict[Any, Callable[..., Any]] = {}
         self._lifted: dict[Any, TracedArray] = {}
         self._outside: dict[int, Any] = {}  # memory from outside by id: kept, so that it is unique
+        self._before: dict[Any, tuple[NDArray[Any], NDArray[Any]]] = {}  # of writes to it, in order
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -209,6 +210,12 @@ class Tracer:
         pairs = [self._given(value) for value in args]
         named = {key: self._given(value) for key, value in kwargs.items()}
         kernel = kernel or function
+        operator = getattr(function, "operator", function)  # a BatchedCall has one
+        written = self._written(operator, args, kwargs) if operator.schema.is_mutable else []
+        for array in written:
+            key = (_address(array), array.shape, array.strides)
+            if key not in self._before:
+                self._before[key] = array, array.copy()
         before = get_state()
         set_state(PLAIN_STATE)
         try:
@@ -223,9 +230,7 @@ class Tracer:
             {key: symbol for key, (symbol, _) in named.items()},
         )
         tensors = [*_tensor_pairs((*args, *kwargs.values()), (*pairs, *named.values()))]
-        operator = getattr(function, "operator", function)  # a BatchedCall has one
-        if operator.schema.is_mutable:
-            self._note_write(node, operator, args, kwargs)
+        self.writes += [node] * len(written)
         if isinstance(result, Tensor):
             return self._result(node, result, tensors)
         if not isinstance(result, tuple | list):
@@ -260,7 +265,15 @@ class Tracer:
                 break
         return fresh(made)
 
-    def _note_write(self, node: Node, operator: Any, args: Any, kwargs: Any) -> None:
+    def undo_writes(self) -> None:
+        """Gives memory from outside the values that it had before the program ran."""
+        for array, values in reversed(self._before.values()):
+            array[...] = values
+        self._before.clear()
+
+    def _written(self, operator: Any, args: Any, kwargs: Any) -> list[NDArray[Any]]:
+        """The arrays from outside that a call of an operator writes to."""
+        found: list[NDArray[Any]] = []
         names = [argument.name for argument in operator.schema.arguments.flat_positional]
         values = {**dict(zip(names, args, strict=False)), **kwargs}
         for argument in operator.schema.arguments.flat_all:
@@ -273,7 +286,8 @@ class Tracer:
                 held = tensor._array
                 array = held.value if isinstance(held, TracedArray) else held
                 if id(_root(array)) in self._outside:
-                    self.writes.append(node)
+                    found.append(array)
+        return found
 
     def _given(self, value: Any) -> tuple[Any, Any]:
         """An argument as the graph has it, and as the kernel gets it."""

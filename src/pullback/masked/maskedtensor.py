@@ -222,6 +222,19 @@ class MaskedTensor:
     def __getitem__(self, index: Any) -> MaskedTensor:
         return MaskedTensor(self._values[index], self._truths[index])
 
+    def __bool__(self) -> bool:
+        return bool(self._only_element())
+
+    def __float__(self) -> float:
+        return float(self._only_element())
+
+    def _only_element(self) -> Any:
+        """The only element; raises if there are more, or if it is masked."""
+        if self.size != 1 or not self._truths.item():
+            what = "it is masked" if self.size == 1 else f"it has the shape {self.shape}"
+            raise ValueError(f"a MaskedTensor has one value if it has one element, but {what}")
+        return self._values.item()
+
     def __len__(self) -> int:
         return len(self._values)
 
@@ -249,6 +262,8 @@ class MaskedTensor:
         renamed = {"axis": "dim", "keepdims": "keepdim"}
         if _ALIASES.get(name, name) in _REDUCTIONS:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
+        if name in ("std", "var"):  # NumPy divides by the number of elements, PyTorch by one less
+            kwargs["correction"] = kwargs.pop("ddof", 0)
         function = partial(_unary, "clip") if name == "clip" else _method(name)
         if name == "transpose":
             function = partial(_reshape, "permute_dims")

@@ -382,6 +382,64 @@ def test_backward_inside_writes_the_gradient_of_captured_tensors():
     _same(w.grad, 2 * X)
 
 
+def _trained(backend, is_whole):
+    """Losses, parameters and buffers of a network after three steps."""
+    np.random.seed(0)
+    net = pb.nn.Sequential(
+        pb.nn.Linear(3, 4), pb.nn.BatchNorm1d(4), pb.nn.Dropout(0.5), pb.nn.Linear(4, 1)
+    )
+    optimizer = pb.optim.Adam(net.parameters(), lr=0.1)
+    call = net if backend is None or is_whole else pb.compile(net, backend=backend)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (call(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = pb.compile(step, backend=backend) if backend and is_whole else step
+    losses = [run(pb.asarray(np.arange(12.0).reshape(4, 3) ** n)).item() for n in (1, 0.5, 2)]
+    tensors = [*net.parameters(), *net.buffers()]
+    return losses + [tensor.detach().numpy().copy() for tensor in tensors]
+
+
+@pytest.mark.parametrize("backend", ["eager", "llvm"])
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_effects_of_a_trace_are_undone_before_the_function_is_called(backend, is_whole):
+    expected = _trained(None, is_whole)
+    with pytest.warns(UserWarning, match="It is called as it is"):
+        found = _trained(backend, is_whole)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_generators_go_on_as_without_a_trace():
+    w = pb.tensor(2.0, requires_grad=True)
+
+    def f(x, g):
+        return w * pb.nn.functional.dropout(x, 0.5, generator=g)
+
+    compiled = pb.compile(f, backend="eager")
+    generator, other = np.random.default_rng(3), np.random.default_rng(3)
+    with pytest.warns(UserWarning, match="a result requires grad"):
+        found = compiled(pb.ones(20), generator)
+    _same(found.detach(), f(pb.ones(20), other).detach())
+
+
+def test_gradients_accumulate_once_in_the_first_call():
+    w = pb.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    w.sum().backward()
+
+    def f(x):
+        (w * x).sum().backward()
+        return x
+
+    with pytest.warns(UserWarning, match="writes to .grad"):
+        pb.compile(f, backend="eager")(X)
+    _same(w.grad, 1 + X)
+
+
 def test_random_operators_draw_in_each_call():
     f = pb.compile(lambda x, g: pb.nn.functional.dropout(x, 0.5, generator=g))
     generator, other = np.random.default_rng(3), np.random.default_rng(3)
