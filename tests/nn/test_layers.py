@@ -423,3 +423,17 @@ def test_cells_refuse_states_of_another_batch(name):
     state = pb.zeros((1, 3))
     with pytest.raises(ValueError, match=r"of shape \(4, 3\), got \(1, 3\)"):
         cell(pb.asarray(X), (state, state) if name == "LSTMCell" else state)
+
+
+@pytest.mark.parametrize("name", ["binary_cross_entropy", "binary_cross_entropy_with_logits"])
+def test_targets_of_binary_losses_are_not_broadcast(name):
+    with pytest.raises(ValueError, match=r"shape \[3\] must have the shape \[3, 1\] of the input"):
+        getattr(pb.nn.functional, name)(pb.full((3, 1), 0.5), pb.ones(3))
+
+
+def test_recurrent_networks_name_bad_states_and_empty_sequences():
+    network = pb.nn.LSTM(6, 3, batch_first=True)
+    with pytest.raises(ValueError, match="hx as a pair of tensors, got Tensor"):
+        network(pb.asarray(STEPS), pb.zeros((1, 5, 3)))
+    with pytest.raises(ValueError, match="one step or more"):
+        network(pb.zeros((2, 0, 6)))

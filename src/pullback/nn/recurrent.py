@@ -131,6 +131,8 @@ class _Recurrent(Module):
         require_last(input, self.input_size)
         if input.ndim not in (2, 3):
             raise ModuleInputError(f"expected 2 or 3 dimensions, got shape {tuple(input.shape)}")
+        if not input.shape[1 if self.batch_first and input.ndim == 3 else 0]:
+            raise ModuleInputError(f"expected one step or more, got shape {tuple(input.shape)}")
         is_single = input.ndim == 2
         if is_single:
             input, hx = input[:, None], _map_state(lambda s: s[:, None], hx)
@@ -283,6 +285,8 @@ class LSTM(_Recurrent):
     gates = 4
 
     def _first_state(self, hx: Any, batch: int, dtype: Any) -> list[Any]:
+        if hx is not None and not isinstance(hx, tuple | list):
+            raise ModuleInputError(f"expected hx as a pair of tensors, got {type(hx).__name__}")
         hidden, cell = (None, None) if hx is None else hx
         count = self.num_layers * len(self._suffixes[0])
         shape = (count, batch, self.hidden_size)

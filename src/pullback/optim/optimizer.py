@@ -22,9 +22,10 @@ from pullback.autograd import enable_grad, no_grad
 from pullback.autograd.graph import increment_version
 from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.errors import TraceError
+from pullback.fx.tracer import current_tracer
 from pullback.kernels.errstate import errstate
 from pullback.tensor import Tensor
-from pullback.tensor.tensor import TRACES, as_class_of, fresh
+from pullback.tensor.tensor import as_class_of, fresh
 
 __all__ = [
     "Array",
@@ -275,8 +276,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(step)
     def run(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if TRACES:
-            _require_no_trace(self)
+        _require_no_trace(self)
         for hook in list(self._step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
@@ -298,8 +298,6 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
 def _require_no_trace(optimizer: Optimizer) -> None:
     """Raises in a traced program, before anything is changed: `compile` then calls it as it is."""
-    from pullback.fx.tracer import current_tracer  # loaded: a trace is running
-
     if current_tracer() is not None:
         raise TraceError(
             f"{type(optimizer).__name__}.step() cannot be part of a graph; compile the function "

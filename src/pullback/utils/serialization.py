@@ -140,6 +140,8 @@ def _describe(value: Any, path: str, arrays: _Arrays) -> Any:
     """A value as JSON: containers by their kind, tensors by the key that they are stored under."""
     if isinstance(value, Tensor | np.ndarray | np.generic):
         key = path or "value"
+        while key in arrays or key == _STRUCTURE:  # {"a.b": x, "a": {"b": y}} has one path twice
+            key += "_"
         arrays[key] = _array(value)
         return {"kind": "tensor" if isinstance(value, Tensor) else "array", "key": key}
     if isinstance(value, _PLAIN):

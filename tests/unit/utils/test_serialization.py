@@ -199,3 +199,13 @@ def test_complex_numbers_that_safetensors_lacks_are_named(tmp_path):
     with pytest.raises(pb.errors.FileFormatError, match=r"'w' is of dtype complex128.*\.npz"):
         pb.save({"w": pb.ones(2, dtype=np.complex128)}, path)
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "keys", [("a.b", "a"), ("a", "a.b"), ("pullback_structure", "value"), (1, "1")]
+)
+def test_tensors_whose_paths_are_alike_come_back(path, keys):
+    tree = {key: {"b": pb.ones(n)} if key == "a" else pb.ones(n) for n, key in enumerate(keys, 1)}
+    tree["step"] = 3
+    pb.save(tree, path)
+    equal(tree, pb.load(path))

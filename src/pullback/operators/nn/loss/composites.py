@@ -59,10 +59,20 @@ def _in_dtype_of(x: Any, target: Any) -> Any:
     return astype(target, x.dtype) if target.dtype.kind in "biu" else target
 
 
+def _require_shape(name: str, x: Any, target: Any) -> None:
+    """Raises for a target that would be broadcast: (n, 1) and (n,) give n * n losses."""
+    if x.shape != target.shape:
+        raise ValueError(
+            f"{name}: the target of shape {list(target.shape)} must have the shape "
+            f"{list(x.shape)} of the input"
+        )
+
+
 def binary_cross_entropy(
     x: Any, target: Any, weight: Any = None, *, reduction: str = "mean"
 ) -> Any:
     """The cross entropy of probabilities."""
+    _require_shape("binary_cross_entropy", x, target)
     loss = private._bce(x, _in_dtype_of(x, target))
     loss = loss if weight is None else loss * weight
     return _reduced("binary_cross_entropy", loss, reduction)
@@ -77,6 +87,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Any = None,
 ) -> Any:
     """The cross entropy of logistic functions."""
+    _require_shape("binary_cross_entropy_with_logits", x, target)
     loss = private._bce_with_logits(x, _in_dtype_of(x, target), pos_weight)
     loss = loss if weight is None else loss * weight
     return _reduced("binary_cross_entropy_with_logits", loss, reduction)
