@@ -249,6 +249,14 @@ def test_resample_weights_odd_numbers_of_frequencies_as_scipy_does(count, domain
         np.testing.assert_allclose(found, expected, atol=1e-6 if dtype == np.complex64 else 1e-12)
 
 
+def test_resample_by_the_parameter_of_a_window():
+    def total(beta):
+        return pb.sum(sg.resample(X[:17], 9, window=("kaiser", beta)) ** 2)
+
+    near = [np.sum(sg.resample(X[:17], 9, window=("kaiser", b)) ** 2) for b in (2.001, 1.999)]
+    np.testing.assert_allclose(pb.grad(total)(2.0), (near[0] - near[1]) / 0.002, rtol=1e-5)
+
+
 def test_spline_filter_of_complex_images_promotes_the_output():
     image = IMAGE + 1j * IMAGE[::-1]
     for call in (nd.spline_filter, nd.spline_filter1d):

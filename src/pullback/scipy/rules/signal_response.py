@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -140,9 +142,16 @@ def _spectral_window(window: Any, count: int) -> Any:
         if tuple(window.shape) != (count,):
             raise ValueError("window must have the same length as data")
         return as_tensor(window)
-    # SciPy's order of an odd number of frequencies depends on its version: its own result is read.
-    impulse = theirs.resample(np.ones(count), count, window=window, domain="freq")
-    return as_tensor(sp_fft.fft(impulse).real)
+    return as_tensor(theirs.get_window(window, count))[_window_order()(np.arange(count))]
+
+
+@cache
+def _window_order() -> Callable[[_Array], Any]:
+    """The order in which SciPy takes a named window of odd length; its versions differ in it."""
+    window = ("gaussian", 1.0)
+    impulse = theirs.resample(np.ones(3), 3, window=window, domain="freq")
+    is_shift = np.allclose(sp_fft.fft(impulse), sp_fft.fftshift(theirs.get_window(window, 3)))
+    return sp_fft.fftshift if is_shift else sp_fft.ifftshift  # type: ignore[no-any-return]
 
 
 def _cut_spectrum(spectrum: Any, num: int) -> Any:
