@@ -217,3 +217,11 @@ def test_grouped_queries_of_attention(torch):
     attention = torch.nn.functional.scaled_dot_product_attention
     expected = attention(*map(torch.tensor, arrays), enable_gqa=True)
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=BOUND)
+
+
+def test_masks_do_not_widen_the_output():
+    attention = pb.nn.MultiheadAttention(4, 2).float()
+    x = pb.ones((3, 1, 4), dtype=np.float32)
+    causal = pb.nn.Transformer.generate_square_subsequent_mask(3)
+    output, weights = attention(x, x, x, attn_mask=causal, key_padding_mask=np.zeros((1, 3)))
+    assert output.dtype == weights.dtype == np.float32

@@ -36,7 +36,7 @@ def _additive(mask: Any, name: str, dtype: Any) -> Any:
         return where(mask, -float("inf"), zeros((), dtype=dtype))
     if mask.dtype.kind != "f":
         raise ModuleInputError(f"expected {name} of truth values or real numbers, got {mask.dtype}")
-    return mask
+    return mask.astype(dtype)  # a mask of float64 must not widen the output of a float32 module
 
 
 class MultiheadAttention(Module):
