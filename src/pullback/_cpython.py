@@ -48,6 +48,7 @@ __all__ = [
     "find_referrers",
     "find_views",
     "get_frame",
+    "get_instruction",
     "intercept",
     "is_formatting",
     "is_item_assignment",
@@ -127,6 +128,11 @@ _SHARED_ACCESSES = frozenset(
 )
 _STORE_SUBSCR = opmap.get("STORE_SUBSCR", -1)
 _BINARY_OP = opmap.get("BINARY_OP", -1)
+
+
+def get_instruction(frame: FrameType) -> int:
+    """The place of a frame in its code: the instruction, or the line where that is not known."""
+    return frame.f_lasti if CAN_READ_BYTECODE else frame.f_lineno
 
 
 def is_item_assignment(frame: FrameType) -> bool:

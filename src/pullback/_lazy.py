@@ -62,7 +62,13 @@ class _LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        value = getattr(import_module(self._name), attribute)
+        try:
+            module = import_module(self._name)
+        except ModuleNotFoundError:
+            if attribute.startswith("__"):  # inspect and doctest look for __wrapped__
+                raise AttributeError(attribute) from None
+            raise
+        value = getattr(module, attribute)
         if not attribute.startswith("__"):
             setattr(self, attribute, value)
         return value

@@ -15,6 +15,7 @@ import numpy as np
 
 from pullback.compiled.functions import ARRAY_FUNCTIONS, result_dtype
 from pullback.compiled.ir import Graph, Node, Place, c_strides, whole_place
+from pullback.kernels.errstate import errstate
 
 __all__ = ["INT64", "Builder", "compose"]
 
@@ -106,7 +107,7 @@ class Builder:
             return x
         known = self.value_of(x)
         if known is not None:
-            with np.errstate(all="ignore"):
+            with errstate(all="ignore"):
                 return self.full(_converted(known, dtype), x.shape, dtype)
         if x.dtype.kind == "c" and dtype.kind not in "cb":
             return self.cast(self.elementwise("real", x), dtype)
@@ -122,7 +123,7 @@ class Builder:
         known = [self.value_of(x) for x in operands]
         dtype = result_dtype(function, tuple(x.dtype for x in operands))
         if all(v is not None for v in known):
-            with np.errstate(all="ignore"):
+            with errstate(all="ignore"):
                 return self.full(ARRAY_FUNCTIONS[function](*known), shape, dtype)
         wide = tuple(self.broadcast(x, shape) for x in operands)
         simpler = self._simplified(function, wide, known)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.kernels.errstate import errstate
 from pullback.operators.special.kernels import erf, erfc
 
 __all__ = ["ARRAY_FUNCTIONS", "FUNCTIONS", "REAL_FUNCTIONS", "result_dtype"]
@@ -48,7 +49,7 @@ def _complex(real: Any, imag: Any) -> Any:
 
 
 def _sigmoid(x: Any) -> Any:
-    with np.errstate(over="ignore"):
+    with errstate(over="ignore"):
         return 1 / (1 + np.exp(-x))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from pullback.compiled.functions import ARRAY_FUNCTIONS
 from pullback.compiled.ir import Graph, Node
+from pullback.kernels.errstate import errstate
 
 __all__ = ["compute", "interpret"]
 
@@ -37,7 +38,7 @@ def interpret(graph: Graph, arrays: Sequence[Any]) -> tuple[list[Any], bool]:
     values: dict[int, Any] = {}
     for node, array in zip(graph.inputs, arrays, strict=True):
         values[node.id] = np.asarray(array)
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         for node in graph.live():
             if node.op != "input":
                 values[node.id] = compute(node, [values[n.id] for n in node.inputs])

@@ -35,6 +35,7 @@ from pullback.compiled.reroll import reroll
 from pullback.compiled.schedule import choose_limit, is_large
 from pullback.compiled.vector import is_supported
 from pullback.fx.tracer import Tracer
+from pullback.kernels.errstate import errstate
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["NativeProgram", "TracedCall", "compile_native"]
@@ -309,7 +310,7 @@ class NativeProgram:
         for node in graph.nodes:
             if node.op == "const":
                 values[node.id] = node.value
-        with np.errstate(all="ignore"):
+        with errstate(all="ignore"):
             for step in self._steps:
                 if step.segment is not None:
                     self._run_segment(step, values)

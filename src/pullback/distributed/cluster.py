@@ -11,6 +11,7 @@ run again from the beginning.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,13 @@ class ClusterRunner(Runner):
         encoded = encode(payload)
         missing = set(range(len(jobs)))
         for attempt in range(_MOST_ATTEMPTS):
-            common = self._client.scatter(encoded, hash=False)
+            try:
+                common = self._client.scatter(encoded, hash=False)
+            except OSError:  # the scheduler chose a worker that has just died
+                if attempt + 1 == _MOST_ATTEMPTS:
+                    raise
+                time.sleep(0.2)
+                continue
             try:
                 for place, result in self._run_once(payload, common, jobs, sorted(missing)):
                     missing.discard(place)

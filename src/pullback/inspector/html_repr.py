@@ -83,9 +83,8 @@ def _unit(values: NDArray[Any]) -> NDArray[Any]:
     values = np.where(np.isfinite(values), values, np.nan)
     finite = values[np.isfinite(values)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        span = high - low
-        return np.asarray((values - low) / span if span > 0 else values * 0 + 0.5)
+    span = high / 2 - low / 2  # halves: the difference of large values would overflow
+    return np.asarray((values / 2 - low / 2) / span if span > 0 else values * 0 + 0.5)
 
 
 def sparkline(values: NDArray[Any]) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pullback._cpython import get_frame
+from pullback._cpython import get_frame, get_instruction
 from pullback.autograd.debug.anomaly import user_frame
 from pullback.autograd.engine.current_task import current_graph_task
 from pullback.autograd.graph.hooks import RemovableHandle
@@ -150,7 +150,7 @@ class profile:  # noqa: N801 - PyTorch's name
         """Attaches a record to a new node, with hooks that measure its backward."""
         if profile_of(node) is not None or getattr(node, "variable", None) is not None:
             return
-        site = (id(frame), frame.f_code, frame.f_lasti)
+        site = (id(frame), frame.f_code, get_instruction(frame))
         record = NodeProfile(line, self._scopes(frame), (site, self._sites[site]))
         self._sites[site] += 1
         record.forward_time = duration

@@ -96,6 +96,7 @@ RULES: dict[str, Rule] = {
     "flatnonzero": _refused("flatnonzero"),
     "unique_all": _refused("unique_all"),
     "unique_counts": _refused("unique_counts"),
+    "unique_dim": _refused("unique_dim"),
     "unique_inverse": _refused("unique_inverse"),
     "unique_values": _refused("unique"),
 }
