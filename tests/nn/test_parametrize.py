@@ -196,3 +196,13 @@ def test_recurrent_networks_read_parametrized_weights(name):
     np.testing.assert_allclose(changed(x)[0].detach().numpy(), plain(x)[0].detach().numpy())
     changed(x)[0].sum().backward()
     assert np.any(changed.parametrizations[name].original.grad.numpy())
+
+
+def test_cached_values_belong_to_one_module():
+    with parametrize.cached():
+        for _ in range(5):  # each may get the id of the one before
+            layer = parametrizations.weight_norm(pb.nn.Linear(4, 3))
+            expected = layer.parametrizations.weight().detach().numpy()
+            np.testing.assert_array_equal(layer.weight.detach().numpy(), expected)
+        layer.weight = pb.ones((3, 4))
+        np.testing.assert_allclose(layer.weight.detach().numpy(), 1.0)

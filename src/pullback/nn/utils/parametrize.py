@@ -27,7 +27,8 @@ __all__ = [
     "type_before_parametrizations",
 ]
 
-_cache: dict[tuple[int, str], Tensor] = {}
+# By module, and not by its id: a module that is deleted in the block may leave its id to another.
+_cache: dict[tuple[Module, str], Tensor] = {}
 _cached_blocks = 0
 
 
@@ -146,13 +147,14 @@ def _property(name: str) -> property:
         parametrization = self.parametrizations[name]
         if not _cached_blocks:
             return parametrization()  # type: ignore[no-any-return]
-        key = (id(self), name)
+        key = (self, name)
         if key not in _cache:
             _cache[key] = parametrization()
         return _cache[key]
 
     def write(self: Any, value: Tensor) -> None:
         self.parametrizations[name].right_inverse(value)
+        _cache.pop((self, name), None)
 
     return property(read, write)
 
