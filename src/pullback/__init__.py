@@ -56,6 +56,7 @@ from pullback.tensor import Tensor
 
 if _typing.TYPE_CHECKING:
     from pullback import (
+        dask,
         distributed,
         fft,
         func,
@@ -106,6 +107,7 @@ else:
         __name__,
         {
             "pullback": [
+                "dask",
                 "distributed",
                 "fft",
                 "func",

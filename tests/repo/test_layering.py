@@ -69,6 +69,7 @@ LEVELS = {
     "compiled": 7.3,  # programs that are traced once and run as graphs
     "scipy": 7.3,  # derivative rules of SciPy's functions
     "optimize": 7.4,
+    "dask": 7.4,  # tensors on dask arrays
     "distributed": 7.4,  # derivatives of sums over partitions, on executors
     "nn": 7.4,
     "masked": 7.4,
@@ -112,6 +113,7 @@ THIRD_PARTY = {
 THIRD_PARTY |= {"codegen": {"numpy", "yaml"}, "compiled": {"numpy", "llvmlite", "tqdm"}}
 THIRD_PARTY |= {"inspector.export": {"networkx"}}
 THIRD_PARTY |= {"distributed": {"numpy", "dask", "distributed"}}
+THIRD_PARTY |= {"dask": {"numpy", "dask", "distributed"}}
 OF_SCIPY = ("kernels", "interop", "_generated.scipy_special", "scipy", "optimize", "sparse")
 THIRD_PARTY |= {unit: {"numpy", "scipy"} for unit in OF_SCIPY}
 

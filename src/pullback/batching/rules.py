@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     array_rules = lazy_module("pullback.batching.array_rules")
 
-__all__ = ["array_rule", "declare", "is_random", "set_rule", "tensor_rule"]
+__all__ = ["array_rule", "class_of", "declare", "is_random", "set_rule", "tensor_rule"]
 
 _classes: dict[str, tuple[str, Callable[..., Any]]] = {}
 _made: dict[str, array_rules.Rule] = {}
@@ -36,6 +36,12 @@ def declare(name: str, kind: str, function: Callable[..., Any] | None) -> None:
         _random.add(name)
     elif function is not None:
         _classes[name] = (kind, function)
+
+
+def class_of(name: str) -> str | None:
+    """The class of an operator that its table names, such as ``"elementwise"``."""
+    _load(name)
+    return _classes[name][0] if name in _classes else None
 
 
 def is_random(name: str) -> bool:

@@ -1,0 +1,43 @@
+"""All operator records on dask arrays in two chunkings, against the same calls on arrays."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("dask", reason="needs dask")
+from tests.dask.records import CHUNKINGS, check_record
+from tests.samples import OPS
+
+PARALLEL_FUNCTIONS = 280
+SAMPLED = 20  # every twentieth record runs in the default tests
+PARTS = 4
+
+
+@pytest.mark.parametrize("info", OPS[::SAMPLED], ids=lambda info: info.name)
+def test_sampled_records(info):
+    for chunking in CHUNKINGS:
+        outcome = check_record(info, chunking)
+        assert not outcome.wrong, outcome.wrong
+        assert outcome.compared or outcome.refusals
+
+
+@pytest.mark.parametrize("name", ["linalg.inv", "matmul", "einsum", "sum", "exp"])
+def test_complex_records(name):
+    info = next(info for info in OPS if info.name == name)
+    outcome = check_record(info, "halves", is_complex=True)
+    assert not outcome.wrong, outcome.wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all_records(part):
+    """No wrong value, nothing computed while the graph is built, refusals with a reason."""
+    parallel = 0
+    for number, info in enumerate(OPS[part::PARTS]):
+        outcome = check_record(info, CHUNKINGS[number % 2])
+        assert not outcome.wrong, outcome.wrong
+        parallel += outcome.parallel > 0
+        for text in outcome.refusals:
+            assert ": " in text
+            assert any(word in text for word in ("depends on values", "random", "not computed"))
+    assert parallel >= PARALLEL_FUNCTIONS / PARTS
