@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 
 from pullback.dispatch import autograd_fallback_mode, registry
+from pullback.dispatch.keys import DispatchKey
 from pullback.dispatch.modes import get_state
 
 os.environ.setdefault("PULLBACK_CACHE_DIR", "")  # tests leave no machine code in the user's home
@@ -27,7 +28,9 @@ def _process_state() -> tuple[object, ...]:
     for entry in registry.all_entries():
         operators.append(entry.name)
         operators.extend([stack[-1] for stack in entry.kernels.values()])
-    return get_state(), autograd_fallback_mode(), registry.fallbacks(), operators
+    fallbacks = registry.fallbacks()
+    fallbacks.pop(DispatchKey.Dask, None)  # the import of pullback.dask registers it for good
+    return get_state(), autograd_fallback_mode(), fallbacks, operators
 
 
 @pytest.fixture(autouse=True)

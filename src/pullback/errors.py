@@ -21,7 +21,6 @@ __all__ = [
     "BindError",
     "CheckpointError",
     "CodegenError",
-    "DaskError",
     "DataDependentError",
     "DerivativeMissingError",
     "DestroyedLibraryError",
@@ -159,18 +158,6 @@ class MissingPackageError(PullbackError, ImportError):
 
     >>> import pullback as pb
     >>> issubclass(pb.errors.MissingPackageError, ImportError)
-    True
-    """
-
-
-class DaskError(PullbackError, RuntimeError):
-    """Something that tensors on dask arrays do not support; the message names the operator.
-
-    Cause: an operator whose shape depends on values, a write to a view, or operands that are too
-    large for one task. Fix: compute operands by ``pb.dask.compute``, or use another operator.
-
-    >>> import pullback as pb
-    >>> issubclass(pb.errors.DaskError, RuntimeError)
     True
     """
 

@@ -13,7 +13,8 @@ import numpy as np
 
 import pullback as pb
 import pullback.dask  # registers the fallback before tests compare the dispatcher's state
-from pullback.errors import DaskError, NoDataError
+from pullback.dask import DaskError
+from pullback.errors import NoDataError
 from tests.samples.opinfo import Make, OpInfo
 
 CHUNKINGS = ("halves", "uneven")

@@ -7,16 +7,20 @@ the tasks of a backward pass.
 
 from __future__ import annotations
 
-from pullback.dask.array import from_dask, is_dask, to_dask
+from pullback.dask.array import DaskError, from_dask, is_dask, to_dask
 from pullback.dask.collect import compute, persist, visualize
 from pullback.dask.fallback import gather_limit, gathered_operators
+from pullback.dask.mapping import map_blocks, map_overlap
 
 __all__ = [
+    "DaskError",
     "compute",
     "from_dask",
     "gather_limit",
     "gathered_operators",
     "is_dask",
+    "map_blocks",
+    "map_overlap",
     "persist",
     "to_dask",
     "visualize",

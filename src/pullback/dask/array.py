@@ -13,15 +13,29 @@ from typing import Any, ClassVar
 
 import dask.array as da
 import numpy as np
+from dask.graph_manipulation import clone
 
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
-from pullback.errors import AutogradTypeError, DaskError, NoDataError
+from pullback.errors import AutogradTypeError, NoDataError, PullbackError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import TRACKED, Tensor, fresh
 
-__all__ = ["DASK_BITS", "DaskArray", "constant", "from_dask", "is_dask", "to_dask", "unique_name"]
+__all__ = [
+    "DASK_BITS",
+    "DaskArray",
+    "DaskError",
+    "constant",
+    "from_dask",
+    "is_dask",
+    "to_dask",
+    "unique_name",
+]
 
 DASK_BITS = KEY_BITS[DispatchKey.Dask]
+
+
+class DaskError(PullbackError, RuntimeError):
+    """Something that tensors on dask arrays do not support; the message names the operator."""
 
 
 def unique_name(prefix: str) -> str:
@@ -118,6 +132,10 @@ class DaskArray(Payload):
     def ones(self, shape: tuple[int, ...], dtype: Any) -> DaskArray:
         """Ones of any shape, without a task for each block."""
         return constant(1, tuple(shape), np.dtype(dtype))
+
+    def for_recomputation(self) -> DaskArray:
+        """The same values by tasks of other names, which dask does not merge with the first."""
+        return DaskArray(clone(self.array), self._shape)
 
     def refusal(self, what: str) -> Exception:
         """The error for an access to values, and for a use inside vmap."""

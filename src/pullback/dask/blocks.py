@@ -23,7 +23,17 @@ from pullback.dispatch.modes import get_state, set_state
 from pullback.fx.tracer import PLAIN_STATE
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["Call", "Labels", "Plan", "Result", "gather", "run_kernel", "run_plan", "tensors_of"]
+__all__ = [
+    "Call",
+    "Labels",
+    "Plan",
+    "Result",
+    "add_parts",
+    "gather",
+    "run_kernel",
+    "run_plan",
+    "tensors_of",
+]
 
 _CPU = KEY_BITS[DispatchKey.CPU]
 _LITERAL_BYTES = 1024  # smaller arrays are part of a task, larger ones a task of their own
@@ -324,7 +334,7 @@ def _layer(
         block, labels, pairs, (*(1 for _ in summed), *result.shape), result.dtype, known, name,
         {label: partial(_length, 1) for label in summed},
     )  # fmt: skip
-    return [DaskArray(_add_parts(parts, len(summed), result.dtype), result.shape)]
+    return [DaskArray(add_parts(parts, len(summed), result.dtype), result.shape)]
 
 
 def _finished(
@@ -357,7 +367,7 @@ def _length(n: int, _: int) -> int:
     return n
 
 
-def _add_parts(parts: Any, count: int, dtype: Any) -> Any:
+def add_parts(parts: Any, count: int, dtype: Any) -> Any:
     """Adds the parts of a sum along the first axes, by dask's tree."""
     return da.reduction(
         parts, _add, _add, axis=tuple(range(count)), keepdims=False, dtype=dtype,

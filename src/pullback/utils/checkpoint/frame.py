@@ -31,12 +31,14 @@ from pullback.autograd.graph.output_metadata import UNDESCRIBED
 from pullback.autograd.graph.rewound import rebuild_content
 from pullback.autograd.graph.saved import load_tensor
 from pullback.autograd.graph.saved_hooks import pack_inputs, saved_tensors_hooks
+from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.levels import run_outside_transforms
 from pullback.autograd.modes import enable_grad
 from pullback.autograd.record.record import save_list
 from pullback.errors import CheckpointError, SavedVersionError
 from pullback.kernels.random import watch_generators
 from pullback.tensor.batched import BatchedArray, Levels, batched, levels_of
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, version_of, wrap
 from pullback.utils import pytree
 from pullback.utils.checkpoint.randomness import RandomState
@@ -118,9 +120,19 @@ class _Call:
         """Calls the function as the first time."""
         leaves = list(self.others)
         for place, tensor in zip(self.places, self.arguments.load(), strict=True):
-            leaves[place] = tensor
+            leaves[place] = _for_recomputation(tensor)
         args, kwargs = pytree.unflatten(self.spec, leaves)
         self.function(*args, **kwargs)
+
+
+def _for_recomputation(tensor: Tensor) -> Tensor:
+    """An argument of the second run; a lazy payload has to be computed again there."""
+    held = tensor._array
+    other = held.for_recomputation() if isinstance(held, Payload) else held
+    if other is held:
+        return tensor
+    made = wrap(other)
+    return made.requires_grad_() if requires_grad(tensor) else made
 
 
 class Frame:
