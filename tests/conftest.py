@@ -29,7 +29,7 @@ def _process_state() -> tuple[object, ...]:
         operators.append(entry.name)
         operators.extend([stack[-1] for stack in entry.kernels.values()])
     fallbacks = registry.fallbacks()
-    fallbacks.pop(DispatchKey.Dask, None)  # the import of pullback.dask registers it for good
+    fallbacks.pop(DispatchKey.Dask, None)  # the first tensor on a dask array registers it for good
     return get_state(), autograd_fallback_mode(), fallbacks, operators
 
 

@@ -11,7 +11,7 @@ import pytest
 from pullback.library.custom_op import CUSTOM_OPS
 
 ON_DEMAND = "pullback._generated.scipy_special"
-OPTIONAL = {"pullback.sparse": "scipy"}  # what examples need beside NumPy
+OPTIONAL = {"pullback.sparse": "scipy", "pullback.dask": "dask"}  # what examples need beside NumPy
 
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

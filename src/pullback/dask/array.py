@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 import weakref
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, ClassVar
 
 import dask.array as da
@@ -27,6 +28,7 @@ __all__ = [
     "constant",
     "from_dask",
     "is_dask",
+    "on_first_use",
     "to_dask",
     "unique_name",
 ]
@@ -45,6 +47,19 @@ def unique_name(prefix: str) -> str:
     with its first computation if both had the same names.
     """
     return f"{prefix}-{uuid.uuid4().hex}"
+
+
+_first_use: list[Callable[[], object]] = []
+_using = Lock()
+
+
+def on_first_use(function: Callable[[], object]) -> None:
+    """Has a function called before the first payload is made.
+
+    The fallback is registered then: a module must not acquire the lock of the tables while it is
+    imported.
+    """
+    _first_use.append(function)
 
 
 class _Storage:
@@ -72,6 +87,11 @@ class DaskArray(Payload):
     def __init__(
         self, array: Any, shape: tuple[int, ...] | None = None, viewed: DaskArray | None = None
     ):
+        if _first_use:
+            with _using:
+                for function in _first_use:
+                    function()
+                _first_use.clear()
         self.array = array
         self._shape = tuple(array.shape if shape is None else shape)
         self.storage: _Storage = _Storage() if viewed is None else viewed.storage

@@ -107,7 +107,7 @@ def run_kernel(operator: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> An
     return found._array
 
 
-class BlockCall:
+class _BlockCall:
     """Runs the kernel of an operator on blocks, in a task."""
 
     def __init__(self, call: Call, literals: dict[int, NDArray[Any]], parts: int):
@@ -246,7 +246,7 @@ def run_plan(call: Call, plan: Plan) -> list[DaskArray] | None:
             pairs += [given, labels]
     # An axis of which all operands have one block needs no parts.
     summed = tuple(x for x in plan.summed if len(chunks.get(x, ())) > 1)
-    block = BlockCall(call, literals, len(summed))
+    block = _BlockCall(call, literals, len(summed))
     return _layer(call, plan, block, pairs, summed, looped)
 
 
@@ -396,5 +396,5 @@ def gather(call: Call) -> Any:
         if array is None:
             array = da.from_array(held, chunks=-1, name=unique_name("constant"))
         pairs += [array.rechunk(-1) if array.npartitions > 1 else array, labels]
-    block = BlockCall(call, {}, 0)
+    block = _BlockCall(call, {}, 0)
     return _layer(call, Plan(inputs, outputs), block, pairs, (), [])

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pullback.dask.array import DASK_BITS, DaskArray, DaskError, constant
+from pullback.dask.array import DASK_BITS, DaskArray, DaskError, constant, on_first_use
 from pullback.dask.blocks import Call, Result, gather, tensors_of
 from pullback.dask.rules import rule_of
 from pullback.dispatch import registry
@@ -230,4 +231,6 @@ def _converted(source: Tensor, target: DaskArray) -> DaskArray:
     return DaskArray(held.array, held.shape)
 
 
-registry.register_fallback(Kernel(link_dask, DispatchKey.Dask, linker=link_dask))
+on_first_use(
+    partial(registry.register_fallback, Kernel(link_dask, DispatchKey.Dask, linker=link_dask))
+)

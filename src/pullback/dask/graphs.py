@@ -13,26 +13,26 @@ from dask.highlevelgraph import HighLevelGraph
 __all__ = ["Chunks", "array_of_tasks", "grid", "keys_of", "lengths_at"]
 
 Chunks = tuple[tuple[int, ...], ...]
-Place = tuple[int, ...]
+_Place = tuple[int, ...]
 
 
-def grid(chunks: Chunks) -> Iterator[Place]:
+def grid(chunks: Chunks) -> Iterator[_Place]:
     """The numbers of all blocks."""
     return itertools.product(*(range(len(chunk)) for chunk in chunks))
 
 
-def lengths_at(chunks: Chunks, place: Place) -> tuple[int, ...]:
+def lengths_at(chunks: Chunks, place: _Place) -> tuple[int, ...]:
     """The shape of one block."""
     return tuple(chunk[number] for chunk, number in zip(chunks, place, strict=True))
 
 
-def keys_of(array: Any, place: Place) -> tuple[Any, ...]:
+def keys_of(array: Any, place: _Place) -> tuple[Any, ...]:
     """The key of one block of a dask array."""
     return (array.name, *place)
 
 
 def array_of_tasks(
-    name: str, tasks: Mapping[Place, Any], chunks: Chunks, dtype: Any, sources: list[Any]
+    name: str, tasks: Mapping[_Place, Any], chunks: Chunks, dtype: Any, sources: list[Any]
 ) -> Any:
     """A dask array whose blocks are the results of given tasks."""
     layer = {(name, *place): task for place, task in tasks.items()}

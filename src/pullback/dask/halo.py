@@ -58,7 +58,7 @@ def _strip(block: NDArray[Any], axis: int, begin: int | None, end: int | None) -
 
 
 def _edge(block: NDArray[Any], spec: HaloSpec, side: int) -> NDArray[Any] | None:
-    """What a boundary puts beside the first (side 0) or last block."""
+    """The halo that a boundary gives the first (side 0) or last block."""
     axis, depth = spec.axis, spec.depth
     if spec.boundary == "none":
         return None
@@ -190,10 +190,10 @@ def _in_chunks(grad: Tensor, specs: tuple[HaloSpec, ...], adds: bool) -> Tensor:
     wanted = {spec.axis: spec.padded() if adds else spec.chunks for spec in specs}
     if all(array.chunks[axis] == chunk for axis, chunk in wanted.items()):
         return grad
-    return Rechunk.apply(grad, wanted)  # type: ignore[no-any-return]
+    return _Rechunk.apply(grad, wanted)  # type: ignore[no-any-return]
 
 
-class Rechunk(Function):
+class _Rechunk(Function):
     """The same values in other blocks; so is its derivative."""
 
     @staticmethod
