@@ -129,6 +129,21 @@ def test_second_order_and_forward_mode():
         np.testing.assert_allclose(value(ours), reference.numpy(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("n", [4, 4096])
+def test_arrays_in_memory_are_read_when_the_graph_is_built(n):
+    x = lazy(np.ones(n), chunks=n // 2)
+    w = pb.tensor(np.ones(n))
+    found = [
+        (x * w).sum(),
+        pb.concatenate([x, w]).sum(),
+        pb.convolve(x, w).sum(),
+        pb.dask.map_blocks(lambda block, w: block * w[0], x, w).sum(),
+    ]
+    expected = [float(value(t)) for t in found]
+    w *= 100
+    assert [float(value(t)) for t in found] == expected == [n, 2 * n, n * n, n]
+
+
 def test_pickles_without_history():
     x = lazy(np.arange(4.0), requires_grad=True)
     copy = pickle.loads(pickle.dumps(x))

@@ -239,7 +239,8 @@ def run_plan(call: Call, plan: Plan) -> list[DaskArray] | None:
         if isinstance(held, DaskArray):
             given = _operand(held, labels, chunks, grown)
         else:
-            given = _constant(held, labels, chunks, lazy)
+            # a copy: the program may write to the array before the graph runs
+            given = _constant(np.array(held), labels, chunks, lazy)
         if isinstance(given, np.ndarray):
             literals[number] = given
         else:
@@ -394,7 +395,7 @@ def gather(call: Call) -> Any:
         held = tensor._array
         array = held.whole() if isinstance(held, DaskArray) else None
         if array is None:
-            array = da.from_array(held, chunks=-1, name=unique_name("constant"))
+            array = da.from_array(np.array(held), chunks=-1, name=unique_name("constant"))
         pairs += [array.rechunk(-1) if array.npartitions > 1 else array, labels]
     block = _BlockCall(call, {}, 0)
     return _layer(call, Plan(inputs, outputs), block, pairs, (), [])

@@ -261,7 +261,7 @@ def _wholes(call: Call, name: str) -> list[Any]:
     arrays = []
     for tensor in call.argument(name):
         held = tensor._array
-        array = held.whole() if isinstance(held, DaskArray) else np.asarray(held)
+        array = held.whole() if isinstance(held, DaskArray) else np.array(held)
         if not isinstance(held, DaskArray):
             array = da.from_array(array, chunks=-1, name=unique_name("constant"))
         arrays.append(array.astype(call.results[0].dtype))

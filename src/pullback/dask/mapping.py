@@ -90,7 +90,7 @@ def _pick(results: tuple[Any, ...], number: int, axes: int) -> Any:
 def _lazy(tensor: Tensor, is_blocked: bool) -> Any:
     held = tensor._array
     if not isinstance(held, DaskArray):
-        return da.from_array(np.asarray(held), chunks=-1, name=unique_name("constant"))
+        return da.from_array(np.array(held), chunks=-1, name=unique_name("constant"))
     array = held.whole()
     return array if is_blocked or array.npartitions == 1 else array.rechunk(-1)
 
