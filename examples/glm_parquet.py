@@ -96,7 +96,7 @@ def main(picture=PICTURES / "glm_parquet.png", rows=1_000_000, workers=2):
         paths = write_files(Path(folder), rows, files)
         with (
             LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None
+                n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0"
             ) as cluster,
             Client(cluster) as client,
         ):
