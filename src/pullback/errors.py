@@ -567,6 +567,7 @@ class KernelTypeError(RegistrationError, TypeError):
     Traceback (most recent call last):
         ...
     pullback.errors.KernelTypeError: a kernel is required to be a callable but found ...
+    >>> lib._destroy()
     """
 
 
