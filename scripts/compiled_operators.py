@@ -34,7 +34,7 @@ rules of `src/pullback/compiled/`. `docs/compile.md` is the guide.
 In-place variants (`add_`) are compiled where their functional forms are, as the next value of the
 memory that they write to; a program with an in-place operator that has no such form, or with
 `out=`, runs as NumPy kernels as a whole. Inside `vmap` the same operators are compiled as outside.
-Operators that are loaded on demand (`scipy.special`), and operators of the user's own, are opaque.
+Operators that are loaded on demand (`scipy.special`), and custom operators, are opaque.
 
 {counts}
 

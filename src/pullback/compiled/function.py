@@ -7,15 +7,15 @@ import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pullback._lazy import lazy_module
 from pullback.autograd.graph.views import requires_grad
 from pullback.compiled.entry import MISS
 from pullback.compiled.expressions import CannotLower
 from pullback.compiled.machine import is_supported, require_llvmlite
-from pullback.compiled.native import NativeProgram, TracedCall, compile_native
 from pullback.compiled.object_cache import use_cache
 from pullback.compiled.program import Program, compile_program
 from pullback.compiled.progress import show_progress
@@ -33,6 +33,11 @@ from pullback.inspector.html_repr import table_html, text_html
 from pullback.kernels.random import Generators, watch_generators
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
 from pullback.utils import pytree
+
+if TYPE_CHECKING:
+    from pullback.compiled import native as native_code
+else:
+    native_code = lazy_module("pullback.compiled.native")  # needs llvmlite
 
 __all__ = ["CacheInfo", "CompiledFunction", "compile"]
 
@@ -179,7 +184,9 @@ class CompiledFunction:
         self._uses_cache = cache
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._watches: list[Watch] = []
-        self._natives: list[NativeProgram] = []  # programs with a function for whole calls
+        self._natives: list[
+            native_code.NativeProgram
+        ] = []  # programs with a function for whole calls
         self._traces: list[str] = []  # why the function was traced, each time
         self._stats = {"traces": 0, "hits": 0, "eager": 0, "changes": 0}
         note_function(self)
@@ -319,29 +326,31 @@ class CompiledFunction:
             return self._call_func(args, kwargs)
         outputs = [_node(tracer, value) for value in found]
         values = [_value(value) for value in found]
-        call = TracedCall(
-            given.leaves,
-            given.kinds,
-            given.spec,
-            out_spec,
-            given.returns_arrays,
-            get_state(),
-            self._watches,
-            self._next_call(),
-        )
         with use_cache(self._uses_cache):
-            program = self._program(tracer, outputs, call)
+            program = self._program(tracer, outputs, given, out_spec)
         if program.reason:
             self._refuse(entry, program.reason)
         else:
             entry.paths.insert(0, (program, out_spec))
         return _returned(values, out_spec, given.returns_arrays)
 
-    def _program(self, tracer: Tracer, outputs: list[Any], call: TracedCall) -> Program:
+    def _program(
+        self, tracer: Tracer, outputs: list[Any], given: _Arguments, out_spec: pytree.Spec
+    ) -> Program:
         """The program of a trace: machine code, or kernels where there is none."""
         if self._backend == "llvm":
+            call = native_code.TracedCall(
+                given.leaves,
+                given.kinds,
+                given.spec,
+                out_spec,
+                given.returns_arrays,
+                get_state(),
+                self._watches,
+                self._next_call(),
+            )
             try:
-                native = compile_native(tracer, outputs, call)
+                native = native_code.compile_native(tracer, outputs, call)
             except CannotLower as reason:
                 return compile_program(tracer, outputs)._replace(note=str(reason))
             except Exception as error:  # a mistake of the code generator must not end the program
