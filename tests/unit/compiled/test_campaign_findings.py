@@ -40,7 +40,7 @@ def test_an_error_of_the_code_generator_does_not_end_the_program(monkeypatch):
     def fail(*_):
         raise KeyError("planted")
 
-    monkeypatch.setattr("pullback.compiled.function.compile_native", fail)
+    monkeypatch.setattr("pullback.compiled.function.native_code.compile_native", fail)
     function = pb.compile(lambda x: x * 2, backend="llvm")
     x = np.ones(2)
     with pytest.warns(UserWarning, match=r"internal error .* KeyError: 'planted'.* please report"):
