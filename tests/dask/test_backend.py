@@ -114,6 +114,23 @@ def test_repeated_axes_cost_no_tasks():
     assert value((gradient * 3).sum()) == 3e6
 
 
+@pytest.mark.parametrize("chunks", [((0, 1), (2, 0, 1)), ((1, 0), (0, 3))])
+def test_empty_blocks(chunks):
+    """An axis of length one with an empty block broadcasts as any other."""
+    array = np.arange(3.0).reshape(1, 3)
+    x = pb.dask.from_dask(da.from_array(array, chunks=chunks), requires_grad=True)
+    total = x * np.ones((4, 1))
+    (slope,) = pb.autograd.grad((total * total).sum(), [x])
+    assert value(total).tolist() == [[0.0, 1.0, 2.0]] * 4
+    assert value(slope).tolist() == [[0.0, 8.0, 16.0]]
+
+
+def test_steps_of_slices_leave_no_empty_blocks():
+    x = lazy(np.arange(12.0).reshape(3, 4), chunks=(1, 4))
+    assert value(x[:2:2] * np.ones((3, 1))).shape == (3, 4)
+    assert pb.dask.to_dask(x[:2:2]).chunks == ((1,), (4,))
+
+
 def test_second_order_and_forward_mode():
     def func(x: Any) -> Any:
         return pb.sum(pb.exp(x) * pb.sum(x, axis=1, keepdims=True))

@@ -14,7 +14,9 @@ An entry has a schema, a line of documentation, kernels and derivatives::
 
 ``lower`` is what the compiler of ``pb.compile`` makes of the operator: an expression in its
 arguments, which may call the functions of ``pullback.compiled.expressions``. A function of NumPy on
-elements implies it.
+elements implies it. ``Dask`` under ``dispatch`` is the rule for blocks of dask arrays: a word, a
+word with names of arguments as in ``along(axis)``, or a function of ``pullback.dask`` as in
+``by_hand.reshape``.
 
 Under ``derivatives`` stand formulas by argument or output, or sections of them by autograd key
 under ``dispatch``; ``output_differentiability`` stands beside ``derivatives``. What has no gradient
@@ -34,7 +36,14 @@ from pullback.codegen.families import resolve
 from pullback.codegen.load_yaml import Item, load_yaml, nearest
 from pullback.codegen.model import DifferentiabilityInfo, Infos
 from pullback.codegen.names import check_arguments
-from pullback.codegen.native import NativeFunction, is_abstract, is_foreach_func
+from pullback.codegen.native import (
+    DASK_RULE,
+    DASK_RULES,
+    NativeFunction,
+    dask_rule,
+    is_abstract,
+    is_foreach_func,
+)
 from pullback.codegen.python_dialect import Arity, PythonDialect
 from pullback.codegen.tables import Tables, view_copy_infos
 from pullback.codegen.variants import VARIANTS, with_variants
@@ -178,10 +187,27 @@ def _dispatch(item: Item | None, func: FunctionSchema, entry: Item) -> dict[str,
         return {"CompositeImplicitAutograd": str(func.name.name)}
     place = entry.place()
     table = place.file if place is not None else ""
+    kernels = item.mapping("'dispatch'")
+    if "Dask" in kernels:
+        _check_dask(kernels["Dask"], func)
     return {
         key: resolve(kernel.text(f"the kernel for {key!r}"), table)
-        for key, kernel in item.mapping("'dispatch'").items()
+        for key, kernel in kernels.items()
     }
+
+
+def _check_dask(item: Item, func: FunctionSchema) -> None:
+    """Refuses a rule for blocks that is none, or that names an argument which does not exist."""
+    text = item.text("the rule for 'Dask'")
+    if not DASK_RULE.fullmatch(text):
+        raise item.error(f"{text!r} is no rule for 'Dask': expected a word, or word(argument, …)")
+    word, *arguments = dask_rule(text)
+    if "." not in str(word) and word not in DASK_RULES:
+        raise item.error(f"unknown rule {word!r} for 'Dask'{nearest(str(word), DASK_RULES)}")
+    names = [argument.name for argument in func.arguments.flat_non_out]
+    for argument in arguments:
+        if isinstance(argument, str) and argument not in names:
+            raise item.error(f"{func.name} has no argument {argument!r}{nearest(argument, names)}")
 
 
 def _with_meta(dispatch: dict[str, str], func: FunctionSchema, tags: frozenset[str]) -> None:

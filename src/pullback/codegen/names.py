@@ -80,7 +80,7 @@ def check_arguments(function: NativeFunction) -> None:
     func = function.func
     has_arrays = "CPU" in function.dispatch
     taken = IN_KERNELS | _OF_NODES if has_arrays else IN_FUNCTIONS
-    kernels = set(function.dispatch.values()) - set(META_RULES)
+    kernels = {v for key, v in function.dispatch.items() if key != "Dask"} - set(META_RULES)
     modules = {kernel.split(".")[0] for kernel in kernels} if has_arrays else ()
     names = [argument.name for argument in func.arguments.flat_non_out]
     made = set().union(*map(derived_names, names), {f"{func.name}_again"})

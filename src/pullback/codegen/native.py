@@ -7,6 +7,7 @@ readers of tables, read by everything after them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,10 +17,13 @@ from pullback.errors import CodegenError
 from pullback.schema import FunctionSchema, SchemaKind
 
 __all__ = [
+    "DASK_RULE",
+    "DASK_RULES",
     "IMPLICIT_KEYS",
     "META_RULES",
     "NativeFunction",
     "NativeFunctionsViewGroup",
+    "dask_rule",
     "families",
     "is_abstract",
     "is_foreach_func",
@@ -31,6 +35,12 @@ IMPLICIT_KEYS = frozenset({"CompositeImplicitAutograd", "CompositeImplicitAutogr
 
 META_RULES = ("elementwise", "reduction", "same", "view", "data_dependent")
 """Rules that may be the kernel for Meta instead of a function; see ``pullback.meta.rules``."""
+
+DASK_RULES = ("along", "batch", "batch_sum", "elementwise", "matrix", "trailing", "whole_second")
+"""Rules for Dask that are words; others are functions by hand. See ``pullback.dask.rules``."""
+
+DASK_RULE = re.compile(r"\w+(\.\w+)?(\(\w+(, \w+)*\))?")
+"""The form of a rule for Dask: ``matrix``, ``along(axis)``, ``by_hand.reshape``."""
 
 _Key = TypeVar("_Key")
 _NOT_A_VIEW = frozenset({"resize_", "resize_as_"})
@@ -81,6 +91,16 @@ class NativeFunction:
     def api_name(self) -> str:
         """The name of the function in the C++ interface, by which PyTorch sorts functions."""
         return f"{self.func.name.name}{'_out' if self.func.is_out_fn() else ''}"
+
+
+def dask_rule(text: str) -> list[str | int]:
+    """The words of a rule for Dask; numbers are the only arguments that are no names.
+
+    >>> dask_rule("batch(self, indices)"), dask_rule("trailing(1)"), dask_rule("by_hand.reshape")
+    (['batch', 'self', 'indices'], ['trailing', 1], ['by_hand.reshape'])
+    """
+    words = re.findall(r"[\w.]+", text)
+    return [int(word) if word.isdigit() else word for word in words]
 
 
 def is_abstract(dispatch: Iterable[str], structured_delegate: str | None) -> bool:

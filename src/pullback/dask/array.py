@@ -71,6 +71,13 @@ class _Storage:
         self.members: weakref.WeakSet[DaskArray] = weakref.WeakSet()
 
 
+def _without_empty_blocks(array: Any) -> Any:
+    """The array in blocks that have elements, so that an axis of length one has one block."""
+    if not any(0 in chunk and len(chunk) > 1 for chunk in array.chunks):
+        return array
+    return array.rechunk(tuple(tuple(n for n in chunk if n) or (0,) for chunk in array.chunks))
+
+
 class DaskArray(Payload):
     """A lazy dask array, in which repeated axes have length one.
 
@@ -92,7 +99,7 @@ class DaskArray(Payload):
                 for function in _first_use:
                     function()
                 _first_use.clear()
-        self.array = array
+        self.array = _without_empty_blocks(array)
         self._shape = tuple(array.shape if shape is None else shape)
         self.storage: _Storage = _Storage() if viewed is None else viewed.storage
         self.storage.members.add(self)

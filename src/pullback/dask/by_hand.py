@@ -11,11 +11,30 @@ import numpy as np
 
 from pullback.dask.array import DASK_BITS, DaskArray, constant, unique_name
 from pullback.dask.blocks import Call, run_kernel
-from pullback.dask.plans import Rule, axes_of, elementwise
+from pullback.dask.plans import axes_of, elementwise
 from pullback.dispatch.table import ENTRIES
 from pullback.tensor.tensor import as_operand, wrap
 
-__all__ = ["RULES"]
+__all__ = [
+    "broadcast_to",
+    "constant_pad",
+    "diagonal",
+    "getitem",
+    "getitem_backward",
+    "joined",
+    "loss",
+    "mean",
+    "moved",
+    "ones_like",
+    "parted",
+    "reduction",
+    "reshape",
+    "tie_weights",
+    "trace",
+    "transposed",
+    "var",
+    "zeros_like",
+]
 
 _Found = list[DaskArray] | None
 
@@ -90,7 +109,7 @@ def _full_length(x: DaskArray, axes: Sequence[int]) -> DaskArray:
     return DaskArray(da.broadcast_to(x.array, tuple(shape)), x.shape)
 
 
-def _reduction(call: Call) -> _Found:
+def reduction(call: Call) -> _Found:
     """Reductions whose result is the same reduction of their results on blocks."""
     x, (result,) = _self(call), call.results
     if 0 in x.shape:
@@ -118,7 +137,8 @@ def _reduction(call: Call) -> _Found:
     return [found]
 
 
-def _mean(call: Call) -> _Found:
+def mean(call: Call) -> _Found:
+    """The sum of all elements, divided by their number."""
     x, (result,) = _self(call), call.results
     axes = axes_of(call.argument("axis"), x.ndim)
     if 0 in x.shape or result.dtype == np.float16:
@@ -130,7 +150,8 @@ def _mean(call: Call) -> _Found:
     return [DaskArray(_apply("div", found, as_operand(count)).array, result.shape)]
 
 
-def _var(call: Call) -> _Found:
+def var(call: Call) -> _Found:
+    """`var` and `std` by two passes: the mean, and the squares of the gaps."""
     x = _self(call)
     axes = axes_of(call.argument("axis"), x.ndim)
     correction = call.argument("correction")
@@ -145,7 +166,8 @@ def _var(call: Call) -> _Found:
     return [_apply("sqrt", found) if call.name == "std" else found]
 
 
-def _tie_weights(call: Call) -> _Found:
+def tie_weights(call: Call) -> _Found:
+    """Shares of the elements that are the extreme one along axes."""
     x, extreme = (t._array for t in call.tensors())
     if not isinstance(x, DaskArray) or not isinstance(extreme, DaskArray) or 0 in x.shape:
         return None
@@ -163,7 +185,7 @@ def _tie_weights(call: Call) -> _Found:
             _apply("astype", found, call.results[0].dtype)]  # fmt: skip
 
 
-def _loss(call: Call) -> _Found:
+def loss(call: Call) -> _Found:
     """Losses: element by element, and then the reduction."""
     how = call.argument("reduction")
     if how == "none":
@@ -183,15 +205,19 @@ def _ints(given: Any) -> tuple[int, ...]:
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def _constant_like(value: int) -> Rule:
-    def rule(call: Call) -> _Found:
-        (result,) = call.results
-        return [constant(value, result.shape, result.dtype)]
-
-    return rule
+def zeros_like(call: Call) -> _Found:
+    """Zeros without a task for each block."""
+    (result,) = call.results
+    return [constant(0, result.shape, result.dtype)]
 
 
-def _reshape(call: Call) -> _Found:
+def ones_like(call: Call) -> _Found:
+    """Ones without a task for each block."""
+    (result,) = call.results
+    return [constant(1, result.shape, result.dtype)]
+
+
+def reshape(call: Call) -> _Found:
     """Axes of length one come and go without a task; other changes are dask's."""
     x, (result,) = _self(call), call.results
     if call.name == "reshape" and call.argument("order") != "C":
@@ -219,7 +245,8 @@ def _reshaped(x: DaskArray, shape: tuple[int, ...]) -> _Found:
         return None
 
 
-def _transposed(call: Call) -> _Found:
+def transposed(call: Call) -> _Found:
+    """Axes in another order."""
     x, (result,) = _self(call), call.results
     order = list(range(x.ndim))
     if call.name == "permute_dims":
@@ -239,7 +266,8 @@ def _transposed(call: Call) -> _Found:
     return [DaskArray(da.transpose(x.array, order), result.shape)]
 
 
-def _broadcast_to(call: Call) -> _Found:
+def broadcast_to(call: Call) -> _Found:
+    """New and repeated axes, which cost no tasks."""
     x, (result,) = _self(call), call.results
     new = len(result.shape) - x.ndim
     array = x.array[(None,) * new] if new else x.array
@@ -248,7 +276,8 @@ def _broadcast_to(call: Call) -> _Found:
     return [DaskArray(array, result.shape)]
 
 
-def _diagonal(call: Call) -> _Found:
+def diagonal(call: Call) -> _Found:
+    """`diagonal`, by dask."""
     x, (result,) = _self(call), call.results
     if 0 in result.shape:
         return None
@@ -268,7 +297,8 @@ def _wholes(call: Call, name: str) -> list[Any]:
     return arrays
 
 
-def _joined(call: Call) -> _Found:
+def joined(call: Call) -> _Found:
+    """`concatenate` and `stack`."""
     axis = call.argument("axis")
     if axis is None:
         return None
@@ -276,7 +306,8 @@ def _joined(call: Call) -> _Found:
     return [DaskArray(join(_wholes(call, "tensors"), axis=axis), call.results[0].shape)]
 
 
-def _parted(call: Call) -> _Found:
+def parted(call: Call) -> _Found:
+    """`split` and `unbind`."""
     x = _self(call)
     axis = call.argument("axis") % x.ndim
     lengths = [1 if call.name == "unbind" else result.shape[axis] for result in call.results]
@@ -292,7 +323,7 @@ def _parted(call: Call) -> _Found:
     return found
 
 
-def _moved(call: Call) -> _Found:
+def moved(call: Call) -> _Found:
     """Operators that dask has with the same arguments."""
     x, (result,) = _self(call), call.results
     if 0 in result.shape:
@@ -317,7 +348,8 @@ def _moved(call: Call) -> _Found:
     return [DaskArray(array, result.shape)]
 
 
-def _constant_pad(call: Call) -> _Found:
+def constant_pad(call: Call) -> _Found:
+    """Blocks of a number around an array."""
     x, (result,) = _self(call), call.results
     widths, values = call.argument("widths"), call.argument("values")
     if any(n < 0 for n in widths) or 0 in x.shape:
@@ -356,7 +388,8 @@ def _full_index(index: Any, ndim: int) -> list[Any]:
     return listed + spread
 
 
-def _getitem(call: Call) -> _Found:
+def getitem(call: Call) -> _Found:
+    """Basic indexing: numbers, slices and new axes."""
     x, (result,) = _self(call), call.results
     if 0 in result.shape:
         return [constant(0, result.shape, x.dtype)]
@@ -391,7 +424,8 @@ class _Unslice:
         return unique_name("unslice")
 
 
-def _getitem_backward(call: Call) -> _Found:
+def getitem_backward(call: Call) -> _Found:
+    """Zeros around the elements that a basic index has picked."""
     x, (result,) = _self(call), call.results
     shape = result.shape
     if 0 in shape or 0 in x.shape:
@@ -436,40 +470,11 @@ def _getitem_backward(call: Call) -> _Found:
     return [DaskArray(held, shape)]
 
 
-def _trace(call: Call) -> _Found:
+def trace(call: Call) -> _Found:
+    """The sum of a diagonal."""
     x, (result,) = _self(call), call.results
     axes = (call.argument("axis1"), call.argument("axis2"))
     lines = DaskArray(da.diagonal(x.whole(), call.argument("offset"), *axes))
     if 0 in lines.shape:
         return None
     return [_apply("sum", lines, [-1], False, dtype=result.dtype)]
-
-
-_TREES = (
-    *("sum", "prod", "max", "min", "all", "any", "nanmax", "nanmin", "logsumexp"),
-    *("count_nonzero", "linalg_vector_norm"),
-)
-_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
-_TRANSPOSES = ("permute_dims", "matrix_transpose", "swapaxes", "moveaxis")
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(_TREES, _reduction),
-    "mean": _mean,
-    "var": _var,
-    "std": _var,
-    "_tie_weights": _tie_weights,
-    **dict.fromkeys(_LOSSES, _loss),
-    "zeros_like": _constant_like(0),
-    "ones_like": _constant_like(1),
-    **dict.fromkeys(("reshape", "expand_dims", "squeeze"), _reshape),
-    **dict.fromkeys(_TRANSPOSES, _transposed),
-    "broadcast_to": _broadcast_to,
-    "diagonal": _diagonal,
-    "trace": _trace,
-    **dict.fromkeys(("concatenate", "stack"), _joined),
-    **dict.fromkeys(("split", "unbind"), _parted),
-    **dict.fromkeys(("flip", "roll", "tile", "repeat", "tril", "triu"), _moved),
-    "constant_pad": _constant_pad,
-    "getitem": _getitem,
-    "getitem_backward": _getitem_backward,
-}

@@ -84,13 +84,13 @@ def link_dask(operator: Any, _: int) -> Callable[..., Any]:
     name = str(operator.name()).rpartition("::")[2]
     schema = operator.schema
     if name in _LEVELS:
-        return _refusing(name, "vmap does not take tensors that hold dask arrays", "vmap")
+        return _refusing(f"vmap: {name}", "vmap does not take tensors that hold dask arrays")
     if name in _RANDOM or "nondeterministic_seeded" in operator.tags:
         reason = "random numbers are not drawn lazily; draw them by dask.array.random"
-        return _refusing(name, reason, name)
+        return _refusing(name.lstrip("_"), reason)
     kind = schema.kind()
     if kind is SchemaKind.out:
-        return _refusing(name, "out= cannot be a lazy array; use the result", name)
+        return _refusing(name, "out= cannot be a lazy array; use the result")
     if kind is SchemaKind.inplace:
         return _in_place(operator, name)
     rule = rule_of(operator, name)
@@ -107,10 +107,9 @@ def link_dask(operator: Any, _: int) -> Callable[..., Any]:
     return kernel
 
 
-def _refusing(name: str, reason: str, what: str) -> Callable[..., Any]:
+def _refusing(name: str, reason: str) -> Callable[..., Any]:
     def kernel(*_: Any, **__: Any) -> Any:
-        prefix = name if what == name else f"{what}: {name}"
-        raise DaskError(f"{prefix}: {reason}")
+        raise DaskError(f"{name}: {reason}")
 
     return kernel
 

@@ -1,104 +1,74 @@
-"""The table of rules: how each operator is computed on the blocks of dask arrays.
+"""The rules of operators for the blocks of dask arrays, as the tables of operators name them.
 
-Operators that the tables tag `elementwise` need no entry. An operator without a rule gathers its
-operands in one task.
+An entry of a table has its rule as ``Dask`` under ``dispatch``: a word such as ``matrix``, a word
+with arguments such as ``along(axis)``, or a function of a module in this folder, such as
+``by_hand.reshape``. Operators that are tagged `elementwise` need none. An operator without a rule
+gathers its operands in one task.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from pullback._generated.dask_rules import DASK_RULES
 from pullback.batching.rules import class_of
+from pullback.dask import by_hand, picking, products
 from pullback.dask.array import DaskArray
-from pullback.dask.by_hand import RULES as BY_HAND
 from pullback.dask.plans import (
     Rule,
     along,
     batch,
-    contraction,
+    batch_sum,
     elementwise,
-    embedding,
-    embedding_backward,
-    index,
-    index_put,
-    picked,
-    placed,
     trailing,
     whole_second,
 )
 
-__all__ = ["rule_of"]
+__all__ = ["make_rule", "rule_of"]
 
-_ALONG = {
-    "axis": (
-        *("fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "take_along_axis", "put_along_axis"),
-        *("gather", "scatter", "scatter_add", "scatter_reduce", "linalg_cross", "softmax"),
-        *("log_softmax", "_safe_softmax", "_length", "_norm", "_rms_norm", "_adaptive_avg"),
-        *("_adaptive_avg_backward", "_resize", "_resize_backward", "_exclusive_cumprod"),
-        *("_recurrence", "_shift", "argmax", "argmin", "nanargmax", "nanargmin", "cumsum"),
-        *("cumprod", "logcumsumexp", "cummax", "cummin", "sort", "argsort", "argpartition"),
-        *("topk", "kthvalue", "mode", "sliding_window_view"),
-    ),
-    "axes": ("fft_fftshift", "fft_ifftshift"),
+_WORDS: dict[str, Rule] = {
+    "elementwise": elementwise,
+    "matrix": trailing(2),
+    "whole_second": whole_second,
 }
-_MATRIX = (
-    *("linalg_inv", "_inv_or_inf", "linalg_solve", "linalg_pinv", "linalg_det", "_adjugate"),
-    *("linalg_slogdet", "linalg_cholesky", "linalg_qr", "linalg_svd", "linalg_svdvals"),
-    *("linalg_eigh", "linalg_eigvalsh", "linalg_eig", "linalg_eigvals", "linalg_matrix_rank"),
-    "linalg_expm",
-)
-_ELEMENTWISE = (
-    *("masked_fill", "_masked_scale", "_bce", "_bce_with_logits", "real", "imag", "view_as_real"),
-    "_quantile_places",
-)
-_PRODUCTS = (
-    *("matmul", "dot", "vecdot", "outer", "_tensordot", "_einsum", "linear", "_euclidean"),
-)
-
-_RULES: dict[str, Rule] = {
-    **BY_HAND,
-    **{name: along(argument) for argument, names in _ALONG.items() for name in names},
-    **dict.fromkeys(_MATRIX, trailing(2)),
-    **dict.fromkeys(_ELEMENTWISE, elementwise),
-    **dict.fromkeys(_PRODUCTS, contraction),
-    **dict.fromkeys(("_max_pool", "_avg_pool", "_avg_pool_backward"), trailing("kernel_size")),
-    "_adaptive_max_pool": trailing("size"),
-    "view_as_complex": trailing(1),
-    "view_as_real": whole_second,
-    "_ranked": trailing(1),
-    "_conv": batch("self"),
-    "_conv_input": batch("grad_output"),
-    "_conv_weight": batch("self", "grad_output", summed=True),
-    "_im2col": batch("self"),
-    "_col2im": batch("self"),
-    "_plane_gather": batch("self", "indices"),
-    **dict.fromkeys(("digitize", "isin", "one_hot"), whole_second),
-    "embedding": embedding,
-    "_embedding_backward": embedding_backward,
-    "_pick": picked(summed=False),
-    "_pick_sum": picked(summed=True),
-    "_place": placed,
-    "index": index,
-    "index_put": index_put,
+_WITH_ARGUMENTS: dict[str, Callable[..., Rule]] = {
+    "along": along,
+    "batch": batch,
+    "batch_sum": batch_sum,
+    "trailing": trailing,
 }
+_MODULES = {"by_hand": by_hand, "picking": picking, "products": products}
 
 
-def rule_of(operator: Any, name: str) -> Rule | None:
-    """The rule of an operator, if there is one."""
-    stock = operator.namespace == "pullback"
-    rule = _RULES.get(name) if stock else None
-    if rule is None and class_of(operator.name()) == "elementwise":
-        rule = elementwise
-    if rule is None or name not in BY_HAND:
-        return rule
-    by_hand = rule
+def make_rule(words: tuple[str | int, ...]) -> Rule:
+    """The rule that a table names, by its word and what stands in parentheses."""
+    word, arguments = str(words[0]), words[1:]
+    if arguments:
+        return _WITH_ARGUMENTS[word](*arguments)
+    module, _, name = word.rpartition(".")
+    if not module:
+        return _WORDS[word]
+    found: Rule = getattr(_MODULES[module], name)
+    return _with_lazy_operand(found) if module == "by_hand" else found
 
-    def first_is_lazy(call: Any) -> Any:
-        """Rules by hand take a dask array as their first operand."""
+
+def _with_lazy_operand(by_hand_rule: Rule) -> Rule:
+    """Rules by hand take a dask array, or a list of tensors, as their first operand."""
+
+    def rule(call: Any) -> Any:
         first = call.args[0]
         held = getattr(first, "_array", None)
         if not isinstance(first, list | tuple) and not isinstance(held, DaskArray):
             return None
-        return by_hand(call)
+        return by_hand_rule(call)
 
-    return first_is_lazy
+    return rule
+
+
+def rule_of(operator: Any, name: str) -> Rule | None:
+    """The rule of an operator, if there is one."""
+    words = DASK_RULES.get(name) if operator.namespace == "pullback" else None
+    if words is not None:
+        return make_rule(words)
+    return elementwise if class_of(operator.name()) == "elementwise" else None

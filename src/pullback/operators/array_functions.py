@@ -19,6 +19,7 @@ from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
 from pullback.operators.creation.devices import check_device
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, as_operand, holds_number, wrap
 
 __all__ = [
@@ -241,7 +242,7 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Tensor:
     [1.0, 3.0]
     """
     tensor, axis = _along(x, axis)
-    kept = np.delete(np.arange(tensor.shape[axis]), _plain(obj))
+    kept = np.delete(np.arange(tensor.shape[axis]), _values("delete", "obj", obj))
     return indexing.take(tensor, kept, axis)
 
 
@@ -256,7 +257,7 @@ def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     n = tensor.shape[axis]
     new = _tensor(values)
     new = shape.reshape(new, (1,) * (tensor.ndim - new.ndim) + new.shape)
-    obj = _plain(obj)
+    obj = _values("insert", "obj", obj)
     places = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj)
     if not places.ndim:  # one place: the first axis of the values counts them
         new = shape.moveaxis(new, 0, axis)
@@ -278,8 +279,12 @@ def _along(x: Any, axis: int | None) -> tuple[Tensor, int]:
     return tensor, axis % tensor.ndim
 
 
-def _plain(obj: Any) -> Any:
-    return obj._array if isinstance(obj, Tensor) else obj
+def _values(function: str, argument: str, given: Any) -> Any:
+    """An argument whose values decide what is computed, as an array; raises if it has none."""
+    held = given._array if isinstance(given, Tensor) else given
+    if isinstance(held, Payload):
+        raise held.refusal(f"{function}: reading the values of {argument}")
+    return held
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
@@ -316,7 +321,7 @@ def piecewise(
     """
     tensor = _tensor(x)
     given = [condlist] if isinstance(condlist, Tensor | np.ndarray | bool) else list(condlist)
-    masks = [np.asarray(_plain(mask), dtype=bool) for mask in given]
+    masks = [np.asarray(_values("piecewise", "condlist", mask), dtype=bool) for mask in given]
     if len(masks) == 1 and masks[0].ndim > tensor.ndim:
         masks = list(masks[0])
     if len(funclist) == len(masks) + 1:

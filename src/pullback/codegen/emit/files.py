@@ -104,6 +104,7 @@ def generate_from(
         files[f"kernels_{family}.pyi"] = stubs.emit_kernel_stubs()
     if not on_demand:
         files["lowerings.py"] = modules.lowerings_module(ops)
+        files["dask_rules.py"] = modules.dask_rules_module(ops)
     if namespace == "pullback":
         files[METHOD_STUBS] = stubs.emit_method_stubs(ops)
     return files

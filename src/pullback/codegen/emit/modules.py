@@ -21,14 +21,15 @@ from pullback.codegen.emit.rows import (
     has_save,
     row_text,
 )
-from pullback.codegen.emit.source import quoted
+from pullback.codegen.emit.source import quoted, tuple_text
 from pullback.codegen.families import module_alias, table_name
-from pullback.codegen.native import META_RULES, is_foreach_func
+from pullback.codegen.native import META_RULES, dask_rule, is_foreach_func
 from pullback.schema import OptionalType, SchemaKind
 
 __all__ = [
     "Families",
     "composites",
+    "dask_rules_module",
     "functions_module",
     "functions_with_out",
     "kernels_module",
@@ -328,3 +329,20 @@ def lowerings_module(ops: Iterable[Emitted]) -> str:
     }
     listed = "".join(f"    {quoted(k)}: {quoted(v)},\n" for k, v in sorted(found.items()))
     return text + f'__all__ = ["LOWERINGS"]\n\nLOWERINGS: dict[str, str] = {{\n{listed}}}\n'
+
+
+def dask_rules_module(ops: Iterable[Emitted]) -> str:
+    """The module with the rules of operators for blocks of dask arrays, by their names."""
+    text = _header("Rules of operators for the blocks of dask arrays.", "the tables")
+    listed = "".join(
+        f"    {quoted(op.name)}: {tuple_text([_literal(word) for word in dask_rule(rule)])},\n"
+        for op in _sorted(ops)
+        if (rule := op.function.dispatch.get("Dask")) is not None
+        and op.schema.kind() is SchemaKind.functional
+    )
+    annotation = "dict[str, tuple[str | int, ...]]"
+    return text + f'__all__ = ["DASK_RULES"]\n\nDASK_RULES: {annotation} = {{\n{listed}}}\n'
+
+
+def _literal(word: str | int) -> str:
+    return quoted(word) if isinstance(word, str) else str(word)
