@@ -2,8 +2,9 @@
 
     python scripts/check_links.py build/docs
 
-Links to other hosts are not followed. Files in ``_static`` are templates of the theme, and are
-skipped.
+Links to the address where the site is published count as links inside of it, and the page that the
+message of each error names exists. Links to other hosts are not followed. Files in ``_static`` are
+templates of the theme, and are skipped.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from pullback.cli.explain_error import error_classes
+from pullback.errors import SITE
 
 
 class _Page(HTMLParser):
@@ -49,10 +53,12 @@ def broken_links(site: Path) -> list[str]:
     problems = []
     for path, page in pages.items():
         for target in page.targets:
-            split = urlsplit(target)
+            is_published = target.startswith(f"{SITE}/")
+            split = urlsplit(target.removeprefix(f"{SITE}/") if is_published else target)
             if split.scheme or split.netloc or target.startswith(("#!", "data:")):
                 continue
-            file = (path.parent / unquote(split.path)).resolve() if split.path else path
+            folder = site if is_published else path.parent
+            file = (folder / unquote(split.path)).resolve() if split.path else path
             file = file / "index.html" if file.is_dir() else file
             where = path.relative_to(site)
             if not file.exists():
@@ -64,6 +70,12 @@ def broken_links(site: Path) -> list[str]:
     return problems
 
 
+def missing_error_pages(site: Path) -> list[str]:
+    """A line for each page that the message of an error names and the site does not have."""
+    pages = [f"errors/{page}.html" for page in error_classes()]
+    return [f"{page}: no such file" for page in pages if not (site / page).exists()]
+
+
 def main() -> int:
     """Prints what is broken; the exit status says whether anything is."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -72,7 +84,7 @@ def main() -> int:
     if not any(site.rglob("*.html")):
         print(f"{site} has no pages", file=sys.stderr)
         return 1
-    problems = broken_links(site)
+    problems = broken_links(site) + missing_error_pages(site)
     print("\n".join(problems) or "no broken links")
     return bool(problems)
 

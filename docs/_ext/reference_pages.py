@@ -2,8 +2,8 @@
 
 They come from the package itself (`__all__` and docstrings), from the catalogue of operators that
 the generator records, and from the classes of `pullback.errors`. The pages stand in
-``reference/made/``, which is not under version control; a page that has not changed is not written
-again, so that Sphinx reads only what is new.
+``reference/made/`` and, for errors, ``errors/``, which are not under version control. A page that
+has not changed is not written again, so that Sphinx reads only what is new.
 """
 
 from __future__ import annotations
@@ -301,9 +301,9 @@ def write_pages(app: Any) -> None:
     write(
         made / "operators.md", contents("Operators", intro, [f"operators/{n}" for n in operators])
     )
-    errors = write_errors(made / "errors")
+    errors = write_errors(Path(app.srcdir) / "errors")  # the address in messages
     intro = "One page for each class: what it means, its cause and the fix."
-    write(made / "errors.md", contents("Errors", intro, [f"errors/{page}" for page in errors]))
+    write(made / "errors.md", contents("Errors", intro, [f"/errors/{page}" for page in errors]))
 
 
 def setup(app: Any) -> dict[str, bool]:

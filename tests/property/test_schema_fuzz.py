@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pullback.errors import SchemaError
+from pullback.errors import SchemaError, message_of
 from pullback.schema import BaseTy, Binder, FunctionSchema, parse_schema
 
 SEEDS = [
@@ -60,7 +60,7 @@ def outcome(text: str, dialect: Literal["strict", "loose"]) -> FunctionSchema | 
     try:
         return parse_schema(text, dialect=dialect)
     except SchemaError as error:
-        return str(error)
+        return message_of(error)
 
 
 @pytest.mark.parametrize(

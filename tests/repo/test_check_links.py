@@ -6,6 +6,8 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -31,6 +33,29 @@ def test_broken_links_and_anchors_are_found(tmp_path):
         "a.html: picture.png: no such file",
         "folder/index.html: ../a.html#gone: no such anchor",
     ]
+
+
+def test_published_addresses_and_pages_of_errors_are_followed(tmp_path):
+    script = load("scripts/check_links.py")
+    (tmp_path / "errors").mkdir()
+    for page in script.error_classes():
+        (tmp_path / f"errors/{page}.html").write_text("")
+    (tmp_path / "a.html").write_text(
+        f'<a href="{script.SITE}/errors/bind.html">ok</a><a href="{script.SITE}/b.html">missing</a>'
+    )
+    assert script.broken_links(tmp_path) == [f"a.html: {script.SITE}/b.html: no such file"]
+    assert script.missing_error_pages(tmp_path) == []
+    (tmp_path / "errors/bind.html").unlink()
+    assert script.missing_error_pages(tmp_path) == ["errors/bind.html: no such file"]
+
+
+def test_the_site_has_a_page_for_each_error(tmp_path, monkeypatch):
+    pytest.importorskip("scipy")
+    for folder in ("docs/_ext", "scripts"):
+        monkeypatch.syspath_prepend(str(ROOT / folder))
+    pages = load("docs/_ext/reference_pages.py").write_errors(tmp_path)
+    assert {f"{page}.rst" for page in pages} == {path.name for path in tmp_path.iterdir()}
+    assert set(pages) == set(load("scripts/check_links.py").error_classes())
 
 
 def test_formulas_are_typeset():

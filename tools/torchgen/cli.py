@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from pullback.codegen import Tables, load_ops
-from pullback.errors import CodegenError
+from pullback.errors import CodegenError, message_of
 from tools.torchgen.load_derivatives import load_tables
 from tools.torchgen.report import make_report
 
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         print(make_report(_load(options)))
     except CodegenError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {message_of(error)}", file=sys.stderr)
         return 2
     return 0
 

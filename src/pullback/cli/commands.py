@@ -18,7 +18,7 @@ from pullback.cli.explain_error import describe_error, error_tree
 from pullback.cli.pages import dispatch_page, inspect_script
 from pullback.codegen import cli as codegen_cli
 from pullback.dispatch import PythonDispatcher
-from pullback.errors import PullbackError
+from pullback.errors import PullbackError, message_of
 
 __all__ = ["main"]
 
@@ -69,7 +69,7 @@ def _described(command: str, describe: Callable[[str], str], name: str) -> int:
     try:
         print(describe(name))
     except PullbackError as error:
-        print(f"pullback {command}: {error}", file=sys.stderr)
+        print(f"pullback {command}: {message_of(error)}", file=sys.stderr)
         return 2
     return 0
 
@@ -107,7 +107,7 @@ def _dispatch(keys: list[str], as_html: bool) -> int:
     try:
         dispatcher.register(keys)
     except PullbackError as error:
-        print(f"pullback dispatch: {_one_line(str(error))}", file=sys.stderr)
+        print(f"pullback dispatch: {_one_line(message_of(error))}", file=sys.stderr)
         return 2
     if as_html:
         print(dispatch_page(dispatcher))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import pullback as pb
 from pullback.cli.describe import describe_operator
 from pullback.dispatch import DispatchKeySet, PythonDispatcher
-from pullback.errors import BindError, SchemaError
+from pullback.errors import BindError, SchemaError, message_of
 from pullback.library import Library, custom_op, opcheck
 from pullback.schema import parse_schema
 
@@ -86,7 +86,7 @@ def _show_schemas() -> None:
     try:
         parse_schema("mul(Tensor self, Tensr other) -> Tensor")
     except SchemaError as error:
-        print(textwrap.indent(str(error), "    "))
+        print(textwrap.indent(message_of(error), "    "))
 
 
 def _show_operator() -> None:
@@ -110,7 +110,7 @@ def _show_operator() -> None:
         try:
             scale(x, facter=3)
         except BindError as error:
-            print(textwrap.indent(str(error), "    "))
+            print(textwrap.indent(message_of(error), "    "))
         _show_cost(lib, x)
 
 

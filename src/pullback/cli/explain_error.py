@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import re
 
 from pullback import errors
 from pullback.codegen.load_yaml import nearest
-from pullback.errors import OperatorNotFoundError, PullbackError
+from pullback.errors import OperatorNotFoundError, PullbackError, error_page
 
-__all__ = ["describe_error", "error_classes", "error_page", "error_tree"]
+__all__ = ["describe_error", "error_classes", "error_tree"]
 
 
 def error_classes() -> dict[str, type[PullbackError]]:
     """All errors by the name of their page."""
-    classes = [getattr(errors, name) for name in errors.__all__]
-    return {error_page(kind): kind for kind in classes if issubclass(kind, PullbackError)}
-
-
-def error_page(kind: type[PullbackError]) -> str:
-    """The name of an error's page.
-
-    >>> error_page(errors.SavedVersionError)
-    'saved-version'
-    """
-    name = kind.__name__.removesuffix("Error")
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+    classes = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
+    return {error_page(kind): kind for kind in classes}
 
 
 def error_tree(kind: type[PullbackError] = PullbackError, depth: int = 0) -> str:

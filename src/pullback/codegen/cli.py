@@ -19,7 +19,7 @@ from pullback.codegen.emit.format import can_format, format_files
 from pullback.codegen.families import builtin_tables, family_of, on_demand_tables
 from pullback.codegen.names import kernel_names
 from pullback.codegen.python_dialect import Arity
-from pullback.errors import CodegenError
+from pullback.errors import CodegenError, message_of
 
 __all__ = ["main"]
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _generate(options)
     except CodegenError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {message_of(error)}", file=sys.stderr)
         return 2
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pullback.codegen.load_yaml import Item, nearest
-from pullback.errors import SchemaError
+from pullback.errors import SchemaError, message_of
 from pullback.schema import FunctionSchema, parse_schema
 
 __all__ = ["AUTOGRAD_KEYS", "Entry", "formula_sections", "parse_func"]
@@ -38,7 +38,7 @@ def parse_func(item: Item) -> FunctionSchema:
         return parse_schema(item.text("a schema"))
     except SchemaError as error:
         # The rest of the message draws the schema with a caret; the place in the file does that.
-        raise item.error(str(error).splitlines()[0]) from None
+        raise item.error(message_of(error).splitlines()[0]) from None
 
 
 def formula_sections(fields: dict[str, Item]) -> dict[str, dict[str, Item]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pullback.errors import CodegenError
+from pullback.errors import CodegenError, message_of
 
 __all__ = ["Item", "Place", "Source", "load_yaml", "nearest", "parse_yaml"]
 
@@ -85,7 +85,7 @@ class Item:
         try:
             yield
         except CodegenError as error:
-            raise self.error(str(error), error.offset) from None
+            raise self.error(message_of(error), error.offset) from None
 
     def kind(self) -> str:
         """Name the kind of value in the words of an error message."""

@@ -23,7 +23,7 @@ from pullback.compiled.report import describe_program, note_function
 from pullback.compiled.watch import Watch, find_watches, have_changed
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import get_state, is_grad_enabled
-from pullback.errors import PullbackError, TraceError
+from pullback.errors import PullbackError, TraceError, message_of
 from pullback.fx.graph import Graph
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
@@ -318,7 +318,7 @@ class CompiledFunction:
             if self._fullgraph:
                 raise
             result = self._call_func(args, kwargs)  # raises, if it is the function's own error
-            self._refuse(entry, str(error))
+            self._refuse(entry, message_of(error))
             return result
         if reason:
             effects.undo()
@@ -354,7 +354,8 @@ class CompiledFunction:
             except CannotLower as reason:
                 return compile_program(tracer, outputs)._replace(note=str(reason))
             except Exception as error:  # a mistake of the code generator must not end the program
-                note = f"internal error of the code generator, {type(error).__name__}: {error}"
+                what = f"{type(error).__name__}: {message_of(error)}"
+                note = f"internal error of the code generator, {what}"
                 warnings.warn(
                     f"compile: {note}. The program runs as NumPy kernels; please report this.",
                     stacklevel=5,

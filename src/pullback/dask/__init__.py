@@ -7,10 +7,11 @@ the tasks of a backward pass.
 
 from __future__ import annotations
 
-from pullback.dask.array import DaskError, from_dask, is_dask, to_dask
+from pullback.dask.array import from_dask, is_dask, to_dask
 from pullback.dask.collect import compute, persist, visualize
 from pullback.dask.fallback import gather_limit, gathered_operators
 from pullback.dask.mapping import map_blocks, map_overlap
+from pullback.errors import DaskError
 
 __all__ = [
     "DaskError",

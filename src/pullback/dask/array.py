@@ -17,14 +17,13 @@ import numpy as np
 from dask.graph_manipulation import clone
 
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
-from pullback.errors import AutogradTypeError, NoDataError, PullbackError
+from pullback.errors import AutogradTypeError, DaskError, NoDataError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import TRACKED, Tensor, fresh
 
 __all__ = [
     "DASK_BITS",
     "DaskArray",
-    "DaskError",
     "constant",
     "from_dask",
     "is_dask",
@@ -34,10 +33,6 @@ __all__ = [
 ]
 
 DASK_BITS = KEY_BITS[DispatchKey.Dask]
-
-
-class DaskError(PullbackError, RuntimeError):
-    """Something that tensors on dask arrays do not support; the message names the operator."""
 
 
 def unique_name(prefix: str) -> str:

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from pullback.dask.array import DASK_BITS, DaskArray, DaskError, constant, on_first_use
+from pullback.dask.array import DASK_BITS, DaskArray, constant, on_first_use
 from pullback.dask.blocks import Call, Result, gather, tensors_of
 from pullback.dask.rules import rule_of
 from pullback.dispatch import registry
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import get_state, set_state
 from pullback.dispatch.table import ENTRIES, Kernel
-from pullback.errors import AutogradValueError, DispatchError, NoDataError
+from pullback.errors import AutogradValueError, DaskError, DispatchError, NoDataError
 from pullback.fx.tracer import PLAIN_STATE
 from pullback.meta.array import MetaArray
 from pullback.schema import SchemaKind

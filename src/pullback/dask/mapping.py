@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from pullback.autograd.api import grad as gradients_of
 from pullback.autograd.function import Function, FunctionCtx
-from pullback.dask.array import DaskArray, DaskError, unique_name
+from pullback.dask.array import DaskArray, unique_name
 from pullback.dask.blocks import add_parts
 from pullback.dask.graphs import Chunks, array_of_tasks, grid, keys_of, lengths_at
 from pullback.dask.halo import Boundary, HaloSpec, add_halo
 from pullback.dispatch.modes import is_grad_enabled
-from pullback.errors import AutogradTypeError, AutogradValueError
+from pullback.errors import AutogradTypeError, AutogradValueError, DaskError
 from pullback.tensor.tensor import Tensor, fresh, wrap
 
 __all__ = ["map_blocks", "map_overlap"]

@@ -25,6 +25,7 @@ from pullback.errors import (
     LibraryKindError,
     RegistrationError,
     SchemaError,
+    message_of,
 )
 
 if TYPE_CHECKING:
@@ -307,7 +308,7 @@ def _operator_name(op_name: str | OpOverload) -> str:
         try:
             return str(language.parse_operator_name(op_name))
         except SchemaError as error:
-            reason = str(error).partition(": ")[2]
+            reason = message_of(error).partition(": ")[2]
             raise RegistrationError(f"{op_name!r} is no name of an operator: {reason}") from None
     raise RegistrationError(
         f"impl should be passed either a name or an OpOverload object as the first argument, not "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pullback._lazy import lazy_module
 from pullback.dispatch.keys import KeyLike, parse_key
 from pullback.dispatch.table import ENTRIES, LOCK, OperatorEntry, no_longer_defined
-from pullback.errors import BindError, OperatorNotFoundError
+from pullback.errors import BindError, OperatorNotFoundError, message_of
 
 if TYPE_CHECKING:
     import difflib
@@ -253,7 +253,7 @@ class OpOverloadPacket:
             try:
                 operator.bind(args, kwargs)
             except BindError as error:
-                reasons.append(f"{operator}: {error}")
+                reasons.append(f"{operator}: {message_of(error)}")
             else:
                 return operator
         listed = "\n\n".join(reasons)

@@ -13,6 +13,7 @@ from pullback.errors import (
     DispatchKeyError,
     KernelNotFoundError,
     OperatorNotFoundError,
+    message_of,
 )
 
 __all__ = ["explain", "find_dangling_impls", "get_kernel", "get_operator"]
@@ -21,10 +22,10 @@ __all__ = ["explain", "find_dangling_impls", "get_kernel", "get_operator"]
 def get_operator(op: str | OpOverload | OpOverloadPacket) -> OpOverload:
     """The operator of a qualified name such as ``"ns::op"`` or ``"ns::op.overload"``.
 
-    >>> get_operator("nowhere::f")
+    >>> get_operator("nowhere::f")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    pullback.errors.OperatorNotFoundError: no operator 'nowhere::f' is defined
+    pullback.errors.OperatorNotFoundError: no operator 'nowhere::f' is defined...
     """
     if isinstance(op, OpOverload):
         return op
@@ -55,7 +56,7 @@ def get_kernel(op: str | OpOverload, dispatch_key: KeyLike) -> Kernel:
     try:
         key = parse_key(dispatch_key)
     except DispatchKeyError as error:
-        raise DispatchKeyError(f"Invalid dispatch key: {error}") from None
+        raise DispatchKeyError(f"Invalid dispatch key: {message_of(error)}") from None
     if key.is_alias:
         raise DispatchKeyError(
             f"Invalid dispatch key: {key.name} is an alias key; ask for a runtime key"

@@ -19,7 +19,7 @@ from pullback._generated.functions_pointwise import clone
 from pullback.autograd.graph.escapes import end_inputs, pending
 from pullback.autograd.graph.views import view_of
 from pullback.autograd.namespaces import tensors
-from pullback.errors import AutogradError, AutogradIndexError, AutogradValueError
+from pullback.errors import AutogradError, AutogradIndexError, AutogradValueError, message_of
 from pullback.func.arguments import require_chunk_size, require_function
 from pullback.operators.batching.formulas import out_of_level
 from pullback.tensor.batched import BatchedArray, batched
@@ -254,7 +254,8 @@ def _spread(dims: Dims, tree: Any, what: str, none_is_leaf: bool = False) -> lis
         branches = pytree.flatten_like(spec, tree, "the value")
     except AutogradValueError as error:
         raise AutogradValueError(
-            f"{what} does not fit its value: {error}; give one axis, or the same structure"
+            f"{what} does not fit its value: {message_of(error)}; give one axis, or the "
+            f"same structure"
         ) from None
     found: list[Any] = []
     for dim, branch in zip(given, branches, strict=True):

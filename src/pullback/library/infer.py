@@ -15,7 +15,7 @@ from typing import Any, NewType
 
 import numpy as np
 
-from pullback.errors import OperatorDefinitionError
+from pullback.errors import OperatorDefinitionError, message_of
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["Device", "infer_schema"]
@@ -119,7 +119,7 @@ def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
                 hints[name] = hint = eval(hint, scope)
             except Exception as error:
                 raise _refused(
-                    fn, f"unsupported type annotation {hint!r} of {name!r}: {error}"
+                    fn, f"unsupported type annotation {hint!r} of {name!r}: {message_of(error)}"
                 ) from None
     return hints
 

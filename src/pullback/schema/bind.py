@@ -45,11 +45,12 @@ class Binder:
     ([3, [1.0, 1.0]], {'fast': True})
     >>> binder.bind((), {"scale": (2, 3), "n": 3})
     ([3, [2.0, 3.0]], {'fast': False})
-    >>> binder.bind(("three",), {})
+    >>> binder.bind(("three",), {})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     pullback.errors.BindError: f() Expected a value of type 'int' for argument 'n' but instead \
 found type 'str'.
     Declaration: f(int n, float[2] scale=1, *, bool fast=False) -> ()
+    See ...
     """
 
     __slots__ = ("_by_name", "_declaration", "_keyword_only", "_name", "_positional", "schema")

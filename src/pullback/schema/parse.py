@@ -55,12 +55,13 @@ def parse_schema(text: str, *, dialect: Literal["strict", "loose"] = "strict") -
     ('Tensor', ['self', 'other'])
     >>> str(parse_schema("ns::f( Tensor(a0!) x )->(Tensor)", dialect="loose"))
     'ns::f(Tensor(a0!) x) -> Tensor'
-    >>> parse_schema("f(Tensr x) -> Tensor")
+    >>> parse_schema("f(Tensr x) -> Tensor")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     pullback.errors.SchemaError: Invalid function schema: unrecognized type 'Tensr'; did you mean \
 'Tensor'? (column 3)
         f(Tensr x) -> Tensor
           ^
+    See ...
     """
     if not isinstance(text, str):
         raise SchemaError(f"Invalid function schema: expected a str, got {type(text).__name__}.")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pullback.codegen import Arity, dispatch_strategy, gen_differentiable_outputs, load_ops
-from pullback.errors import CodegenError
+from pullback.errors import CodegenError, message_of
 
 SAMPLE = Path(__file__).with_name("sample_ops.yaml")
 
@@ -103,7 +103,7 @@ def test_formulas_may_call_operators_of_the_tables_and_given_functions():
     assert load_ops(SAMPLE, functions=given).entries
     with pytest.raises(CodegenError, match=rf"^{re.escape(str(SAMPLE))}:10:19: 'conj' is no func"):
         load_ops(SAMPLE, functions={})
-    with pytest.raises(CodegenError, match=r":10:19: conj takes 2 argument\(s\), but 1 are given$"):
+    with pytest.raises(CodegenError, match=r":10:19: conj takes 2 argument\(s\), but 1 are given"):
         load_ops(SAMPLE, functions={**given, "conj": Arity(2, 2)})
 
 
@@ -125,7 +125,7 @@ def test_several_files_are_one_table(tmp_path):
 
     tables = load_ops(tmp_path / "f.yaml", tmp_path / "g.yaml")
     assert [str(f.func.name) for f in tables.functions] == ["f", "g"]
-    with pytest.raises(CodegenError, match=r"f\.yaml:1:9: f is declared twice; first by .*:1:3$"):
+    with pytest.raises(CodegenError, match=r"f\.yaml:1:9: f is declared twice; first by .*:1:3\n"):
         load_ops(tmp_path / "f.yaml", tmp_path / "f.yaml")
 
 
@@ -198,7 +198,7 @@ def test_faults_are_reported_with_their_place(match_ops, text, place, message):
 
     assert str(caught.value).startswith(f"ops.yaml:{place}: ")
     assert re.search(message, str(caught.value))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in message_of(caught.value)
 
 
 def test_a_factory_needs_no_derivatives(match_ops):

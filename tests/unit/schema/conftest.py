@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from pullback.errors import SchemaError
+from pullback.errors import SchemaError, message_of
 from pullback.schema import parse_schema
 
 
@@ -17,7 +17,7 @@ def refuse(marked: str, message: str, dialect: Literal["strict", "loose"] = "str
     text = marked.replace("§", "")
     with pytest.raises(SchemaError) as caught:
         parse_schema(text, dialect=dialect)
-    head, shown, caret = str(caught.value).split("\n")
+    head, shown, caret = message_of(caught.value).split("\n")
     assert "Invalid function schema" in head
     assert message in head
     assert shown == "    " + text.replace("\t", " ").replace("\n", " ")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback.errors import BindError
+from pullback.errors import BindError, message_of
 from pullback.schema import Binder, is_tensor, parse_schema
 
 
@@ -164,7 +164,7 @@ def test_wrong_calls_name_the_argument(
     """Rule 14.35."""
     with pytest.raises(BindError) as caught:
         binder.bind(args, kwargs)
-    assert str(caught.value) == f"{message}\nDeclaration: {DECLARATION}"
+    assert message_of(caught.value) == f"{message}\nDeclaration: {DECLARATION}"
 
 
 def test_too_many_without_keyword_only_arguments() -> None:

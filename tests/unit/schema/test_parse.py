@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pullback.errors import SchemaError
+from pullback.errors import SchemaError, message_of
 from pullback.schema import Annotation, FunctionSchema, parse_schema
 
 Refuses = Callable[..., None]
@@ -192,7 +192,7 @@ def test_enormous_input_is_refused_with_a_short_message(text: str, dialect: Dial
     with pytest.raises(SchemaError) as caught:
         parse_schema(text, dialect=dialect)
     assert len(str(caught.value)) < 3000
-    _, shown, caret = str(caught.value).split("\n")
+    _, shown, caret = message_of(caught.value).split("\n")
     assert len(caret) <= len(shown) + 1
 
 
@@ -200,7 +200,7 @@ def test_long_text_is_cut_around_the_fault() -> None:
     text = "f(" + ", ".join(f"int x{i}" for i in range(500)) + ", Tensr y) -> ()"
     with pytest.raises(SchemaError) as caught:
         parse_schema(text)
-    _, shown, caret = str(caught.value).split("\n")
+    _, shown, caret = message_of(caught.value).split("\n")
     assert shown.strip().startswith("...")
     assert shown[caret.index("^") :].startswith("Tensr y")
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pullback.errors import CodegenError
+from pullback.errors import CodegenError, message_of
 from tools.torchgen import load_native_functions, load_tables
 
 F = "f(Tensor self, Tensor other) -> Tensor"
@@ -61,7 +61,7 @@ def test_faults_in_the_table_of_operators(read_two, text, place, message):
     where = "native.yaml" if place is None else f"native.yaml:{place}"
     assert str(caught.value).startswith(f"{where}: ")
     assert re.search(message, str(caught.value))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in message_of(caught.value)
 
 
 NAME = f"- name: {F}\n"
@@ -113,7 +113,7 @@ def test_faults_in_the_table_of_derivatives(read_two, text, place, message):
 
     assert str(caught.value).startswith(f"derivatives.yaml:{place}: ")
     assert re.search(message, str(caught.value))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in message_of(caught.value)
 
 
 @pytest.mark.parametrize("name", ["grad_input_mask", "result"])
@@ -145,7 +145,7 @@ def test_a_delegate_must_be_structured(read_two):
   structured_delegate: f.out
 - func: f.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
 """
-    with pytest.raises(CodegenError, match=r"^native\.yaml:2:3: .*native\.yaml:4:3$"):
+    with pytest.raises(CodegenError, match=r"^native\.yaml:2:3: .*native\.yaml:4:3\n"):
         read_two(native)
 
 
@@ -164,7 +164,7 @@ def test_unknown_tags_are_refused_if_the_tags_are_known(tmp_path):
     assert load_native_functions(native)[0].tags == {"core", "croe"}
     with pytest.raises(CodegenError) as caught:
         load_native_functions(native, tags)
-    assert str(caught.value) == f"{native}:2:16: unknown tag 'croe'; did you mean 'core'?"
+    assert message_of(caught.value) == f"{native}:2:16: unknown tag 'croe'; did you mean 'core'?"
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -19,7 +19,7 @@ from pullback.autograd.graph.output_metadata import UNDESCRIBED
 from pullback.autograd.graph.views import edge_of
 from pullback.autograd.namespaces import Namespace, tensors
 from pullback.autograd.record.record import recorded
-from pullback.errors import GradcheckError
+from pullback.errors import GradcheckError, message_of
 from pullback.tensor.levels import RowLevel
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -87,7 +87,7 @@ def check_missing_gradients(problem: Problem) -> None:
         except RuntimeError as error:
             raise GradcheckError(
                 f"Expected backward function to handle undefined output grads, but without those "
-                f"of outputs {missing} it raised {type(error).__name__}: {error}"
+                f"of outputs {missing} it raised {type(error).__name__}: {message_of(error)}"
             ) from error
         for place, gradient in zip(problem.places, found, strict=True):
             if gradient is not None and np.any(gradient._array != 0):
@@ -138,7 +138,7 @@ def check_batched_gradients(problem: Problem) -> None:
             found = backward(batch, True)
         except RuntimeError as error:
             raise GradcheckError(
-                f"While computing batched gradients of output {number}, got: {error}"
+                f"While computing batched gradients of output {number}, got: {message_of(error)}"
             ) from error
         rows = [backward(row, False) for row in batch]
         for place, gradient, column in zip(
@@ -163,7 +163,8 @@ def check_batched_tangents(problem: Problem) -> None:
             found = _pushed_together(problem, place, batch)
         except RuntimeError as error:
             raise GradcheckError(
-                f"While computing batched forward gradients by input {place}, got: {error}"
+                f"While computing batched forward gradients by input {place}, got: "
+                f"{message_of(error)}"
             ) from error
         rows = [pushed(problem, {place: row}) for row in batch]
         for number, _ in problem.outputs:

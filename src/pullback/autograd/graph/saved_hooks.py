@@ -216,11 +216,11 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
 class disable_saved_tensors_hooks:  # noqa: N801 - PyTorch's name
     """A block in which ``saved_tensors_hooks`` raises an error with a given message.
 
-    >>> with disable_saved_tensors_hooks("no hooks here"), save_on_cpu():
+    >>> with disable_saved_tensors_hooks("no hooks"), save_on_cpu():  # doctest: +ELLIPSIS
     ...     pass
     Traceback (most recent call last):
         ...
-    pullback.errors.AutogradError: no hooks here
+    pullback.errors.AutogradError: no hooks...
     """
 
     def __init__(self, error_message: str):

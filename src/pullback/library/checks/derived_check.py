@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.errors import AutogradError, DerivativeMissingError, KernelResultError
+from pullback.errors import AutogradError, DerivativeMissingError, KernelResultError, message_of
 from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
 from pullback.library.checks.complex_call import is_meant_for_complex, may_be_complex
@@ -219,7 +219,8 @@ def _check(derived: _Derived, shapes: list[tuple[int, ...]]) -> bool:
             outcome = run_both_ways(derived.case.detached())
     except KernelResultError as error:
         raise CheckFailedError(
-            f"{start}{error}", "return new memory of the schema's types from every call."
+            f"{start}{message_of(error)}",
+            "return new memory of the schema's types from every call.",
         ) from error
     except Exception:  # refused
         return False
@@ -243,7 +244,8 @@ def _check(derived: _Derived, shapes: list[tuple[int, ...]]) -> bool:
         if derived.is_option:
             return False
         raise CheckFailedError(
-            f"{start}the call ran and its backward pass raised {type(error).__name__}: {error}",
+            f"{start}the call ran and its backward pass raised "
+            f"{type(error).__name__}: {message_of(error)}",
             "backward has to serve every call that the kernel accepts.",
         ) from error
     if not any(problem.is_differentiable):

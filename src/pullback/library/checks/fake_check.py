@@ -13,6 +13,7 @@ from pullback.errors import (
     DataDependentError,
     KernelNotFoundError,
     NoDataError,
+    message_of,
 )
 from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
 from pullback.library.kernel_call import in_same_memory, tensors_in
@@ -64,20 +65,21 @@ def check_fake(case: Case) -> str:
         fake = _called(case, meta_args, meta_kwargs)
     except KernelNotFoundError as error:
         raise CheckFailedError(
-            f"{error}", "register_fake(fn), where fn returns empty tensors of the right form."
+            message_of(error),
+            "register_fake(fn), where fn returns empty tensors of the right form.",
         ) from error
     except DataDependentError as error:
-        raise Skipped(f"{error}") from None
+        raise Skipped(message_of(error)) from None
     except NoDataError as error:
         if _runs_below(case):
             raise CheckFailedError(
-                f"the kernel at Autograd reads values, which meta tensors do not have: {error}; "
-                f"the fake kernel, below it, does not.",
+                f"the kernel at Autograd reads values, which meta tensors do not have: "
+                f"{message_of(error)}; the fake kernel, below it, does not.",
                 "have the kernel at Autograd call the operator below autograd, under "
                 "AutoDispatchBelowAutograd(), instead of computing by itself.",
             ) from error
         raise CheckFailedError(
-            f"the fake kernel reads values, which meta tensors do not have: {error}",
+            f"the fake kernel reads values, which meta tensors do not have: {message_of(error)}",
             "compute the result's shape and dtype from those of the arguments alone.",
         ) from error
     ours, theirs = pytree.leaves(fake), pytree.leaves(real)

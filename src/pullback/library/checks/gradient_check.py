@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.errors import AutogradError, AutogradNotRegisteredError, DerivativeMissingError
+from pullback.errors import (
+    AutogradError,
+    AutogradNotRegisteredError,
+    DerivativeMissingError,
+    message_of,
+)
 from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
 from pullback.library.checks.diagnose import diagnosis
@@ -54,10 +59,10 @@ def check_gradients(case: Case) -> str:
     try:
         problem = Problem(wide)
     except DerivativeMissingError as error:
-        raise Skipped(f"the operator says that it has no derivative: {error}") from None
+        raise Skipped(f"the operator says that it has no derivative: {message_of(error)}") from None
     except (AutogradNotRegisteredError, AutogradError) as error:
         if case.schema.is_mutable:
-            raise Skipped(f"the operator writes to its arguments: {error}") from None
+            raise Skipped(f"the operator writes to its arguments: {message_of(error)}") from None
         raise
     check_modes(case)
     if not any(out.size for out in problem.here):
@@ -70,7 +75,7 @@ def check_gradients(case: Case) -> str:
         check_gradient_resolution(problem)
         tried = [_check_reverse(problem)]
     except DerivativeMissingError as error:
-        raise Skipped(f"the operator says that it has no derivative: {error}") from None
+        raise Skipped(f"the operator says that it has no derivative: {message_of(error)}") from None
     except CheckFailedError as error:
         cause = find_hidden_output(problem)
         raise CheckFailedError(f"{error.why}{cause}", error.fix) from error.__cause__

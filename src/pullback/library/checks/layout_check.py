@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.errors import DerivativeMissingError
+from pullback.errors import DerivativeMissingError, message_of
 from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Place, Skipped
 from pullback.library.checks.fake_check import fake_outputs
@@ -202,7 +202,8 @@ def _check_empty(case: Case, empty: Case, chosen: tuple[str, ...], axis: int) ->
         if axis or isinstance(error, _REFUSALS) or is_index:
             return False
         raise CheckFailedError(
-            f"with no elements in {what}, the call raised {type(error).__name__}: {error}.",
+            f"with no elements in {what}, the call raised "
+            f"{type(error).__name__}: {message_of(error)}.",
             "return an empty result, or raise a ValueError that says which argument must not "
             "be empty.",
         ) from error
@@ -220,7 +221,7 @@ def _check_empty(case: Case, empty: Case, chosen: tuple[str, ...], axis: int) ->
             return False
         raise CheckFailedError(
             f"with no elements in {what}, the call ran and its backward pass raised "
-            f"{type(error).__name__}: {str(error).rstrip('.')}.",
+            f"{type(error).__name__}: {message_of(error).rstrip('.')}.",
             "return an empty gradient of the input's shape.",
         ) from error
     shapes = {p.name: p.tensor.shape for p in empty.places()}

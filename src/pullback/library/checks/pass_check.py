@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.errors import DerivativeMissingError
+from pullback.errors import DerivativeMissingError, message_of
 from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import CheckFailedError
 from pullback.library.checks.jacobian import gradient_grain
@@ -199,7 +199,7 @@ def _check_unused_outputs(problem: Problem, outputs: list[Tensor], used: dict[st
         except Exception as error:
             raise CheckFailedError(
                 f"with {words} in the loss, the backward pass raised {type(error).__name__}: "
-                f"{error}.",
+                f"{message_of(error)}.",
                 fix,
             ) from error
         expected = problem.pull(outputs, used, [*zeros])

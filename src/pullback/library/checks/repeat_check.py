@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.autograd.api import grad
 from pullback.autograd.modes import no_grad
-from pullback.errors import AutogradNotRegisteredError
+from pullback.errors import AutogradNotRegisteredError, message_of
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
 from pullback.library.checks.outcome import (
     Outcome,
@@ -45,7 +45,7 @@ def check_repeated_calls(case: Case) -> str:
             raise errors[0]
         raise CheckFailedError(
             f"{len(errors)} of {calls} calls with the same arguments raised "
-            f"{type(errors[0]).__name__}: {errors[0]}",
+            f"{type(errors[0]).__name__}: {message_of(errors[0])}",
             "a call may depend on nothing but its arguments.",
         ) from errors[0]
     _compare_all(case, outcomes)

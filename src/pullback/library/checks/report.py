@@ -7,6 +7,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from pullback.errors import message_of
 from pullback.inspector.html_repr import table_html
 from pullback.library.checks.case import CheckFailedError
 
@@ -44,7 +45,9 @@ class Row:
         """The failures; empty if there are none."""
         if isinstance(self.error, CheckFailedError):
             return self.error.why
-        return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        return (
+            "" if self.error is None else f"{type(self.error).__name__}: {message_of(self.error)}"
+        )
 
 
 def _fix(error: Exception) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.autograd.modes import is_grad_enabled, set_grad_enabled
 from pullback.dispatch import OpOverload, OpOverloadPacket
-from pullback.errors import NoDataError, OpCheckError, OperatorDefinitionError
+from pullback.errors import NoDataError, OpCheckError, OperatorDefinitionError, message_of
 from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
 from pullback.library.checks.derived_check import check_derived_calls
@@ -200,7 +200,8 @@ def _explain_kept_tensor(error: NoDataError) -> CheckFailedError:
     """All arguments have data, so a tensor without data is left from another check's call."""
     return CheckFailedError(
         f"all arguments have data, and a call or its backward pass met a tensor that has none: "
-        f"{error}. The likely cause: state that calls share, in which another call has left it.",
+        f"{message_of(error)}. The likely cause: state that calls share, in which another call has "
+        f"left it.",
         "keep what backward needs on ctx (save_for_backward, attributes), not in a global, a stack "
         "or on the function.",
     )

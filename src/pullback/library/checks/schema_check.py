@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.autograd.modes import is_grad_enabled, no_grad, set_grad_enabled
 from pullback.dispatch import DispatchKey
-from pullback.errors import KernelResultError
+from pullback.errors import KernelResultError, message_of
 from pullback.library.checks.case import Case, CheckFailedError, named_tensors
 from pullback.library.checks.setup_check import check_setup
 from pullback.library.kernel_call import in_same_memory, memory_of, tensors_in
@@ -61,7 +61,7 @@ def check_schema(case: Case) -> str:
         if "may not alias" not in str(error):
             raise
         raise CheckFailedError(
-            str(error), "return a clone(), or declare the alias: (Tensor(a) x) -> Tensor(a)."
+            message_of(error), "return a clone(), or declare the alias: (Tensor(a) x) -> Tensor(a)."
         ) from error
     _check_process(handling, is_grad_enabled_after)
     outputs = list(tensors_in([result]))
@@ -197,7 +197,8 @@ def _check_read_only(case: Case) -> None:
             return  # a library that takes writable memory only need not write to it
         raise CheckFailedError(
             f"an argument is not defined as mutable but was written to, and got its values back "
-            f"before the call ended: in read-only memory the call raised ValueError: {error}.",
+            f"before the call ended: in read-only memory the call raised ValueError: "
+            f"{message_of(error)}.",
             "write to a copy: other threads may read the argument during the call.",
         ) from error
     except Exception:

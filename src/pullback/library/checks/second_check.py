@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pullback.autograd import forward_ad
 from pullback.autograd.api import grad
 from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.errors import DerivativeMissingError
+from pullback.errors import DerivativeMissingError, message_of
 from pullback.kernels.errstate import errstate
 from pullback.library.checks.case import Case, CheckFailedError
 from pullback.library.checks.jacobian import (
@@ -46,7 +46,7 @@ def check_second(problem: Problem) -> str:
     try:
         _check_reverse_of_reverse(problem)
     except _Refused as error:
-        return f"no second derivative ({str(error).splitlines()[0][:60]})"
+        return f"no second derivative ({message_of(error).splitlines()[0][:60]})"
     _check_reverse_of_forward(problem)
     return "second order"
 
@@ -79,9 +79,9 @@ def _check_reverse_of_reverse(problem: Problem) -> None:
             [outputs[n] for n in roots], leaves, weights, allow_unused=True, create_graph=True
         )
     except DerivativeMissingError as error:
-        raise _Refused(str(error)) from None
+        raise _Refused(message_of(error)) from None
     except RuntimeError as error:
-        raise _Refused(str(error)) from None
+        raise _Refused(message_of(error)) from None
     kept = {n: g for n, g in zip(used, first, strict=True) if g is not None and g.size}
     if not kept:
         return
@@ -103,7 +103,7 @@ def _check_reverse_of_reverse(problem: Problem) -> None:
                 retain_graph=True,
             )
         except (DerivativeMissingError, RuntimeError) as error:
-            raise _Refused(str(error)) from None
+            raise _Refused(message_of(error)) from None
         arrays = [None if s is None else np.array(s._array) for s in second]
         found = {n: a for n, a in zip(used, arrays, strict=False) if a is not None}
         by_cotangent = [

@@ -22,6 +22,7 @@ from pullback.errors import (
     DerivativeMissingError,
     KernelNotFoundError,
     NoDataError,
+    message_of,
 )
 from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
 from pullback.library.checks.fake_check import meta_arguments
@@ -103,15 +104,15 @@ def _explaining() -> Iterator[None]:
     try:
         yield
     except DataDependentError as error:
-        raise Skipped(f"{error}") from None
+        raise Skipped(message_of(error)) from None
     except (KernelNotFoundError, NoDataError) as error:
         raise CheckFailedError(
-            f"the call or its backward pass cannot be recorded without data: {error}",
+            f"the call or its backward pass cannot be recorded without data: {message_of(error)}",
             "write the fake kernel, setup_context and backward with Pullback's operators, without "
             ".numpy() and without asking for values.",
         ) from error
     except DerivativeMissingError as error:
-        raise Skipped(f"the operator says that it has no derivative: {error}") from None
+        raise Skipped(f"the operator says that it has no derivative: {message_of(error)}") from None
 
 
 def check_trace(case: Case) -> str:

@@ -14,7 +14,12 @@ from pullback.autograd.api import grad
 from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.errors import AutogradError, AutogradNotRegisteredError, DerivativeMissingError
+from pullback.errors import (
+    AutogradError,
+    AutogradNotRegisteredError,
+    DerivativeMissingError,
+    message_of,
+)
 from pullback.func.vmap import vmap
 from pullback.library.checks.case import Case, CheckFailedError, Place, Skipped, with_tensors
 from pullback.library.checks.outcome import describe_difference, same_values, weights_for
@@ -116,11 +121,11 @@ class _Mapping:
                 if "writes to its arguments" in str(error):
                     raise CheckFailedError(
                         f"the batching rule writes to an argument, and vmap {self.what} raised "
-                        f"{type(error).__name__}: {error}.",
+                        f"{type(error).__name__}: {message_of(error)}.",
                         _FIX_WRITES,
                     ) from error
                 if str(error).startswith("vmap: "):
-                    raise Skipped(f"refused: {error}") from None
+                    raise Skipped(f"refused: {message_of(error)}") from None
                 raise
         self._check_writes(given)
         for number, out in enumerate(together):
