@@ -76,7 +76,8 @@ class Session:
 
     def __init__(self, peer: Peer):
         self.peer = peer
-        # One thread alone is asked for where other work would disturb the wall clock.
+        # One thread alone is asked for where other work would disturb the wall clock. The process
+        # has one processor then (`pin`), so that processor time is exact.
         self.clock = time.perf_counter if threads() > 1 else time.process_time
         self.run: Run | None = None
         self.repeats = 1
