@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -43,6 +45,16 @@ def test_huge_arrays_are_combined_as_numpy_does(function):
             found, expected = (found,), (expected,)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one.numpy(), other, strict=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processors cannot be chosen")
+def test_a_process_on_one_processor_has_one_thread():
+    code = (
+        "import os; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1]); "
+        "import pullback as pb; print(pb.get_num_threads())"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "1"
 
 
 @pytest.mark.usefixtures("four_threads")

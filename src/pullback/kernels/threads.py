@@ -33,7 +33,15 @@ MIN_THREADED_HEAVY_SIZE = 1 << 15
 _MIN_CHUNK_SIZE = 1 << 14  # elements per thread, at least
 _BLOCK_SIZE = 1 << 13  # elements of a block; several blocks fit into a processor's cache
 
-_threads = min(os.cpu_count() or 1, 8)
+
+def _count_processors() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_threads = min(_count_processors(), 8)
 
 
 class _Call:
