@@ -25,6 +25,7 @@ else:
 __all__ = [
     "binding",
     "compile_module",
+    "has_avx512",
     "ir",
     "is_supported",
     "name_address",
@@ -61,6 +62,12 @@ def is_supported() -> bool:
 def _initialize() -> None:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
+
+
+@functools.lru_cache
+def has_avx512() -> bool:
+    """Whether the processor has 32 registers of 64 bytes."""
+    return bool(binding.get_host_cpu_features().get("avx512f", False))
 
 
 def _machine() -> Any:

@@ -4,7 +4,7 @@ A tile has as many columns as fill up to three vectors, and rows so that 24 accu
 stand in registers. For each tile of columns, a block of the second factor is copied to a small
 dense array (Goto's algorithm with one level of blocking), which all rows then read. Products of
 small matrices read the factor where it is. Each element is one sum in the order of the inner axis,
-as in BLAS.
+as in BLAS; products of few rows are several sums, of every second to every eighth product.
 
 OpenBLAS has no kernel for every processor: it reaches 57 GFlop/s where these loops reach 110
 (AVX-512 on Zen 5, 64 x 64 x 1000). Products with factors of many megabytes go to BLAS.
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pullback.compiled.arrays.code import WORD, Code
 from pullback.compiled.ir import Node
-from pullback.compiled.machine import binding, ir
+from pullback.compiled.machine import has_avx512, ir
 from pullback.compiled.vector import Lanes
 
 __all__ = ["Gemm", "GemmEmitter", "Matrix", "make_gemm", "uses_loops"]
@@ -27,6 +27,8 @@ _ROWS = {1: 12, 2: 12, 3: 8}  # of a tile, by its vectors of columns
 _FEW_ROWS = 8  # below, packing costs more than it saves
 _LARGEST = 1 << 25  # bytes of factors up to which loops are faster than BLAS
 _TILE_WORK = 1 << 17  # multiplications of one chunk
+_SUMS = 8  # accumulators that keep the processor busy: additions wait for the one before
+_UNROLLED_DOTS = 8  # vectors of the inner axis up to which the loop over them is written out
 
 
 def uses_loops(node: Node) -> bool:
@@ -94,13 +96,18 @@ class GemmEmitter:
 
     def __init__(self, code: Code, gemm: Gemm, dtype: Any):
         self.code, self.gemm, self.dtype = code, gemm, dtype
-        has_wide = binding.get_host_cpu_features().get("avx512f", False)
+        has_wide = has_avx512()
         self.lanes = (64 if has_wide else 32) // dtype.itemsize
-        vectors = min(3, -(-gemm.n // self.lanes))
+        is_few = gemm.m < _FEW_ROWS
+        # Rows of the first factor times columns that are dense in memory: products of vectors.
+        self.is_dots = is_few and gemm.b.right != 1 and gemm.b.down == 1 and gemm.k >= self.lanes
+        self.packs = not self.is_dots and (not is_few or (gemm.b.right != 1 and gemm.n > 1))
+        vectors = -(-gemm.n // self.lanes)
+        most = 1 if self.is_dots else 3 if self.packs else max(3, _SUMS // max(gemm.m, 1))
+        vectors = -(-vectors // -(-vectors // most))  # tiles of equal widths
         self.columns = vectors * self.lanes
-        self.rows = _ROWS[vectors] if has_wide else 4
+        self.rows = (_ROWS[vectors] if self.packs else _FEW_ROWS) if has_wide else 4
         self.tiles = -(-gemm.n // self.columns)
-        self.packs = gemm.m >= _FEW_ROWS or (gemm.b.right != 1 and gemm.n > 1)
         self.buffer: Any = None
 
     def chunks(self) -> tuple[int, int]:
@@ -160,6 +167,9 @@ class GemmEmitter:
     def _columns(self, starts: list[Any], column: Any, width: int, is_last: Any) -> None:
         """All rows of a tile of columns: blocks of the inner axis, then tiles of rows."""
         b, gemm, code = self.code.b, self.gemm, self.code
+        if self.is_dots:
+            code.loop(0, gemm.m, 1, lambda row: self._dots(starts, row, column, width))
+            return
         at_b = b.add(starts[1], b.mul(column, WORD(gemm.b.right)))
         at_c = b.add(starts[2], b.mul(column, WORD(gemm.c.right)))
         step = _BLOCK if self.packs else max(gemm.k, 1)
@@ -186,6 +196,70 @@ class GemmEmitter:
                 rows(WORD(full), gemm.m - full)
 
         code.loop(0, max(gemm.k, 1), step, block)
+
+    def _dots(self, starts: list[Any], row: Any, column: Any, width: int) -> None:
+        """A part of a row of the result: products of vectors that are dense in memory."""
+        code, b, gemm, dtype = self.code, self.code.b, self.gemm, self.dtype
+        lanes = Lanes(b, self.lanes, 8 * dtype.itemsize)
+        at_a = b.add(starts[0], b.mul(row, WORD(gemm.a.down)))
+        at_b = b.add(starts[1], b.mul(column, WORD(gemm.b.right)))
+        slots = [code.variable(lanes.real) for _ in range(width)]
+        for slot in slots:
+            b.store(ir.Constant(lanes.real, None), slot)
+
+        def step(k: Any, count: int) -> None:
+            x, y = code.pointer(gemm.a.key), code.pointer(gemm.b.key)
+            place = b.add(at_a, b.mul(k, WORD(gemm.a.right)))
+            factor = self._filled(code.load(x, dtype, place, gemm.a.right, count), count)
+            for j, slot in enumerate(slots):
+                place = b.add(b.add(at_b, k), WORD(j * gemm.b.right))
+                value = self._filled(code.load(y, dtype, place, 1, count), count)
+                b.store(lanes.fma(factor, value, b.load(slot)), slot)
+
+        full = gemm.k // self.lanes * self.lanes
+        if full <= _UNROLLED_DOTS * self.lanes:
+            for k in range(0, full, self.lanes):
+                step(WORD(k), self.lanes)
+        else:
+            code.loop(0, full, self.lanes, lambda k: step(k, self.lanes))
+        if full < gemm.k:
+            step(WORD(full), gemm.k - full)
+        sums = [b.load(slot) for slot in slots]
+        sums += [ir.Constant(lanes.real, None)] * (self.lanes - width)
+        total = self._sum_each(sums)
+        if width < self.lanes:
+            total = code.lanes(total, range(width))
+        place = b.add(starts[2], b.mul(row, WORD(gemm.c.down)))
+        place = b.add(place, b.mul(column, WORD(gemm.c.right)))
+        code.store(total, code.pointer(gemm.c.key), dtype, place, gemm.c.right, width)
+
+    def _filled(self, value: Any, count: int) -> Any:
+        """A vector with zeros behind its elements."""
+        if count == self.lanes:
+            return value
+        code, zero = self.code, ir.Constant(value.type, None)
+        if count == 1:
+            empty = ir.Constant(ir.VectorType(value.type, self.lanes), None)
+            return code.b.insert_element(empty, value, ir.IntType(32)(0))
+        places = [min(lane, count) for lane in range(self.lanes)]  # the first zero, from there on
+        return code.shuffle(value, zero, places)
+
+    def _sum_each(self, rows: list[Any]) -> Any:
+        """The sums of the lanes of as many vectors as there are lanes, as one vector."""
+        code, b, size = self.code, self.code.b, 1
+        while len(rows) > 1:
+            # Blocks of `size` lanes have partial sums of `size` rows; two rows give one of twice.
+            low = [
+                block + lane + (self.lanes if second else 0)
+                for block in range(0, self.lanes, 2 * size)
+                for second in (False, True)
+                for lane in range(size)
+            ]
+            high = [lane + size for lane in low]
+            pairs = zip(rows[::2], rows[1::2], strict=True)
+            rows = [b.fadd(code.shuffle(x, y, low), code.shuffle(x, y, high)) for x, y in pairs]
+            size *= 2
+        return rows[0]
 
     def _either(self, is_last: Any, width: int, write: Any) -> None:
         """Writes code for the columns of a tile, or for the columns of the last one."""
@@ -227,12 +301,15 @@ class GemmEmitter:
         bits = 8 * dtype.itemsize
         first = code.pointer(gemm.a.key)
         kinds = [Lanes(b, count, bits).real for _, count in parts]
-        slots = [[code.variable(kind) for kind in kinds] for _ in range(rows)]
-        for row in slots:
+        ways = 1 if self.packs else max(1, min(_SUMS // (rows * len(kinds)), 4))
+        tiles = [
+            [[code.variable(kind) for kind in kinds] for _ in range(rows)] for _ in range(ways)
+        ]
+        for row in (row for tile in tiles for row in tile):
             for slot, kind in zip(row, kinds, strict=True):
                 b.store(ir.Constant(kind, None), slot)
 
-        def step(k: Any) -> None:
+        def step(k: Any, slots: list[list[Any]] = tiles[0]) -> None:
             if self.packs:
                 pointer, stride, place = self.buffer, 1, b.mul(k, WORD(self.columns))
             else:
@@ -249,8 +326,23 @@ class GemmEmitter:
                     spread = code.spread(factor, count)
                     b.store(Lanes(b, count, bits).fma(spread, value, b.load(slot)), slot)
 
-        code.loop(0, depth, 1, step)
-        return [[b.load(slot) for slot in row] for row in slots]
+        if ways == 1:
+            code.loop(0, depth, 1, step)
+        else:  # the depth is that of the product: it is a number
+
+            def steps(k: Any) -> None:
+                for way, slots in enumerate(tiles):
+                    step(b.add(k, WORD(way)), slots)
+
+            full = depth // ways * ways
+            code.loop(0, full, ways, steps)
+            for k in range(full, depth):
+                step(WORD(k), tiles[k - full])
+        found = [[b.load(slot) for slot in row] for row in tiles[0]]
+        for tile in tiles[1:]:
+            for row, others in zip(found, tile, strict=True):
+                row[:] = [b.fadd(x, b.load(slot)) for x, slot in zip(row, others, strict=True)]
+        return found
 
     def _store(self, tile: list[list[Any]], at_c: Any, width: int, is_first: Any) -> None:
         """Writes a tile, or adds it to what the blocks before have written."""

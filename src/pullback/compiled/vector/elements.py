@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.compiled.machine import ir
+from pullback.compiled.machine import has_avx512, ir
 from pullback.compiled.vector import (
     exponential,
     integers,
@@ -26,8 +26,8 @@ from pullback.compiled.vector.lanes import Lanes, vector_type
 
 __all__ = ["CALLED", "Complex", "cast", "elementwise", "is_supported", "scalar_type"]
 
-_LONGEST_CALL = 16
-"""The lanes of one call: wider vectors are cut."""
+_CALL_LANES, _LONG_CALL_LANES = 16, 32
+"""The lanes of one call, without and with the registers of AVX-512: wider vectors are cut."""
 
 _MATHEMATICS: dict[str, Callable[..., Any]] = {
     "arccos": trigonometric.acos,
@@ -205,9 +205,10 @@ def _call(builder: Any, name: str, operands: list[Any], width: int) -> Any:
     is_short = operands[0].type != wide
     if is_short:
         operands = [builder.fpext(x, wide) for x in operands]
-    lanes = 1 << (min(width, _LONGEST_CALL) - 1).bit_length()
-    if _function_name(name, _LONGEST_CALL) in builder.module.globals:
-        lanes = _LONGEST_CALL  # idle lanes cost less than compiling another function
+    longest = _LONG_CALL_LANES if has_avx512() else _CALL_LANES
+    lanes = 1 << (min(width, longest) - 1).bit_length()
+    if lanes < _CALL_LANES and _function_name(name, _CALL_LANES) in builder.module.globals:
+        lanes = _CALL_LANES  # idle lanes cost less than compiling another function
     function = _function(builder.module, name, lanes, len(operands))
     if lanes == width:
         result = builder.call(function, operands)

@@ -105,10 +105,30 @@ def _half_expm1(e: Lanes, x: Any) -> Pair:
     """(exp(x) - 1) / 2, for -700 <= x <= 709.9."""
     k, r, rest = _reduce(e, x)
     m = e.fast_two_sum(r, rest)  # exp(r) - 1
+    return _scaled_half(e, k, m)
+
+
+def _scaled_half(e: Lanes, k: Any, m: Pair) -> Pair:
+    """(2**k (1 + m) - 1) / 2."""
     scale = e.power_of_two(e.b.sub(k, e.integer(1)))
     shift = e.sub(scale, e.constant(0.5))
     high = e.fma(scale, m.high, shift)
     return Pair(high, e.fma(scale, m.low, e.fma(scale, m.high, e.sub(shift, high))))
+
+
+def _half_expm1_of_twice(e: Lanes, x: Any) -> Pair:
+    """(exp(2 x) - 1) / 2, for 0 <= x <= 20.
+
+    Written for a short chain of dependencies, which programs on few elements wait for: the argument
+    is reduced in one step, whose rounding the result bears (0.2 units in the last place).
+    """
+    n, k = e.round(e.mul(x, e.constant(2 / math.log(2))))
+    r = e.fma(n, e.constant(-_LN2.high), e.add(x, x))
+    p = e.polynomial(r, _EXP)
+    square = e.mul(r, r)
+    high = e.fma(square, p, r)  # exp(r) - 1
+    low = e.fma(n, e.constant(-_LN2.low), e.fma(square, p, e.sub(r, high)))
+    return _scaled_half(e, k, Pair(high, low))
 
 
 def expm1(e: Lanes, x: Any) -> Any:
@@ -121,10 +141,9 @@ def expm1(e: Lanes, x: Any) -> Any:
 def tanh(e: Lanes, x: Any) -> Any:
     """E / (E + 1) with E = (exp(2|x|) - 1) / 2."""
     size = e.at_most(e.abs(x), 20.0)
-    half = _half_expm1(e, e.add(size, size))
+    half = _half_expm1_of_twice(e, size)
     below = e.two_sum(half.high, e.constant(1.0))
-    quotient = e.pair_quotient(half, Pair(below.high, e.add(below.low, half.low)))
-    y = e.add(quotient.high, quotient.low)
+    y = e.quotient(half, Pair(below.high, e.add(below.low, half.low)))
     y = e.where(e.less(size, e.constant(_TINY)), size, y)
     return e.copysign(y, x)
 
@@ -170,6 +189,5 @@ def sigmoid(e: Lanes, x: Any) -> Any:
         e.where(is_negative, y.high, e.constant(1.0)),
         e.where(is_negative, y.low, e.constant(0.0)),
     )
-    quotient = e.pair_quotient(above, divisor)
     shift = e.b.select(is_negative, k, e.integer(0))
-    return e.scale(e.add(quotient.high, quotient.low), shift)
+    return e.scale(e.quotient(above, divisor), shift)

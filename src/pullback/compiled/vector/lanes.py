@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.compiled.machine import ir
+from pullback.compiled.machine import has_avx512, ir
 
 __all__ = ["Lanes", "Pair", "vector_type"]
 
 _MANTISSA_BITS = 52
 _BIAS = 1023
+_WIDE = 8  # float64 of a register of AVX-512
 _ROUNDING_SHIFT = 1.5 * 2.0**52  # adding it leaves an integer in the low bits: |x| < 2**51
 
 
@@ -215,10 +216,33 @@ class Lanes:
         )
 
     def scale(self, x: Any, k: Any) -> Any:
-        """x 2**k in two steps, for results that overflow or are subnormal; |k| <= 2000."""
+        """x 2**k, for results that overflow or are subnormal, rounded once; |k| <= 2000."""
+        if self.width % _WIDE == 0 and self.bits_of_number == 64 and has_avx512():
+            return self._scale_wide(x, self.to_real(k))
         half = self.b.ashr(k, self.integer(1))
         x = self.mul(x, self.power_of_two(half))
         return self.mul(x, self.power_of_two(self.b.sub(k, half)))
+
+    def _scale_wide(self, x: Any, k: Any) -> Any:
+        """x 2**k by the instruction of AVX-512 for it."""
+        kind = ir.VectorType(ir.DoubleType(), _WIDE)
+        rest = [kind, ir.IntType(8), ir.IntType(32)]
+        function = self.declare("llvm.x86.avx512.mask.scalef.pd.512", kind, [kind, kind, *rest])
+        all_lanes, current_rounding = ir.IntType(8)(-1), ir.IntType(32)(4)
+        parts = []
+        for start in range(0, self.width, _WIDE):
+            lanes = range(start, start + _WIDE)
+            given = [self._shuffle(value, value, lanes) for value in (x, k)]
+            unused = ir.Constant(kind, ir.Undefined)
+            parts.append(self.b.call(function, [*given, unused, all_lanes, current_rounding]))
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self._shuffle(x, y, range(2 * x.type.count)) for x, y in pairs]
+        return parts[0]
+
+    def _shuffle(self, x: Any, y: Any, lanes: range) -> Any:
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
+        return self.b.shuffle_vector(x, y, mask)
 
     # --- pairs ------------------------------------------------------------------------------------
 
@@ -251,11 +275,20 @@ class Lanes:
 
     def pair_quotient(self, x: Pair, y: Pair) -> Pair:
         """x / y."""
+        first, rest, inverse = self._divide(x, y)
+        return self.fast_two_sum(first, self.mul(rest, inverse))
+
+    def quotient(self, x: Pair, y: Pair) -> Any:
+        """x / y as one number."""
+        first, rest, inverse = self._divide(x, y)
+        return self.fma(rest, inverse, first)
+
+    def _divide(self, x: Pair, y: Pair) -> tuple[Any, Any, Any]:
+        """A first quotient of x and y, the remainder, and 1 / y."""
         inverse = self.div(self.constant(1.0), y.high)
         first = self.mul(x.high, inverse)
         rest = self.fma(self.neg(first), y.high, x.high)
-        rest = self.add(rest, self.fma(self.neg(first), y.low, x.low))
-        return self.fast_two_sum(first, self.mul(rest, inverse))
+        return first, self.add(rest, self.fma(self.neg(first), y.low, x.low)), inverse
 
     def pair_sqrt(self, x: Pair) -> Pair:
         """The square root of x > 0."""

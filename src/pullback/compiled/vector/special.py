@@ -74,8 +74,7 @@ def _tail(e: Lanes, x: Any) -> Any:
     square = e.two_product(x, x)
     k, y = exp_pair(e, e.neg(square.high), e.neg(square.low))
     divisor = e.two_sum(e.constant(1.0), e.add(x, x))
-    result = e.pair_quotient(e.pair_product(y, scaled), divisor)
-    return e.scale(e.add(result.high, result.low), k)
+    return e.scale(e.quotient(e.pair_product(y, scaled), divisor), k)
 
 
 def erf(e: Lanes, x: Any) -> Any:

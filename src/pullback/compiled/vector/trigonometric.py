@@ -134,9 +134,7 @@ def tan(e: Lanes, x: Any) -> Any:
     is_odd = _is_odd(e, k)
     above = Pair(*(e.where(is_odd, c, s) for s, c in zip(sine, cosine, strict=True)))
     below = Pair(*(e.where(is_odd, e.neg(s), c) for s, c in zip(sine, cosine, strict=True)))
-    quotient = e.pair_quotient(above, below)
-    y = e.add(quotient.high, quotient.low)
-    y = e.where(e.less(e.abs(x), e.constant(2.0**-28)), x, y)
+    y = e.where(e.less(e.abs(x), e.constant(2.0**-28)), x, e.quotient(above, below))
     return e.library_where(_is_far(e, x), "tan", [x], y)
 
 

@@ -279,6 +279,11 @@ FACTORS = [
     (40, 300, 1),
     (9, 600, 51),
     (3, 3, 3),
+    (5, 33, 19),
+    (1, 30, 101),
+    (101, 90, 1),
+    (2, 17, 70),
+    (12, 50, 30),
 ]
 
 
@@ -296,6 +301,14 @@ def test_products_by_loops(sizes, layout, dtype):
         check(lambda x, y: x[::-1, ::-1] @ y[::-1], x, y, rtol=1e-9, atol=1e-10)
     else:
         check(lambda x, y: x @ y, x, y, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_an_infinite_element_stays_in_its_row(value):
+    """Vectors that are filled up with zeros do not multiply elements of others by them."""
+    x, y = RNG.normal(size=(21, 30)), RNG.normal(size=30)
+    x[4, 29] = x[5, 0] = value
+    check(lambda x, y: x @ y, x, y, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("shapes", [((4, 6, 7), (7, 5)), ((6, 7), (4, 7, 1)), ((4, 1, 7), (7, 9))])
