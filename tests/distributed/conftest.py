@@ -28,6 +28,7 @@ class Cluster:
         self._environment = os.environ | {
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
             "OPENBLAS_NUM_THREADS": "1",
+            "PULLBACK_ALLOCATOR_TUNING": "1",
         }
         place = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard")
         self._start("scheduler", *place, "--scheduler-file", str(self._file))

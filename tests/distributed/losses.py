@@ -29,6 +29,11 @@ def loss(params: Any, rows: Any) -> Any:
     return np.sum((np.tanh(rows @ params["w"]) - params["b"]) ** 2 * np.abs(rows[:, 0]))
 
 
+def product(p: Any, x: Any) -> Any:
+    """A number times a sum."""
+    return p * x.sum()
+
+
 def residuals(params: Any, rows: Any) -> Any:
     """As many numbers as there are rows."""
     return np.tanh(rows @ params["w"]) - params["b"]
@@ -85,3 +90,9 @@ _cube.register_autograd(
 def cube_loss(params: Any, rows: Any) -> Any:
     """A loss that calls the custom operator."""
     return cube(pb.asarray(rows @ params["w"])).sum() * params["b"]
+
+
+@pb.compile(backend="eager")
+def compiled_product(p: Any, x: Any) -> Any:
+    """A compiled function that a module holds."""
+    return p * x.sum()

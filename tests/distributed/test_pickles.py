@@ -67,6 +67,17 @@ def test_transforms_are_pickled(transform):
     assert [a.tolist() for a in found] == [b.tolist() for b in expected]
 
 
+def test_compiled_functions_are_pickled_without_their_graphs():
+    held = losses.compiled_product
+    assert pickle.loads(pickle.dumps(held)) is held
+    made = pb.compile(losses.product, backend="eager", maxsize=3)
+    made(2.0, np.ones(3))
+    again = pickle.loads(pickle.dumps(made))
+    assert again.options == made.options
+    assert again.cache_info().currsize == 0
+    assert again(2.0, np.ones(3)) == 6.0
+
+
 def test_differentiable_methods_are_bound():
     class Model:
         @pb.differentiable

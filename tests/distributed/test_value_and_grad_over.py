@@ -192,6 +192,25 @@ def test_closures_reach_other_processes():
         assert step(np.ones(4))[0] == pytest.approx(2 * sum(r.sum() for r in ROWS[:2]))
 
 
+def test_compiled_losses(client):
+    """Their derivative is compiled in each process, with the same bits everywhere."""
+    pytest.importorskip("llvmlite")
+    rows = make_rows(12)
+    compiled = pb.compile(loss)
+    step = value_and_grad_over(compiled, rows)
+    found = step(PARAMS)
+    assert np.isclose(found[0], value_and_grad_over(loss, rows)(PARAMS)[0], rtol=1e-12)
+    assert step._program.transform.stats["traces"] <= len({len(r) for r in rows})
+    with ProcessPoolExecutor(1) as pool, ThreadPoolExecutor(2) as threads:
+        for executor in (pool, threads, client):
+            again = value_and_grad_over(compiled, rows, executor=executor)
+            assert same_bits(again(PARAMS), found)
+    vector = {"w": np.ones(4), "b": 1.0}
+    expected = hvp_over(loss, rows)(PARAMS, vector)
+    assert np.allclose(hvp_over(compiled, rows)(PARAMS, vector)["w"], expected["w"], rtol=1e-10)
+    assert np.isclose(value_over(compiled, rows)(PARAMS), found[0], rtol=1e-12)
+
+
 def test_a_pool_whose_process_died_costs_time_only(tmp_path):
     jobs = [(rows, "") for rows in ROWS]
     jobs[20] = (ROWS[20], str(tmp_path / "seen"))
@@ -276,6 +295,36 @@ def test_dataframes_are_partitions(client):
         executor=client,
     )
     assert np.allclose(step(3.0), (0.0, 0.0))
+
+
+def test_what_changes_between_steps_reaches_the_cluster(client):
+    """Functions and large arrays are sent once, and again after a change."""
+    rows = [np.ones((200, 50)) for _ in range(8)]
+    scale = {"by": 1.0}
+    step = value_and_grad_over(lambda p, x: scale["by"] * p * x.sum(), rows, executor=client)
+    sent = client.scatter
+    counted: list[Any] = []
+    client.scatter = lambda *args, **options: counted.append(args) or sent(*args, **options)
+    try:
+        assert step(1.0) == (80_000.0, 80_000.0)
+        assert step(2.0) == (160_000.0, 80_000.0)
+        assert len(counted) == 8 + 1 + 2  # groups, the function, and parameters of two steps
+        rows[3][0, 0] = 2.0
+        assert step(1.0) == (80_001.0, 80_001.0)
+        scale["by"] = 10.0
+        assert step(1.0) == (800_010.0, 800_010.0)
+        assert len(counted) == 11 + 2 + 2
+    finally:
+        del client.scatter
+
+
+def test_large_arrays_of_a_killed_worker_are_sent_again(cluster):
+    rows = [np.full((200, 50), float(n)) for n in range(8)]
+    step = value_and_grad_over(losses.product, rows, executor=cluster.client)
+    expected = step(1.0)
+    cluster.kill()
+    assert step(1.0) == expected
+    cluster.client.wait_for_workers(2, timeout=60)
 
 
 @pytest.mark.parametrize("kind", ["values", "delayed", "persisted"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -222,6 +223,20 @@ class CompiledFunction:
         self._note_trace(entry, given)
         with show_progress(getattr(self._func, "__name__", "function")):
             return self._trace(entry, given, args, kwargs)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of ``compile`` besides the function."""
+        names = ("backend", "fullgraph", "maxsize")
+        options = {name: getattr(self, f"_{name}") for name in names}
+        return {**options, "static_argnums": sorted(self._static), "cache": self._uses_cache}
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickled by name where a module holds it, else as its function; graphs stay here."""
+        module, name = self.__module__, getattr(self, "__qualname__", "")
+        if module != "__main__" and getattr(sys.modules.get(module), name, None) is self:
+            return name
+        return functools.partial(compile, **self.options), (self._func,)
 
     @property
     def stats(self) -> dict[str, int]:

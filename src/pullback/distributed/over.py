@@ -12,7 +12,14 @@ import numpy as np
 from pullback.distributed.cluster import FAN_IN, ClusterRunner
 from pullback.distributed.executors import Job, PoolRunner, Runner, SerialRunner
 from pullback.distributed.partitions import is_delayed, is_future, partition_list, private_graphs
-from pullback.distributed.task import Block, BlockResult, Payload, check_parameters, combine
+from pullback.distributed.task import (
+    Block,
+    BlockResult,
+    Payload,
+    Program,
+    check_parameters,
+    combine,
+)
 from pullback.distributed.tree_sum import block_size
 from pullback.errors import AutogradTypeError, AutogradValueError
 from pullback.func.arguments import require_function
@@ -73,10 +80,16 @@ class Step:
         self._runner = _make_runner(name, options["executor"], self._partitions)
         self._has_aux = bool(options.get("has_aux", False))
         self._is_mean = bool(options.get("mean", False))
-        self._mode = bool(options["mode"])
         self._progress = bool(options["progress"])
         weights = options.get("weights")
-        self._weigh = weights if callable(weights) else None
+        self._program = Program(
+            name,
+            func,
+            kind,
+            self._has_aux,
+            bool(options["mode"]),
+            weights if callable(weights) else None,
+        )
         self._weights = None if callable(weights) else _weights(name, weights, self._partitions)
         self.timings: list[StepTiming] = []
 
@@ -86,11 +99,8 @@ class Step:
         if not arguments:
             raise AutogradTypeError(f"{self._name}: the step takes the parameters; got nothing")
         given = check_parameters(self._name, arguments)
-        payload = Payload(
-            self._name, self._func, self._kind, self._has_aux, self._mode, self._weigh, given
-        )
         jobs = self._jobs()
-        total = combine(self._name, self._kind, self._run(payload, jobs))
+        total = combine(self._name, self._kind, self._run(Payload(self._program, given), jobs))
         seconds = time.perf_counter() - begin
         self.timings.append(StepTiming(seconds, total.seconds, len(jobs)))
         return self._returned(total)

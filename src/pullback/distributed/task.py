@@ -1,7 +1,8 @@
 """The work of a task: derivatives of a function for a block of partitions, summed or stacked.
 
-Everything here is imported by workers. A task gets a `Payload`, which has the function and the
-parameters and is the same for all tasks of a step, and a block of partitions.
+Everything here is imported by workers. A task gets a block of partitions and a `Payload`, which is
+the same for all tasks of a step: the `Program`, which a process decodes once for all steps, and the
+parameters.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import reprlib
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pullback._lazy import lazy_module
 from pullback.autograd.graph.views import requires_grad
 from pullback.distributed.partitions import PrivateGraph
 from pullback.distributed.tree_sum import TreeSum
@@ -25,27 +27,78 @@ from pullback.interop.mode import differentiable
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 
+if TYPE_CHECKING:
+    from pullback.compiled import function as compiled
+else:
+    compiled = lazy_module("pullback.compiled.function")
+
 __all__ = [
     "Block",
     "BlockResult",
+    "Encoded",
     "Payload",
+    "Program",
     "check_parameters",
     "combine",
+    "decode",
     "encode",
     "run_block",
 ]
 
 
+class Program:
+    """The part of a payload that all steps have in common: the function, and its transform.
+
+    Attributes:
+        name: the public function's, for messages.
+        func: the user's function.
+        kind: a key of `_TRANSFORMS`.
+        has_aux: whether the function returns auxiliary data.
+        mode: whether the function runs in numpy_mode.
+        weigh: gives the weight of a partition.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        func: Callable[..., Any],
+        kind: str,
+        has_aux: bool,
+        mode: bool,
+        weigh: Callable[[Any], Any] | None,
+    ):
+        self.name, self.func, self.kind = name, func, kind
+        self.has_aux, self.mode, self.weigh = has_aux, mode, weigh
+
+    @functools.cached_property
+    def transform(self) -> Callable[..., Any]:
+        """The derivative of the function; compiled, if the function is."""
+        make = _TRANSFORMS[self.kind]
+        if not _is_compiled(self.func):
+            return make(self, self.func)
+        options = self.func.options  # type: ignore[attr-defined]
+        if self.kind == "hvp":  # the vector stands before the partition
+            options["static_argnums"] = [n + (n > 0) for n in options["static_argnums"]]
+        made: Callable[..., Any] = compiled.compile(make(self, self.func.__wrapped__), **options)  # type: ignore[attr-defined]
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.name, self.func, self.kind, self.has_aux, self.mode, self.weigh)
+        return Program, fields
+
+
 class Payload(NamedTuple):
     """The data that all tasks of one step share."""
 
-    name: str  # of the public function, for messages
-    func: Callable[..., Any]
-    kind: str  # a key of `_COMPUTE`
-    has_aux: bool
-    mode: bool  # whether the function runs in numpy_mode
-    weigh: Callable[[Any], Any] | None  # gives the weight of a partition
+    program: Program
     arguments: tuple[Any, ...]  # the parameters, and what follows them
+
+
+class Encoded(NamedTuple):
+    """A payload as bytes, for other processes."""
+
+    program: bytes
+    arguments: bytes
 
 
 class Block(NamedTuple):
@@ -65,50 +118,76 @@ class BlockResult(NamedTuple):
     seconds: float
 
 
-def encode(payload: Payload) -> bytes:
+def encode(payload: Payload) -> Encoded:
     """The payload as bytes; functions that no module holds need cloudpickle."""
+    program, arguments = payload
+    return Encoded(
+        _encode(program.name, repr(program.func), program),
+        _encode(program.name, "an argument of the step", arguments),
+    )
+
+
+def _encode(name: str, what: str, value: Any) -> bytes:
     try:
-        pickled = pickle.dumps(payload)
+        pickled = pickle.dumps(value)
     except Exception as error:
         pickler: Any = _cloudpickle()
         if pickler is None:
             raise AutogradTypeError(
-                f"{payload.name}: {payload.func!r} cannot be pickled ({error}), so other processes "
-                f"cannot run it; define it in a module, or pip install cloudpickle"
+                f"{name}: {what} cannot be pickled ({error}), so other processes cannot run it; "
+                f"define it in a module, or pip install cloudpickle"
             ) from error
-        return pickler.dumps(payload)  # type: ignore[no-any-return]
+        return pickler.dumps(value)  # type: ignore[no-any-return]
     pickler = _cloudpickle() if b"__main__" in pickled else None
-    return pickler.dumps(payload) if pickler is not None else pickled
+    return pickler.dumps(value) if pickler is not None else pickled
 
 
-def run_block(encoded: bytes | Payload, block: Block, partitions: Sequence[Any]) -> BlockResult:
+def decode(encoded: Payload | Encoded) -> Payload:
+    """The payload of a task."""
+    if isinstance(encoded, Payload):
+        return encoded
+    return Payload(_decode_program(encoded.program), _decode_arguments(encoded.arguments))
+
+
+@functools.lru_cache(maxsize=16)
+def _decode_program(encoded: bytes) -> Any:
+    """The program, unpickled once in each process: it keeps what was compiled."""
+    return pickle.loads(encoded)  # our own bytes: see `encode`
+
+
+@functools.lru_cache(maxsize=2)
+def _decode_arguments(encoded: bytes) -> Any:
+    """The arguments of a step, unpickled once in each process."""
+    return pickle.loads(encoded)  # our own bytes: see `encode`
+
+
+def run_block(given: Payload | Encoded, block: Block, partitions: Sequence[Any]) -> BlockResult:
     """Computes and adds the derivatives of a block of partitions."""
     begin = time.perf_counter()
-    payload = _decode(encoded) if isinstance(encoded, bytes) else encoded
+    program, arguments = decode(given)
     total, stacked, aux, weights = TreeSum(), [], [], TreeSum()
     spec = pytree.LEAF
-    compute = _COMPUTE[payload.kind](payload)
+    is_weighted = program.weigh is not None or block.weights is not None
     for place, partition in enumerate(partitions):
         try:
             data = partition.load() if isinstance(partition, PrivateGraph) else partition
-            found, extra = compute(data)
+            found, extra = _compute(program, arguments, data)
             terms, spec = pytree.flatten(found)
-            weight = _weight(payload, block, place, data)
+            weight = _weight(program, block, place, data)
         except Exception as error:
             is_delayed = isinstance(partition, PrivateGraph)
             what = partition.key if is_delayed else reprlib.repr(partition)
-            error.add_note(f"{payload.name}: raised for partition {block.first + place}, {what}")
+            error.add_note(f"{program.name}: raised for partition {block.first + place}, {what}")
             raise
         aux.append(extra)
-        if payload.kind in _STACKED:
+        if program.kind in _STACKED:
             stacked.append(terms)
             continue
-        is_weighted = payload.weigh is not None or block.weights is not None
         total.add([term * weight for term in terms] if is_weighted else terms)
         weights.add([weight])
     seconds = time.perf_counter() - begin
-    if payload.kind in _STACKED:
-        parts = [_stack(payload.name, leaves) for leaves in zip(*stacked, strict=True)]
+    if program.kind in _STACKED:
+        parts = [_stack(program.name, leaves) for leaves in zip(*stacked, strict=True)]
         return BlockResult(parts, spec, aux, float(len(partitions)), seconds)
     return BlockResult(total.result(), spec, aux, weights.result()[0], seconds)
 
@@ -138,54 +217,46 @@ def combine(name: str, kind: str, results: Sequence[BlockResult]) -> BlockResult
 # --- derivatives ----------------------------------------------------------------------------------
 
 
-_Compute = Callable[[Any], tuple[Any, Any]]  # takes a partition, returns a tree and aux
-
-
-def _value(payload: Payload) -> _Compute:
-    params, *rest = payload.arguments
-    func = differentiable(payload.func) if payload.mode else payload.func
-
-    def compute(data: Any) -> tuple[Any, Any]:
-        found = func(params, data, *rest)
-        value, aux = found if payload.has_aux else (found, None)
-        return _plain(params, value), aux
-
-    return compute
-
-
-def _value_and_grad(payload: Payload) -> _Compute:
-    params, *rest = payload.arguments
-    inner = value_and_grad(payload.func, has_aux=payload.has_aux, mode=payload.mode)
-
-    def compute(data: Any) -> tuple[Any, Any]:
-        found, gradient = inner(params, data, *rest)
-        value, aux = found if payload.has_aux else (found, None)
+def _compute(program: Program, arguments: tuple[Any, ...], data: Any) -> tuple[Any, Any]:
+    """The derivatives of one partition, and its auxiliary data."""
+    params, *rest = arguments
+    kind, has_aux = program.kind, program.has_aux
+    if kind == "hvp":
+        vector, *rest = rest
+        return program.transform(params, vector, data, *rest), None
+    found = program.transform(params, data, *rest)
+    if kind == "value_and_grad":
+        value, gradient = found
+        value, aux = value if has_aux else (value, None)
         return (value, gradient), aux
-
-    return compute
-
-
-def _grad(payload: Payload) -> _Compute:
-    params, *rest = payload.arguments
-    inner = grad(payload.func, has_aux=payload.has_aux, mode=payload.mode)
-    if payload.has_aux:
-        return lambda data: inner(params, data, *rest)
-    return lambda data: (inner(params, data, *rest), None)
+    found, aux = found if has_aux else (found, None)
+    return (_plain(params, found) if kind in _VALUES else found), aux
 
 
-def _hvp(payload: Payload) -> _Compute:
-    params, vector, *rest = payload.arguments
-    inner = hvp(payload.func, vector=1, mode=payload.mode)
-    return lambda data: (inner(params, vector, data, *rest), None)
+_Function = Callable[..., Any]
 
 
-def _jacobian(payload: Payload) -> _Compute:
-    params, *rest = payload.arguments
-    inner = jacobian(payload.func, mode=payload.mode)
-    return lambda data: (inner(params, data, *rest), None)
+def _value(program: Program, func: _Function) -> _Function:
+    return differentiable(func) if program.mode else func
 
 
-_COMPUTE: dict[str, Callable[[Payload], _Compute]] = {
+def _value_and_grad(program: Program, func: _Function) -> _Function:
+    return value_and_grad(func, has_aux=program.has_aux, mode=program.mode)
+
+
+def _grad(program: Program, func: _Function) -> _Function:
+    return grad(func, has_aux=program.has_aux, mode=program.mode)
+
+
+def _hvp(program: Program, func: _Function) -> _Function:
+    return hvp(func, vector=1, mode=program.mode)
+
+
+def _jacobian(program: Program, func: _Function) -> _Function:
+    return jacobian(func, mode=program.mode)
+
+
+_TRANSFORMS: dict[str, Callable[[Program, _Function], _Function]] = {
     "value": _value,
     "value_and_grad": _value_and_grad,
     "grad": _grad,
@@ -193,6 +264,7 @@ _COMPUTE: dict[str, Callable[[Payload], _Compute]] = {
     "jacobian": _jacobian,
     "residuals": _value,
 }
+_VALUES = ("value", "residuals")
 _STACKED = ("jacobian", "residuals")
 
 
@@ -218,16 +290,16 @@ def _stack(name: str, parts: Sequence[Any]) -> Any:
     return np.concatenate(parts, axis=0)
 
 
-def _weight(payload: Payload, block: Block, place: int, data: Any) -> float:
+def _weight(program: Program, block: Block, place: int, data: Any) -> float:
     if block.weights is not None:
         return float(block.weights[place])
-    return float(payload.weigh(data)) if payload.weigh is not None else 1.0
+    return float(program.weigh(data)) if program.weigh is not None else 1.0
 
 
-@functools.lru_cache(maxsize=2)
-def _decode(encoded: bytes) -> Payload:
-    """The payload of a step, unpickled once in each process."""
-    return pickle.loads(encoded)  # type: ignore[no-any-return]  # our own bytes: see `encode`
+def _is_compiled(func: Any) -> bool:
+    """Whether a function is the result of ``pb.compile``; loads nothing if there is none."""
+    is_loaded = "pullback.compiled.function" in sys.modules
+    return is_loaded and isinstance(func, compiled.CompiledFunction)
 
 
 def _cloudpickle() -> Any:
