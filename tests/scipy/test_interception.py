@@ -77,6 +77,29 @@ def test_a_rule_is_found_by_a_name_that_was_imported_before(declare):
         assert factor.requires_grad
 
 
+def test_a_rule_gets_the_arguments_that_it_names_with_scipys_defaults(declare):
+    @declare.rule("scipy.linalg.solve_triangular", tensors="a b")
+    def _solve(a, b, lower, trans):
+        return b * 2.0, lower, trans
+
+    @declare.rule("scipy.linalg.inv", tensors="a")
+    def _inv(a, **options):
+        return a * 2.0, options
+
+    b = needs_grad(np.ones(2))
+    assert scipy.linalg.solve_triangular(POSITIVE, b)[1:] == (False, 0)
+    assert scipy.linalg.solve_triangular(POSITIVE, b, 1, lower=True)[1:] == (True, 1)
+    # What says how SciPy computes has no effect on a rule that does not name it.
+    assert scipy.linalg.solve_triangular(POSITIVE, b, overwrite_b=True, check_finite=False)
+    with pytest.raises(pb.errors.DerivativeMissingError, match=r"solve_triangular.*unit_diagonal="):
+        scipy.linalg.solve_triangular(POSITIVE, b, unit_diagonal=True)
+    with pytest.raises(TypeError):
+        scipy.linalg.solve_triangular(POSITIVE, b, upper=True)
+    found = scipy.linalg.inv(needs_grad(POSITIVE), overwrite_a=True)[1]
+    assert found["check_finite"] is True
+    assert "overwrite_a" not in found
+
+
 def test_a_rule_is_found_in_another_thread(declare):
     @declare.rule("scipy.linalg.inv", tensors="a")
     def _inv(a):

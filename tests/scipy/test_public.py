@@ -316,6 +316,32 @@ def test_every_declared_name_exists():
         assert hasattr(importlib.import_module(f"scipy.{space}"), short)
 
 
+def test_a_rule_names_arguments_of_scipys_function():
+    """One without a default must be in SciPy's signature, in every SciPy that is supported."""
+    checked = 0
+    for space in SPACES:
+        importlib.import_module(space)
+        registry.find_rule(f"{space}.any")
+    for hook in HOOKS.values():
+        for name in hook.names:
+            rule = registry.RULES.get(name)
+            if rule is None or rule.kind != "rule" or isinstance(rule.apply, type):
+                continue
+            theirs = inspect.signature(hook.kept).parameters.values()
+            if any(p.kind is p.VAR_POSITIONAL for p in theirs):
+                continue
+            ours = list(inspect.signature(rule.apply).parameters.values())
+            if any(p.kind is p.VAR_POSITIONAL for p in ours):
+                continue
+            given = {p.name for p in theirs if type(p.default) is not object}
+            is_method = "self" in given
+            asked = {p.name for p in ours[is_method:] if p.default is p.empty} - {"options"}
+            unnamed = {p.name for p in ours if p.kind is p.VAR_KEYWORD}
+            assert asked - unnamed <= given, name
+            checked += 1
+    assert checked > 200
+
+
 # --- the page ------------------------------------------------------------------------------------
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from pullback.dispatch.caller import user_location
 from pullback.errors import DerivativeMissingError
-from pullback.interop.arguments import HOLDERS, holds_gradient
+from pullback.interop.arguments import refusal
+from pullback.scipy.signatures import arguments_with_gradient
 
-__all__ = ["arguments_with_gradient", "carries", "lost_in_callback", "refuse"]
+__all__ = ["lost_arguments", "lost_in_callback", "option_without_rule", "refuse"]
 
 _DETACH = (
     "Call it on x.detach() if no gradient is wanted, or write a rule with pb.library.custom_op."
@@ -27,7 +26,13 @@ def refuse(
     way_out: str = _DETACH,
 ) -> DerivativeMissingError:
     """The error of a call that would lose the gradient of an argument."""
-    carrying = arguments_with_gradient(function, args, kwargs)
+    return lost_arguments(name, arguments_with_gradient(function, args, kwargs), why, way_out)
+
+
+def lost_arguments(
+    name: str, carrying: list[str], why: str, way_out: str
+) -> DerivativeMissingError:
+    """The same, for the names of the arguments that carry a gradient."""
     listed = ", ".join(map(repr, carrying)) or "an argument"
     several = len(carrying) > 1
     return DerivativeMissingError(
@@ -46,27 +51,8 @@ def lost_in_callback(name: str, why: str) -> DerivativeMissingError:
     )
 
 
-def carries(value: Any) -> bool:
-    """Whether an argument is or contains a tensor that carries a gradient, or may hold one."""
-    return type(value) in HOLDERS or holds_gradient(value)
-
-
-def arguments_with_gradient(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[str]:
-    """The names of the arguments in which a tensor carries a gradient."""
-    bound = _bound_arguments(function, args, kwargs)
-    return [name for name, value in bound.items() if carries(value)]
-
-
-_signature = lru_cache(maxsize=1024)(inspect.signature)  # 20 µs a call without the cache
-
-
-def _bound_arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> dict[str, Any]:
-    """The arguments of a call by name; by place where the call does not fit the signature."""
-    try:
-        return dict(_signature(function).bind(*args, **kwargs).arguments)
-    except (TypeError, ValueError):
-        return {**{f"argument {place}": value for place, value in enumerate(args)}, **kwargs}
+def option_without_rule(name: str, option: str, value: Any) -> DerivativeMissingError:
+    """The error of a rule that does not support the value of an option."""
+    return refusal(
+        name, f"it has no derivative here with {option}={value!r}", "Choose another option."
+    )

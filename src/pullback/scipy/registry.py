@@ -3,8 +3,8 @@
 A rule is declared in the module of ``pullback.scipy.rules`` that is named after SciPy's subpackage,
 in one of these kinds:
 
-- `rule`: a function with SciPy's signature, written with operators on tensors; that of a method
-  (``"scipy.stats.rv_continuous.logpdf"``) has the instance first, and holds for subclasses;
+- `rule`: a function of some of SciPy's arguments, written with operators on tensors; that of a
+  method (``"scipy.stats.rv_continuous.logpdf"``) has the instance first, and holds for subclasses;
 - `class_rule`: a subclass of SciPy's class, which an instance made from tensors belongs to;
 - `recorded`: SciPy's own code runs on the tensors, and its operations are recorded;
 - `linear`: a function that is linear in one argument, given by its transpose;
@@ -24,15 +24,29 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from inspect import CO_VARKEYWORDS
 from typing import Any, TypeVar
 
-from pullback.errors import AutogradError, DerivativeMissingError
-from pullback.interop.arguments import HOLDERS, Holder, plain, refusal, tensors_in
+from pullback.errors import AutogradError
+from pullback.interop.arguments import HOLDERS, Holder, plain, tensors_in
 from pullback.interop.mode import numpy_mode
 from pullback.scipy import defaults
 from pullback.scipy.batches import call_on_values
 from pullback.scipy.captures import captures_gradient, is_callback
-from pullback.scipy.messages import arguments_with_gradient, carries, lost_in_callback, refuse
+from pullback.scipy.messages import (
+    lost_arguments,
+    lost_in_callback,
+    option_without_rule,
+    refuse,
+)
+from pullback.scipy.signatures import (
+    all_arguments,
+    arguments_with_gradient,
+    carries,
+    given_arguments,
+    has_positional,
+    is_default,
+)
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 
@@ -57,7 +71,12 @@ CLASSES: dict[str, type] = {}  # class rules, by the name of SciPy's class
 
 _recording: ContextVar[bool] = ContextVar("recording", default=False)
 _KINDS_WITH_DERIVATIVE = ("attached", "linear", "recorded", "rule")
+# Arguments that change how SciPy computes, and not what: a rule need not take them.
+_WITHOUT_EFFECT = frozenset(
+    {"blocksize", "check_finite", "lwork", "traceA", "use_umfpack", "workers"}
+)
 _Function = Callable[..., Any]
+_Declared = TypeVar("_Declared", bound=_Function)
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -72,14 +91,18 @@ class Rule:
     reason: str = ""  # why it is constant or refused
 
 
-def rule(name: str, *, tensors: str, kind: str = "rule") -> Callable[[_Function], _Function]:
+def rule(name: str, *, tensors: str, kind: str = "rule") -> Callable[[_Declared], _Declared]:
     """Declares the decorated function as the rule of the SciPy function `name`.
 
-    The function has SciPy's signature. `tensors` lists the arguments that may carry a gradient; a
-    gradient in another argument raises by name. Arguments may be arrays and tensors mixed.
+    It gets the arguments that it names, by SciPy's names and with SciPy's defaults, or all of them
+    if it has ``**options``. Where it or SciPy's function has ``*args``, it gets the call as it is.
+    An argument that it does not name raises by name unless it has its default, or only says how
+    SciPy computes. SciPy never overwrites arguments here. `tensors` lists the arguments that
+    may carry a gradient; a gradient in another argument raises by name.
+    Arguments may be arrays and tensors mixed.
     """
 
-    def declare(apply: _Function) -> _Function:
+    def declare(apply: _Declared) -> _Declared:
         _add(Rule(name, kind, apply, frozenset(tensors.split())))
         return apply
 
@@ -166,13 +189,6 @@ def _add(new: Rule) -> None:
     RULES[new.name] = new
 
 
-def option_without_rule(name: str, option: str, value: Any) -> DerivativeMissingError:
-    """The error of a rule that does not support the value of an option."""
-    return refusal(
-        name, f"it has no derivative here with {option}={value!r}", "Choose another option."
-    )
-
-
 def find_rule(name: str) -> Rule | None:
     """Returns the rule of a SciPy function; loads the rules of its subpackage at the first call."""
     _load(name.split(".")[1])
@@ -251,16 +267,38 @@ def call(
         return original(*args, **kwargs)  # private arguments are not for rules
     if found is None or found.kind not in _KINDS_WITH_DERIVATIVE:
         return _call_without_derivative(name, original, args, kwargs, found, is_lost=is_lost)
-    if is_lost and (found.tensors or found.kind != "recorded"):
-        _require_differentiable(found, name, original, args, kwargs)
     if not is_lost:
         tensors = list(tensors_in([args, kwargs]))
-        given = filter(is_callback, (*args, *kwargs.values()))
-        if tensors and not any(map(levels_of, tensors)) and not any(map(captures_gradient, given)):
+        callbacks = filter(is_callback, (*args, *kwargs.values()))
+        is_constant = tensors and not any(map(levels_of, tensors))
+        if is_constant and not any(map(captures_gradient, callbacks)):
             return original(*plain(args), **plain(kwargs))
-    if found.kind == "recorded":
-        return _record(name, original, args, kwargs)
-    return found.apply(*args, **kwargs)
+    is_recorded = found.kind == "recorded"
+    if is_recorded or has_positional(original) or has_positional(found.apply):
+        if is_lost and (found.tensors or not is_recorded):
+            _require_differentiable(found, name, arguments_with_gradient(original, args, kwargs))
+        if is_recorded:
+            return _record(name, original, args, kwargs)
+        return found.apply(*args, **kwargs)
+    given = given_arguments(original, args, kwargs)
+    if is_lost:
+        _require_differentiable(found, name, [k for k, value in given.items() if carries(value)])
+    return _apply(found.apply, name, original, given)
+
+
+def _apply(rule_function: _Function, name: str, original: _Function, given: dict[str, Any]) -> Any:
+    """Calls the function of a rule with the arguments that it names."""
+    found = all_arguments(original, given)
+    instance = [found.pop("self")] if "self" in found else []
+    found = {key: value for key, value in found.items() if not key.startswith("overwrite_")}
+    code = rule_function.__code__
+    if code.co_flags & CO_VARKEYWORDS:
+        return rule_function(*instance, **found)
+    taken = code.co_varnames[len(instance) : code.co_argcount + code.co_kwonlyargcount]
+    for option in found.keys() - _WITHOUT_EFFECT.union(taken):
+        if not is_default(original, option, found[option]):
+            raise option_without_rule(name, option, found[option])
+    return rule_function(*instance, **{key: found[key] for key in taken if key in found})
 
 
 def _call_without_derivative(
@@ -298,19 +336,10 @@ def _computes_on_tensors() -> bool:
     return bool(getattr(module, "SCIPY_ARRAY_API", False))
 
 
-def _require_differentiable(
-    found: Rule, name: str, original: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
-    carrying = arguments_with_gradient(original, args, kwargs)
+def _require_differentiable(found: Rule, name: str, carrying: list[str]) -> None:
     if not found.tensors.issuperset(carrying):
-        raise refuse(
-            name,
-            original,
-            args,
-            kwargs,
-            f"it has a derivative by {', '.join(sorted(found.tensors))} only",
-            "Detach the others.",
-        )
+        why = f"it has a derivative by {', '.join(sorted(found.tensors))} only"
+        raise lost_arguments(name, carrying, why, "Detach the others.")
 
 
 def _original(name: str) -> _Function:

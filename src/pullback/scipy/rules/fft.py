@@ -234,7 +234,7 @@ def _steps(x: Tensor, dln: float) -> _Array:
 
 
 @rule("scipy.fft.fht", tensors="a")
-def _fht(a: Any, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Tensor:
+def _fht(a: Any, dln: float, mu: float, offset: float, bias: float) -> Tensor:
     x = as_tensor(a)
     place = _steps(x, dln)
     weights = np.exp(-bias * place), np.exp(-bias * (place + offset))
@@ -242,13 +242,7 @@ def _fht(a: Any, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) 
 
 
 @rule("scipy.fft.ifht", tensors="A")
-def _ifht(
-    A: Any,  # noqa: N803 - SciPy's argument
-    dln: float,
-    mu: float,
-    offset: float = 0.0,
-    bias: float = 0.0,
-) -> Tensor:
+def _ifht(A: Any, dln: float, mu: float, offset: float, bias: float) -> Tensor:
     x = as_tensor(A)
     place = _steps(x, dln)
     weights = np.exp(bias * (place + offset)), np.exp(bias * place)

@@ -56,12 +56,12 @@ def _solve_ivp(
     fun: _Function,
     t_span: Any,
     y0: Any,
-    method: Any = "RK45",
-    t_eval: Any = None,
-    dense_output: bool = False,
-    events: Any = None,
-    vectorized: bool = False,
-    args: Any = None,
+    method: Any,
+    t_eval: Any,
+    dense_output: bool,
+    events: Any,
+    vectorized: bool,
+    args: Any,
     **options: Any,
 ) -> Any:
     name = "scipy.integrate.solve_ivp"

@@ -157,7 +157,7 @@ def _quad_vec(*args: Any, **kwargs: Any) -> Any:
 
 
 @rule("scipy.integrate.fixed_quad", tensors="func a b args")
-def _fixed_quad(func: _Function, a: Any, b: Any, args: Any = (), n: int = 5) -> Any:
+def _fixed_quad(func: _Function, a: Any, b: Any, args: Any, n: int) -> Any:
     if _is_infinite(a) or _is_infinite(b):
         raise ValueError("Gaussian quadrature is only available for finite limits.")
     nodes, weights = gauss(n)
@@ -171,9 +171,7 @@ def _fixed_quad(func: _Function, a: Any, b: Any, args: Any = (), n: int = 5) -> 
 
 
 @rule("scipy.integrate.nquad", tensors="func ranges args")
-def _nquad(
-    func: _Function, ranges: Any, args: Any = None, opts: Any = None, full_output: bool = False
-) -> Any:
+def _nquad(func: _Function, ranges: Any, args: Any, opts: Any, full_output: bool) -> Any:
     if opts is not None and any("weight" in option for option in opts if isinstance(option, dict)):
         raise option_without_rule("scipy.integrate.nquad", "opts", opts)
     more = () if args is None else (args if isinstance(args, tuple) else (args,))
@@ -187,14 +185,7 @@ def _nquad(
 
 @rule("scipy.integrate.dblquad", tensors="func a b gfun hfun args")
 def _dblquad(
-    func: _Function,
-    a: Any,
-    b: Any,
-    gfun: Any,
-    hfun: Any,
-    args: Any = (),
-    epsabs: float = 1.49e-8,
-    epsrel: float = 1.49e-8,
+    func: _Function, a: Any, b: Any, gfun: Any, hfun: Any, args: Any, epsabs: float, epsrel: float
 ) -> Any:
     samples = Samples(func, a, b, gfun, hfun, args, epsabs, epsrel)
     runs = samples.run(integrate.dblquad)
@@ -215,9 +206,9 @@ def _tplquad(
     hfun: Any,
     qfun: Any,
     rfun: Any,
-    args: Any = (),
-    epsabs: float = 1.49e-8,
-    epsrel: float = 1.49e-8,
+    args: Any,
+    epsabs: float,
+    epsrel: float,
 ) -> Any:
     samples = Samples(func, a, b, gfun, hfun, qfun, rfun, args, epsabs, epsrel)
     runs = samples.run(integrate.tplquad)

@@ -53,15 +53,13 @@ def _trapezoids(y: Tensor, h: Tensor) -> Tensor:
 
 
 @rule("scipy.integrate.trapezoid", tensors="y x dx")
-def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
+def _trapezoid(y: Any, x: Any, dx: Any, axis: int) -> Tensor:
     found = reductions.sum(_trapezoids(*_samples(y, x, dx, axis)), -1)
     return _like_scipy(integrate.trapezoid, y, x, found)
 
 
 @rule("scipy.integrate.cumulative_trapezoid", tensors="y x dx")
-def _cumulative_trapezoid(
-    y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
-) -> Tensor:
+def _cumulative_trapezoid(y: Any, x: Any, dx: Any, axis: int, initial: Any) -> Tensor:
     values, h = _samples(y, x, dx, axis)
     if values.shape[-1] == 0:
         raise ValueError("At least one point is required along `axis`.")
@@ -75,7 +73,7 @@ def _cumulative_trapezoid(
 
 
 @rule("scipy.integrate.simpson", tensors="y x dx")
-def _simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Tensor:
+def _simpson(y: Any, x: Any, dx: Any, axis: int) -> Tensor:
     values, h = _samples(y, x, dx, axis)
     if values.shape[-1] == 2:
         found = reductions.sum(_trapezoids(values, h), -1)
@@ -107,9 +105,7 @@ def _pairs_of_intervals(y: Tensor, h: Tensor) -> Tensor:
 
 
 @rule("scipy.integrate.cumulative_simpson", tensors="y x dx initial")
-def _cumulative_simpson(
-    y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
-) -> Tensor:
+def _cumulative_simpson(y: Any, x: Any, dx: Any, axis: int, initial: Any) -> Tensor:
     values, h = _samples(y, x, dx, axis)
     if x is not None and type(h._array) is np.ndarray and np.any(h._array <= 0):
         raise ValueError("Input x must be strictly increasing.")
@@ -149,7 +145,7 @@ def _first_intervals(y: Tensor, h: Tensor) -> Tensor:
 
 
 @rule("scipy.integrate.romb", tensors="y dx")
-def _romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Tensor:
+def _romb(y: Any, dx: Any, axis: int, show: bool) -> Tensor:
     values, _ = _samples(y, None, 1.0, axis)
     weights = integrate.romb(np.eye(values.shape[-1]), axis=-1, show=show)
     found = reductions.sum(values * fresh(weights.astype(values.dtype)), -1) * dx

@@ -226,17 +226,17 @@ def _as_tensors(spline: Any) -> Any:
 
 
 @rule(f"{_NAME}.BSpline.__call__", tensors="self x")
-def _call(self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+def _call(self: Any, x: Any, nu: int, extrapolate: Any) -> Any:
     return _as_tensors(self)(x, nu, extrapolate)
 
 
 @rule(f"{_NAME}.BSpline.integrate", tensors="self a b")
-def _integrate(self: Any, a: Any, b: Any, extrapolate: Any = None) -> Any:
+def _integrate(self: Any, a: Any, b: Any, extrapolate: Any) -> Any:
     return _as_tensors(self).integrate(a, b, extrapolate)
 
 
 @rule(f"{_NAME}.PPoly.from_spline", tensors="tck")
-def _from_spline(cls: Any, tck: Any, extrapolate: Any = None) -> Any:  # noqa: ARG001 - a method
+def _from_spline(cls: Any, tck: Any, extrapolate: Any) -> Any:  # noqa: ARG001 - a class method
     if isinstance(tck, theirs.BSpline):
         extrapolate = tck.extrapolate if extrapolate is None else extrapolate
         tck = tck.tck
@@ -292,13 +292,7 @@ def _end_values(end: Tensor, t: Tensor, k: int, order: int) -> tuple[Tensor, _Ar
 
 @rule(f"{_NAME}.make_interp_spline", tensors="x y t bc_type")
 def _make_interp_spline(
-    x: Any,
-    y: Any,
-    k: int = 3,
-    t: Any = None,
-    bc_type: Any = None,
-    axis: int = 0,
-    check_finite: bool = True,
+    x: Any, y: Any, k: int, t: Any, bc_type: Any, axis: int, check_finite: bool
 ) -> Any:
     if isinstance(bc_type, str) and bc_type == "periodic":
         raise option_without_rule(f"{_NAME}.make_interp_spline", "bc_type", bc_type)
@@ -370,15 +364,7 @@ def fit(x: Tensor, y: Tensor, t: Tensor, k: int, w: Any = None) -> Tensor:
 
 @rule(f"{_NAME}.make_lsq_spline", tensors="x y t w")
 def _make_lsq_spline(
-    x: Any,
-    y: Any,
-    t: Any,
-    k: int = 3,
-    w: Any = None,
-    axis: int = 0,
-    check_finite: bool = True,
-    *,
-    method: str = "qr",  # noqa: ARG001 - another way to the same solution
+    x: Any, y: Any, t: Any, k: int, w: Any, axis: int, check_finite: bool, **_: Any
 ) -> Any:
     x, y, knots = as_float(x), as_float(y), as_float(t)
     samples = [all_values(value).reshape(-1, *value.shape)[0] for value in (x, y, knots)]
@@ -409,16 +395,16 @@ def smooth(
 def _splrep(
     x: Any,
     y: Any,
-    w: Any = None,
-    xb: Any = None,
-    xe: Any = None,
-    k: int = 3,
-    task: int = 0,
-    s: Any = None,
-    t: Any = None,
-    full_output: Any = 0,
-    per: Any = 0,
-    quiet: Any = 1,
+    w: Any,
+    xb: Any,
+    xe: Any,
+    k: int,
+    task: int,
+    s: Any,
+    t: Any,
+    full_output: Any,
+    per: Any,
+    quiet: Any,
 ) -> Any:
     for option, value in (("per", per), ("full_output", full_output)):
         if value:
@@ -450,7 +436,7 @@ def _tck(tck: Any) -> tuple[Tensor, Tensor, int]:
 
 
 @rule(f"{_NAME}.splev", tensors="x tck")
-def _splev(x: Any, tck: Any, der: int = 0, ext: Any = 0) -> Any:
+def _splev(x: Any, tck: Any, der: int, ext: Any) -> Any:
     t, c, k = _tck(tck)
     if not 0 <= der <= k:
         raise ValueError(f"0<=der={der}<=k={k} must hold")
@@ -476,14 +462,14 @@ def evaluate_with(t: Tensor, c: Tensor, k: int, x: Any, nu: int, ext: int) -> Te
 
 
 @rule(f"{_NAME}.splint", tensors="a b tck")
-def _splint(a: Any, b: Any, tck: Any, full_output: Any = 0) -> Any:
+def _splint(a: Any, b: Any, tck: Any, full_output: Any) -> Any:
     if full_output:
         raise option_without_rule(f"{_NAME}.splint", "full_output", full_output)
     return integral_of(*_tck(tck), a, b)
 
 
 @rule(f"{_NAME}.splder", tensors="tck")
-def _splder(tck: Any, n: int = 1) -> Any:
+def _splder(tck: Any, n: int) -> Any:
     if isinstance(tck, theirs.BSpline):
         return tck.derivative(n)
     if n < 0:
@@ -492,7 +478,7 @@ def _splder(tck: Any, n: int = 1) -> Any:
 
 
 @rule(f"{_NAME}.splantider", tensors="tck")
-def _splantider(tck: Any, n: int = 1) -> Any:
+def _splantider(tck: Any, n: int) -> Any:
     if isinstance(tck, theirs.BSpline):
         return tck.antiderivative(n)
     t, c, k = antiderivative_of(*_tck(tck), n)
@@ -504,7 +490,7 @@ def _padded(t: Tensor, c: Tensor, k: int) -> Any:
 
 
 @rule(f"{_NAME}.sproot", tensors="tck")
-def _sproot(tck: Any, mest: int = 10) -> Any:
+def _sproot(tck: Any, mest: int) -> Any:
     t, c, k = _tck(tck)
     fixed = theirs.sproot((plain(t.detach()), plain(_padded(t, c, k)[1].detach()), k), mest)
     return root_of(lambda r: evaluate_spline(t, c, k, r), fixed, f"{_NAME}.sproot")
@@ -524,7 +510,7 @@ def design(t: Tensor, k: int, points: Tensor, nu: int, c: Tensor) -> Tensor:
 
 
 @rule(f"{_NAME}.make_smoothing_spline", tensors="x y w lam")
-def _make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axis: int = 0) -> Any:
+def _make_smoothing_spline(x: Any, y: Any, w: Any, lam: Any, axis: int = 0) -> Any:
     """The natural spline of Reinsch: its bends g solve ``(R + lam Q.T Q / w) g = Q.T y``."""
     x, y, penalty = as_float(x), as_float(y), None if lam is None else as_float(lam)
     if penalty is None or penalty.ndim:

@@ -204,7 +204,7 @@ def _require_full_interval(name: str, bbox: Any) -> None:
 
 
 @rule(f"{_NAME}.UnivariateSpline.__call__", tensors="self x")
-def _call(self: Any, x: Any, nu: int = 0, ext: Any = None) -> Any:
+def _call(self: Any, x: Any, nu: int, ext: Any) -> Any:
     return _as_tensors(self)(x, nu, ext)
 
 
@@ -317,17 +317,17 @@ def _surface(spline: Any) -> Any:
 
 
 @rule(f"{_NAME}._BivariateSplineBase.__call__", tensors="self x y")
-def _call_surface(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+def _call_surface(self: Any, x: Any, y: Any, dx: int, dy: int, grid: bool) -> Any:
     return _surface(self)(x, y, dx, dy, grid)
 
 
 @rule(f"{_NAME}.BivariateSpline.__call__", tensors="self x y")
-def _call_bivariate(self: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+def _call_bivariate(self: Any, x: Any, y: Any, dx: int, dy: int, grid: bool) -> Any:
     return _surface(self)(x, y, dx, dy, grid)
 
 
 @rule(f"{_NAME}.BivariateSpline.ev", tensors="self xi yi")
-def _ev(self: Any, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
+def _ev(self: Any, xi: Any, yi: Any, dx: int, dy: int) -> Any:
     return _surface(self)(xi, yi, dx, dy, grid=False)
 
 

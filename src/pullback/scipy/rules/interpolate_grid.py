@@ -375,7 +375,7 @@ hold(
 
 
 @rule(f"{_NAME}.RegularGridInterpolator.__call__", tensors="self xi")
-def _call_grid(self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
+def _call_grid(self: Any, xi: Any, method: Any, nu: Any) -> Any:
     made = object.__new__(RegularGridInterpolatorTensor)
     made._set(self.grid, as_tensor(self.values), self.method)
     made.bounds_error, made.fill_value = self.bounds_error, self.fill_value
@@ -384,12 +384,7 @@ def _call_grid(self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any
 
 @rule(f"{_NAME}.interpn", tensors="points values xi fill_value")
 def _interpn(
-    points: Any,
-    values: Any,
-    xi: Any,
-    method: str = "linear",
-    bounds_error: bool = True,
-    fill_value: Any = np.nan,
+    points: Any, values: Any, xi: Any, method: str, bounds_error: bool, fill_value: Any
 ) -> Any:
     if method != "splinef2d":
         made = RegularGridInterpolatorTensor(points, values, method, bounds_error, fill_value)

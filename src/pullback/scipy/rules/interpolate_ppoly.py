@@ -535,18 +535,18 @@ def _periodic_slopes(dx: Tensor, steps: Tensor, secant: Tensor, right: Tensor) -
 
 @rule(f"{_NAME}.PPoly.__call__", tensors="self x")
 @rule(f"{_NAME}.BPoly.__call__", tensors="self x")
-def _call(self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+def _call(self: Any, x: Any, nu: int, extrapolate: Any) -> Any:
     """A piecewise polynomial of arrays at points that are tensors."""
     return _as_tensors(self)(x, nu, extrapolate)
 
 
 @rule(f"{_NAME}.PPoly.integrate", tensors="self a b")
-def _integrate(self: Any, a: Any, b: Any, extrapolate: Any = None) -> Any:
+def _integrate(self: Any, a: Any, b: Any, extrapolate: Any) -> Any:
     return _as_tensors(self).integrate(a, b, extrapolate)
 
 
 @rule(f"{_NAME}.BPoly.integrate", tensors="self a b")
-def _integrate_bernstein(self: Any, a: Any, b: Any, extrapolate: Any = None) -> Any:
+def _integrate_bernstein(self: Any, a: Any, b: Any, extrapolate: Any) -> Any:
     return _as_tensors(self).integrate(a, b, extrapolate)
 
 
@@ -563,7 +563,7 @@ def _as_tensors(polynomial: Any) -> Any:
 
 
 @rule(f"{_NAME}.pchip_interpolate", tensors="xi yi x")
-def _pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+def _pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any, axis: int) -> Any:
     made = PchipInterpolatorTensor(xi, yi, axis=axis)
     if np.ndim(der) == 0:
         return made(x, int(der))

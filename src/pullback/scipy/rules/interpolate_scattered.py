@@ -303,20 +303,17 @@ for _class in ("BarycentricInterpolator", "KroghInterpolator"):
         return _constant_polynomial(self)(x)
 
     @rule(f"{_NAME}.{_class}.derivative", tensors="self x")
-    def _derivative(self: Any, x: Any, der: int = 1) -> Any:
+    def _derivative(self: Any, x: Any, der: int) -> Any:
         return _constant_polynomial(self).derivative(x, der)
 
 
 @rule(f"{_NAME}.barycentric_interpolate", tensors="xi yi x")
-def _barycentric_interpolate(
-    xi: Any, yi: Any, x: Any, axis: int = 0, *, der: Any = 0, rng: Any = None
-) -> Any:
-    del rng
+def _barycentric_interpolate(xi: Any, yi: Any, x: Any, axis: int, der: Any, **_: Any) -> Any:
     return _orders(BarycentricInterpolatorTensor(xi, yi, axis), x, der)
 
 
 @rule(f"{_NAME}.krogh_interpolate", tensors="xi yi x")
-def _krogh_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+def _krogh_interpolate(xi: Any, yi: Any, x: Any, der: Any, axis: int) -> Any:
     return _orders(KroghInterpolatorTensor(xi, yi, axis), x, der)
 
 
@@ -331,12 +328,7 @@ def _orders(made: Any, x: Any, der: Any) -> Any:
 
 @rule(f"{_NAME}.griddata", tensors="values xi")
 def _griddata(
-    points: Any,
-    values: Any,
-    xi: Any,
-    method: str = "linear",
-    fill_value: Any = np.nan,
-    rescale: bool = False,
+    points: Any, values: Any, xi: Any, method: str, fill_value: Any, rescale: bool
 ) -> Any:
     nodes = np.stack(np.broadcast_arrays(*points), -1) if isinstance(points, tuple) else points
     nodes = np.asarray(nodes, float)

@@ -102,16 +102,8 @@ _BAND = linear_solver(
 
 
 @rule("scipy.linalg.solve_banded", tensors="ab b")
-def solve_banded(
-    l_and_u: Any,
-    ab: Any,
-    b: Any,
-    overwrite_ab: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-) -> Any:
+def solve_banded(l_and_u: Any, ab: Any, b: Any, check_finite: bool) -> Any:
     """Solves with a band matrix."""
-    del overwrite_ab, overwrite_b
     low, up = map(int, l_and_u)
     matrix, is_vector = as_matrix(b)
     x: Tensor = _BAND(ab, matrix, low=low, up=up, check_finite=check_finite)
@@ -134,16 +126,8 @@ def whole_band(ab: Tensor, lower: bool) -> Any:
 
 
 @rule("scipy.linalg.solveh_banded", tensors="ab b")
-def solveh_banded(
-    ab: Any,
-    b: Any,
-    overwrite_ab: bool = False,
-    overwrite_b: bool = False,
-    lower: bool = False,
-    check_finite: bool = True,
-) -> Any:
+def solveh_banded(ab: Any, b: Any, lower: bool, check_finite: bool) -> Any:
     """Solves with a positive definite band matrix."""
-    del overwrite_ab, overwrite_b
     ab, width = as_tensor(ab), as_tensor(ab).shape[0] - 1
     if check_finite:
         require_finite(ab)
@@ -186,11 +170,8 @@ _BAND_FACTOR = linear_solver(
 
 
 @rule("scipy.linalg.cho_solve_banded", tensors="cb_and_lower b")
-def cho_solve_banded(
-    cb_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+def cho_solve_banded(cb_and_lower: Any, b: Any, check_finite: bool) -> Any:
     """Solves with the Cholesky factor of a band matrix."""
-    del overwrite_b
     cb, lower = cb_and_lower
     matrix, is_vector = as_matrix(b)
     x: Tensor = _BAND_FACTOR(cb, matrix, lower=bool(lower), check_finite=check_finite)
@@ -250,7 +231,7 @@ def _column_and_row(c_or_cr: Any) -> Any:
 
 
 @rule("scipy.linalg.solve_toeplitz", tensors="c_or_cr b")
-def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
+def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool) -> Any:
     """Solves with a Toeplitz matrix."""
     matrix, is_vector = as_matrix(b)
     values = toeplitz_values(*_column_and_row(c_or_cr))
@@ -259,11 +240,8 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
 
 
 @rule("scipy.linalg.matmul_toeplitz", tensors="c_or_cr x")
-def matmul_toeplitz(
-    c_or_cr: Any, x: Any, check_finite: bool = False, workers: int | None = None
-) -> Any:
+def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool) -> Any:
     """The product of a Toeplitz matrix and a vector or matrix."""
-    del workers
     matrix, is_vector = as_matrix(x)
     values = toeplitz_values(*_column_and_row(c_or_cr))
     if check_finite:
@@ -303,13 +281,7 @@ _CIRCULANT = linear_solver(
 
 @rule("scipy.linalg.solve_circulant", tensors="c b")
 def solve_circulant(
-    c: Any,
-    b: Any,
-    singular: str = "raise",
-    tol: float | None = None,
-    caxis: int = -1,
-    baxis: int = 0,
-    outaxis: int = 0,
+    c: Any, b: Any, singular: str, tol: float | None, caxis: int, baxis: int, outaxis: int
 ) -> Any:
     """Solves with a circulant matrix, which its first column gives."""
     if (caxis, baxis, outaxis) != (-1, 0, 0):

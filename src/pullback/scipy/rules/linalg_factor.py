@@ -6,6 +6,7 @@ rank), derivatives are right for functions that do not depend on it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from pullback.scipy.rules.linalg_tools import (
     Array,
     adjoint,
     as_matrix,
+    band_to_matrix,
     diagonal,
     from_diagonal,
     hermitian,
@@ -104,20 +106,14 @@ _CHOLESKY = Primitive("cholesky", _cholesky, _cholesky_jvp, _cholesky_vjp)
 
 
 @rule("scipy.linalg.cholesky", tensors="a")
-def cholesky(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+def cholesky(a: Any, lower: bool, check_finite: bool = True) -> Any:
     """The Cholesky factor; one triangle of `a` is read."""
-    del overwrite_a
     return _CHOLESKY(a, lower=bool(lower), check_finite=check_finite, clean=True)
 
 
 @rule("scipy.linalg.cho_factor", tensors="a")
-def cho_factor(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+def cho_factor(a: Any, lower: bool, check_finite: bool) -> Any:
     """The Cholesky factor for ``cho_solve``; the other triangle is as in SciPy."""
-    del overwrite_a
     return _CHOLESKY(a, lower=bool(lower), check_finite=check_finite, clean=False), lower
 
 
@@ -129,37 +125,22 @@ def band_positions(width: int, n: int, lower: bool) -> Any:
     return np.clip(row, 0, n - 1), column, inside
 
 
-def _band_to_matrix(ab: Tensor, lower: bool) -> Any:
-    n, width = ab.shape[1], ab.shape[0]
-    shift = np.arange(n)[:, None] - np.arange(n)
-    place = shift if lower else shift + width - 1
-    inside = (place >= 0) & (place < width)
-    return ab[np.clip(place, 0, width - 1), np.arange(n)[None]] * inside
-
-
-def _cholesky_banded(ab: Array, lower: bool, check_finite: bool) -> Any:
-    return sl.cholesky_banded(ab, lower=lower, check_finite=check_finite)
-
-
 def _cholesky_banded_jvp(known: Known, ab_t: Tensor) -> Any:
     lower = known.options["lower"]
     (ab,), (factor,) = known.inputs, known.outputs
-    whole = _band_to_matrix(factor, lower)
+    whole = band_to_matrix(factor, lower)
     inner = Known((), (whole,), {"lower": lower, "clean": True})
     row, column, inside = band_positions(ab.shape[0], ab.shape[1], lower)
-    change = _cholesky_jvp(inner, _band_to_matrix(ab_t, lower))[row, column] * inside
+    change = _cholesky_jvp(inner, band_to_matrix(ab_t, lower))[row, column] * inside
     return change + ab_t * ~inside  # corners outside of the matrix are passed on
 
 
-_CHOLESKY_BANDED = Primitive("cholesky_banded", _cholesky_banded, _cholesky_banded_jvp)
+_CHOLESKY_BANDED = Primitive("cholesky_banded", sl.cholesky_banded, _cholesky_banded_jvp)
 
 
 @rule("scipy.linalg.cholesky_banded", tensors="ab")
-def cholesky_banded(
-    ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
-) -> Any:
+def cholesky_banded(ab: Any, lower: bool, check_finite: bool) -> Any:
     """The Cholesky factor of a band matrix; its derivatives are computed with dense matrices."""
-    del overwrite_ab
     return _CHOLESKY_BANDED(ab, lower=bool(lower), check_finite=check_finite)
 
 
@@ -203,15 +184,8 @@ _LU = Primitive("lu", _lu, _lu_jvp)
 
 
 @rule("scipy.linalg.lu", tensors="a")
-def lu(
-    a: Any,
-    permute_l: bool = False,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    p_indices: bool = False,
-) -> Any:
+def lu(a: Any, permute_l: bool, check_finite: bool, p_indices: bool) -> Any:
     """The LU factorization with exchanges of rows, which are constant."""
-    del overwrite_a
     low, up, p = _LU(a, check_finite=check_finite)
     if permute_l:
         return _rows(low, p), up
@@ -222,23 +196,18 @@ def lu(
     return xp.astype(order, kind), low, up
 
 
-def _lu_factor(a: Array, check_finite: bool) -> Any:
-    return sl.lu_factor(a, check_finite=check_finite)
-
-
 def _lu_factor_jvp(known: Known, a_t: Tensor) -> Any:
     low, up, order = unpack_lu(*known.outputs)
     low_t, up_t = _lu_change(_rows(a_t, order), low, up)
     return low_t + up_t, None
 
 
-_LU_FACTOR = Primitive("lu_factor", _lu_factor, _lu_factor_jvp)
+_LU_FACTOR = Primitive("lu_factor", sl.lu_factor, _lu_factor_jvp)
 
 
 @rule("scipy.linalg.lu_factor", tensors="a")
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def lu_factor(a: Any, check_finite: bool) -> Any:
     """Both factors in one matrix, and the exchanges of rows, which are constant."""
-    del overwrite_a
     a = as_tensor(a)
     if a.ndim == 2 and a.shape[0] != a.shape[1]:
         raise option_without_rule("scipy.linalg.lu_factor", "a.shape", a.shape)
@@ -271,23 +240,12 @@ _LDL = Primitive("ldl", _ldl, _ldl_jvp)
 
 
 @rule("scipy.linalg.ldl", tensors="A")
-def ldl(
-    A: Any,  # noqa: N803 - SciPy's name
-    lower: bool = True,
-    hermitian: bool = True,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-) -> Any:
+def ldl(A: Any, lower: bool, hermitian: bool, check_finite: bool) -> Any:
     """The LDL factorization, if d is diagonal."""
-    del overwrite_a
     return _LDL(A, lower=bool(lower), hermitian=hermitian, check_finite=check_finite)
 
 
 # --- QR and RQ ---
-
-
-def _qr(a: Array, mode: str, pivoting: bool, check_finite: bool) -> Any:
-    return sl.qr(a, mode=mode, pivoting=pivoting, check_finite=check_finite)
 
 
 def _columns(x: Tensor, order: Tensor) -> Any:
@@ -308,30 +266,18 @@ def _qr_vjp(known: Known, q_g: Tensor | None, r_g: Tensor | None, *_: None) -> A
     return _columns(result, xp.argsort(order[0], -1)) if order else result
 
 
-_QR = Primitive("qr", _qr, _qr_jvp, _qr_vjp)
+_QR = Primitive("qr", sl.qr, _qr_jvp, _qr_vjp)
 
 
 @rule("scipy.linalg.qr", tensors="a")
-def qr(
-    a: Any,
-    overwrite_a: bool = False,
-    lwork: int | None = None,
-    mode: str = "full",
-    pivoting: bool = False,
-    check_finite: bool = True,
-) -> Any:
+def qr(a: Any, mode: str, pivoting: bool, check_finite: bool) -> Any:
     """The QR factorization, also with exchanges of columns."""
-    del overwrite_a, lwork
     if mode == "raw":
         raise option_without_rule("scipy.linalg.qr", "mode", mode)
     found: tuple[Tensor, ...] = _QR(
         a, mode="full" if mode == "r" else mode, pivoting=pivoting, check_finite=check_finite
     )
     return found[1:] if mode == "r" else found
-
-
-def _rq(a: Array, mode: str, check_finite: bool) -> Any:
-    return sl.rq(a, mode=mode, check_finite=check_finite)
 
 
 def _rq_jvp(known: Known, a_t: Tensor) -> Any:
@@ -342,19 +288,12 @@ def _rq_jvp(known: Known, a_t: Tensor) -> Any:
     return adjoint(xp.flip(r_t, [-1, -2])), adjoint(xp.flip(q_t, -1))
 
 
-_RQ = Primitive("rq", _rq, _rq_jvp)
+_RQ = Primitive("rq", sl.rq, _rq_jvp)
 
 
 @rule("scipy.linalg.rq", tensors="a")
-def rq(
-    a: Any,
-    overwrite_a: bool = False,
-    lwork: int | None = None,
-    mode: str = "full",
-    check_finite: bool = True,
-) -> Any:
+def rq(a: Any, mode: str, check_finite: bool) -> Any:
     """The RQ factorization."""
-    del overwrite_a, lwork
     a = as_tensor(a)
     if mode == "full" and a.ndim == 2 and a.shape[0] != a.shape[1]:
         raise option_without_rule("scipy.linalg.rq", "mode", mode)
@@ -365,29 +304,17 @@ def rq(
 # --- inverses and least squares ---
 
 
-def _inv(a: Array, **options: Any) -> Any:
-    return sl.inv(a, **options)
-
-
 _INV = Primitive(
     "inv",
-    _inv,
+    sl.inv,
     lambda known, a_t: -(known.outputs[0] @ a_t @ known.outputs[0]),
     lambda known, g: inv_grad(xp, g, known.outputs[0]),
 )
 
 
 @rule("scipy.linalg.inv", tensors="a")
-def inv(
-    a: Any,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    *,
-    assume_a: str | None = None,
-    lower: bool = False,
-) -> Any:
+def inv(a: Any, check_finite: bool, assume_a: str | None = None, lower: bool = False) -> Any:
     """The inverse."""
-    del overwrite_a
     a = as_tensor(a)
     options: dict[str, Any] = {"check_finite": check_finite}
     if assume_a is not None:
@@ -398,13 +325,9 @@ def inv(
     return _INV(a, **options)
 
 
-def _pinv(a: Array, atol: Any, rtol: Any, check_finite: bool) -> Any:
-    return sl.pinv(a, atol=atol, rtol=rtol, check_finite=check_finite, return_rank=True)
-
-
 _PINV = Primitive(
     "pinv",
-    _pinv,
+    partial(sl.pinv, return_rank=True),
     lambda known, a_t: (pinv_jvp(xp, known.inputs[0], a_t, known.outputs[0]), None),
     lambda known, g, _: pinv_grad(xp, g, known.inputs[0], known.outputs[0]),
 )
@@ -416,25 +339,16 @@ def _rank(rank: Tensor) -> Any:
 
 @rule("scipy.linalg.pinv", tensors="a")
 def pinv(
-    a: Any,
-    *,
-    atol: float | None = None,
-    rtol: float | None = None,
-    return_rank: bool = False,
-    check_finite: bool = True,
+    a: Any, atol: float | None, rtol: float | None, return_rank: bool, check_finite: bool
 ) -> Any:
     """The pseudo-inverse, while the rank stays as it is."""
     result, rank = _PINV(a, atol=atol, rtol=rtol, check_finite=check_finite)
     return (result, _rank(rank)) if return_rank else result
 
 
-def _pinvh(a: Array, **options: Any) -> Any:
-    return sl.pinvh(a, return_rank=True, **options)
-
-
 _PINVH = Primitive(
     "pinvh",
-    _pinvh,
+    partial(sl.pinvh, return_rank=True),
     lambda known, a_t: (pinv_jvp(xp, known.inputs[0], a_t, known.outputs[0]), None),
 )
 
@@ -442,11 +356,11 @@ _PINVH = Primitive(
 @rule("scipy.linalg.pinvh", tensors="a")
 def pinvh(
     a: Any,
-    atol: float | None = None,
-    rtol: float | None = None,
-    lower: bool = True,
-    return_rank: bool = False,
-    check_finite: bool = True,
+    atol: float | None,
+    rtol: float | None,
+    lower: bool,
+    return_rank: bool,
+    check_finite: bool,
 ) -> Any:
     """The pseudo-inverse of a Hermitian matrix, of which one triangle is read."""
     a = as_tensor(a)
@@ -494,16 +408,9 @@ _LSTSQ = Primitive("lstsq", _lstsq, _lstsq_jvp, _lstsq_vjp)
 
 @rule("scipy.linalg.lstsq", tensors="a b")
 def lstsq(
-    a: Any,
-    b: Any,
-    cond: float | None = None,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    lapack_driver: str | None = None,
+    a: Any, b: Any, cond: float | None, check_finite: bool, lapack_driver: str | None
 ) -> tuple[Any, ...]:
     """Solution, residuals, rank and singular values of a least-squares problem of full rank."""
-    del overwrite_a, overwrite_b
     matrix, is_vector = as_matrix(b)
     options = {"cond": cond, "check_finite": check_finite, "lapack_driver": lapack_driver}
     x, residuals, rank, s = _LSTSQ(a, matrix, **options)

@@ -90,7 +90,7 @@ _TRIGONOMETRIC = {
 
 
 def _declare(name: str, primitive: Primitive) -> None:
-    def apply(A: Any, disp: Any = True) -> Any:  # noqa: N803 - SciPy's name
+    def apply(A: Any, disp: Any = True) -> Any:
         if disp is False:
             raise option_without_rule(f"scipy.linalg.{name}", "disp", disp)
         return primitive(A)
@@ -117,30 +117,22 @@ _SQRTM = Primitive("sqrtm", lambda a: np.asarray(sl.sqrtm(a)), _sqrtm_jvp, _sqrt
 
 
 @rule("scipy.linalg.sqrtm", tensors="A")
-def sqrtm(A: Any, disp: Any = True, blocksize: Any = None) -> Any:  # noqa: N803 - SciPy's name
+def sqrtm(A: Any, disp: Any = True) -> Any:
     """The principal square root."""
-    del blocksize
     if disp is False:
         raise option_without_rule("scipy.linalg.sqrtm", "disp", disp)
     return _SQRTM(A)
 
 
 @rule("scipy.linalg.fractional_matrix_power", tensors="A")
-def fractional_matrix_power(A: Any, t: float) -> Any:  # noqa: N803 - SciPy's name
+def fractional_matrix_power(A: Any, t: float) -> Any:
     """A real power of a matrix."""
     return _POWER(A, t=t)
 
 
 @rule("scipy.linalg.expm_frechet", tensors="A E")
-def expm_frechet(
-    A: Any,  # noqa: N803 - SciPy's names
-    E: Any,  # noqa: N803
-    method: str | None = None,
-    compute_expm: bool = True,
-    check_finite: bool = True,
-) -> Any:
+def expm_frechet(A: Any, E: Any, compute_expm: bool, check_finite: bool, **_: Any) -> Any:
     """The exponential of a matrix, and its derivative along another one."""
-    del method
     a, e = as_tensor(A), as_tensor(E)
     if check_finite:
         require_finite(a, e)
@@ -155,7 +147,7 @@ def expm_frechet(
 
 
 @rule("scipy.linalg.funm", tensors="A")
-def funm(A: Any, func: Callable[..., Any], disp: Any = True) -> Any:  # noqa: N803 - SciPy's name
+def funm(A: Any, func: Callable[..., Any], disp: Any) -> Any:
     """A function of a diagonalizable matrix; `func` is applied to the eigenvalues, as a tensor."""
     if disp is False:
         raise option_without_rule("scipy.linalg.funm", "disp", disp)
@@ -246,10 +238,6 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     return _LYAPUNOV(a, q)
 
 
-def _discrete_lyapunov(a: Array, q: Array, method: str | None) -> Any:
-    return sl.solve_discrete_lyapunov(a, q, method=method)
-
-
 def _discrete_lyapunov_jvp(known: Known, a_t: Tensor | None, q_t: Tensor | None) -> Any:
     (a, q), (x,) = known.inputs, known.outputs
     change = xp.zeros_like(q) if q_t is None else q_t
@@ -265,12 +253,15 @@ def _discrete_lyapunov_vjp(known: Known, g: Tensor) -> Any:
 
 
 _DISCRETE_LYAPUNOV = Primitive(
-    "solve_discrete_lyapunov", _discrete_lyapunov, _discrete_lyapunov_jvp, _discrete_lyapunov_vjp
+    "solve_discrete_lyapunov",
+    sl.solve_discrete_lyapunov,
+    _discrete_lyapunov_jvp,
+    _discrete_lyapunov_vjp,
 )
 
 
 @rule("scipy.linalg.solve_discrete_lyapunov", tensors="a q")
-def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
+def solve_discrete_lyapunov(a: Any, q: Any, method: str | None) -> Any:
     """The solution x of a x a^H - x + q = 0."""
     return _DISCRETE_LYAPUNOV(a, q, method=method)
 
@@ -324,9 +315,7 @@ _RICCATI = Primitive("solve_are", _riccati, _riccati_jvp)
 
 def _solve_are(name: str, discrete: bool) -> None:
     @rule(f"scipy.linalg.{name}", tensors="a b q r e s")
-    def apply(
-        a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True
-    ) -> Any:
+    def apply(a: Any, b: Any, q: Any, r: Any, e: Any, s: Any, balanced: bool) -> Any:
         more = {key: value for key, value in (("e", e), ("s", s)) if value is not None}
         options = {"discrete": discrete, "balanced": balanced, "more": tuple(more)}
         return _RICCATI(a, b, q, r, *more.values(), **options)
@@ -339,9 +328,8 @@ _solve_are("solve_discrete_are", True)
 
 
 @rule("scipy.linalg.det", tensors="a")
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: Any, check_finite: bool) -> Any:
     """The determinant."""
-    del overwrite_a
     a = as_tensor(a)
     if check_finite:
         require_finite(a)
@@ -351,9 +339,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 
 
 @rule("scipy.linalg.norm", tensors="a")
-def norm(
-    a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True
-) -> Any:
+def norm(a: Any, ord: Any, axis: Any, keepdims: bool, check_finite: bool) -> Any:
     """The norm of a vector or matrix."""
     a = as_tensor(a)
     if check_finite:
@@ -366,11 +352,7 @@ def norm(
 
 
 @rule("scipy.linalg.orthogonal_procrustes", tensors="A B")
-def orthogonal_procrustes(
-    A: Any,  # noqa: N803 - SciPy's names
-    B: Any,  # noqa: N803
-    check_finite: bool = True,
-) -> Any:
+def orthogonal_procrustes(A: Any, B: Any, check_finite: bool) -> Any:
     """The orthogonal matrix that maps A to B most closely, and its scale."""
     a, b = as_tensor(A), as_tensor(B)
     if check_finite:
@@ -384,7 +366,7 @@ def orthogonal_procrustes(
 
 
 @rule("scipy.linalg.subspace_angles", tensors="A B")
-def subspace_angles(A: Any, B: Any) -> Any:  # noqa: N803 - SciPy's names
+def subspace_angles(A: Any, B: Any) -> Any:
     """The angles between two subspaces, largest first."""
     a, b = as_tensor(A), as_tensor(B)
     require_finite(a, b)

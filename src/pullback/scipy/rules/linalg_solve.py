@@ -63,8 +63,7 @@ def linear_solver(name: str, system: System) -> Primitive:
     def again(known: Known, b: Tensor, flip: bool) -> Any:
         options = {**known.options, "check_finite": False}
         options["is_adjoint"] = known.options.get("is_adjoint", False) ^ flip
-        result: Tensor = solve(known.inputs[0], b, *known.inputs[2:], **options)
-        return result
+        return primitive(known.inputs[0], b, *known.inputs[2:], **options)
 
     def jvp(known: Known, a_t: Tensor | None, b_t: Tensor | None, *_: None) -> Any:
         (x,) = known.outputs
@@ -82,8 +81,8 @@ def linear_solver(name: str, system: System) -> Primitive:
         to_a = -reduce_to(system.gradient(known, *pair), a.shape)
         return to_a, reduce_to(back, b.shape), *[None for _ in rest]
 
-    solve = Primitive(name, forward, jvp, vjp)
-    return solve
+    primitive = Primitive(name, forward, jvp, vjp)
+    return primitive
 
 
 # --- dense matrices, by structure ---
@@ -148,17 +147,9 @@ def solve_any(a: Any, b: Any, **options: Any) -> Any:
 
 @rule("scipy.linalg.solve", tensors="a b")
 def solve(
-    a: Any,
-    b: Any,
-    lower: bool = False,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    assume_a: str | None = None,
-    transposed: bool = False,
+    a: Any, b: Any, lower: bool, check_finite: bool, assume_a: str | None, transposed: bool
 ) -> Any:
     """Solves a dense system."""
-    del overwrite_a, overwrite_b
     a, b = as_tensor(a), as_tensor(b)
     if check_finite:
         require_finite(a, b)
@@ -266,16 +257,9 @@ def _by_transpose(
 
 @rule("scipy.linalg.solve_triangular", tensors="a b")
 def solve_triangular(
-    a: Any,
-    b: Any,
-    trans: Any = 0,
-    lower: bool = False,
-    unit_diagonal: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
+    a: Any, b: Any, trans: Any, lower: bool, unit_diagonal: bool, check_finite: bool
 ) -> Any:
     """Solves a triangular system; one triangle of `a` is read."""
-    del overwrite_b
     if trans not in (0, 1, 2, "N", "T", "C"):
         sl.solve_triangular(np.eye(1), np.ones(1), trans=trans)  # raises
     return _by_transpose(
@@ -353,11 +337,8 @@ _CHOLESKY = Primitive("cho_solve", _solve_cholesky, _cholesky_jvp, _cholesky_vjp
 
 
 @rule("scipy.linalg.cho_solve", tensors="c_and_lower b")
-def cho_solve(
-    c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+def cho_solve(c_and_lower: Any, b: Any, check_finite: bool) -> Any:
     """Solves with a Cholesky factor."""
-    del overwrite_b
     c, lower = c_and_lower
     matrix, is_vector = as_matrix(b)
     x, _ = _CHOLESKY(c, matrix, lower=bool(lower), check_finite=check_finite)
@@ -418,10 +399,7 @@ _LU = linear_solver("lu_solve", System(_solve_lu, _lu_product, _lu_adjoint_produ
 
 
 @rule("scipy.linalg.lu_solve", tensors="lu_and_piv b")
-def lu_solve(
-    lu_and_piv: Any, b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+def lu_solve(lu_and_piv: Any, b: Any, trans: int, check_finite: bool) -> Any:
     """Solves with an LU factorization."""
-    del overwrite_b
     lu, piv = lu_and_piv
     return _by_transpose(_LU, lu, as_tensor(b), trans, as_tensor(piv), check_finite=check_finite)

@@ -51,7 +51,7 @@ def _flat(x: Any) -> Any:
 
 
 @rule("scipy.linalg.toeplitz", tensors="c r")
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: Any, r: Any) -> Any:
     """A matrix with constant diagonals."""
     c = _flat(c)
     r = xp.conj(c) if r is None else _flat(r)
@@ -71,7 +71,7 @@ def circulant(c: Any) -> Any:
 
 
 @rule("scipy.linalg.hankel", tensors="c r")
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: Any, r: Any) -> Any:
     """A matrix with constant antidiagonals."""
     c = xp.reshape(as_tensor(c), [-1])
     r = xp.zeros_like(c) if r is None else xp.reshape(as_tensor(r), [-1])
@@ -149,7 +149,7 @@ def leslie(f: Any, s: Any) -> Any:
 
 
 @rule("scipy.linalg.convolution_matrix", tensors="a")
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+def convolution_matrix(a: Any, n: int, mode: str) -> Any:
     """The Toeplitz matrix whose product with a vector is a convolution."""
     a = as_tensor(a)
     m = a.shape[-1]

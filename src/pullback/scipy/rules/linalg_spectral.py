@@ -6,6 +6,7 @@ those with the phase held fixed, right for functions that do not depend on it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pullback.scipy.registry import option_without_rule, rule
 from pullback.scipy.rules.linalg_tools import (
     Array,
     adjoint,
+    band_to_matrix,
     diagonal,
     from_diagonal,
     hermitian,
@@ -48,13 +50,9 @@ __all__ = [
 # --- singular values ---
 
 
-def _svd(a: Array, **options: Any) -> Any:
-    return sl.svd(a, **options)
-
-
 _SVD = Primitive(
     "svd",
-    _svd,
+    sl.svd,
     lambda known, a_t: svd_jvp(xp, a_t, *known.outputs),
     lambda known, *grads: svd_grad(xp, grads, *known.outputs),
 )
@@ -62,15 +60,9 @@ _SVD = Primitive(
 
 @rule("scipy.linalg.svd", tensors="a")
 def svd(
-    a: Any,
-    full_matrices: bool = True,
-    compute_uv: bool = True,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    lapack_driver: str = "gesdd",
+    a: Any, full_matrices: bool, compute_uv: bool, check_finite: bool, lapack_driver: str
 ) -> Any:
     """The singular value decomposition."""
-    del overwrite_a
     u, s, vh = _SVD(
         a,
         full_matrices=full_matrices and compute_uv,
@@ -81,13 +73,13 @@ def svd(
 
 
 @rule("scipy.linalg.svdvals", tensors="a")
-def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def svdvals(a: Any, check_finite: bool) -> Any:
     """The singular values."""
-    return svd(a, compute_uv=False, overwrite_a=overwrite_a, check_finite=check_finite)
+    return _SVD(a, full_matrices=False, check_finite=check_finite)[1]
 
 
 @rule("scipy.linalg.diagsvd", tensors="s")
-def diagsvd(s: Any, M: int, N: int) -> Any:  # noqa: N803 - SciPy's names
+def diagsvd(s: Any, M: int, N: int) -> Any:
     """The matrix with the singular values on its diagonal."""
     middle, n = from_diagonal(as_tensor(s)), as_tensor(s).shape[0]
     if n not in (M, N):
@@ -184,11 +176,8 @@ def _selected(found: tuple[Tensor, ...], selection: dict[str, Any]) -> Any:
 def eigh(
     a: Any,
     b: Any = None,
-    *,
     lower: bool = True,
     eigvals_only: bool = False,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
     type: int = 1,
     check_finite: bool = True,
     subset_by_index: Any = None,
@@ -196,12 +185,8 @@ def eigh(
     driver: str | None = None,
 ) -> Any:
     """Eigenvalues and vectors of a Hermitian matrix, or pair; one triangle of each is read."""
-    del overwrite_a, overwrite_b
-    selection: dict[str, Any] = {}
-    if subset_by_index is not None:
-        selection["subset_by_index"] = subset_by_index
-    if subset_by_value is not None:
-        selection["subset_by_value"] = subset_by_value
+    subsets = {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value}
+    selection = {key: value for key, value in subsets.items() if value is not None}
     options = {"lower": lower, "type": type, "check_finite": check_finite, "driver": driver}
     a = as_tensor(a)
     if check_finite:
@@ -217,7 +202,7 @@ def eigh(
 
 
 @rule("scipy.linalg.eigvalsh", tensors="a b")
-def eigvalsh(a: Any, b: Any = None, **options: Any) -> Any:
+def eigvalsh(a: Any, b: Any, **options: Any) -> Any:
     """Eigenvalues of a Hermitian matrix, or pair."""
     return eigh(a, b, eigvals_only=True, **options)
 
@@ -230,7 +215,7 @@ def _eigh_of(name: str, matrix: Tensor, select: Any, select_range: Any, eigvals_
         return eigh(matrix, eigvals_only=eigvals_only, subset_by_index=list(select_range))
     if select in ("v", "value", 1):
         return eigh(matrix, eigvals_only=eigvals_only, subset_by_value=list(select_range))
-    raise option_without_rule(name, "select", select)
+    raise option_without_rule(f"scipy.linalg.{name}", "select", select)
 
 
 def _of_diagonals(d: Tensor, e: Tensor) -> Any:
@@ -242,73 +227,32 @@ def _of_diagonals(d: Tensor, e: Tensor) -> Any:
 
 @rule("scipy.linalg.eigh_tridiagonal", tensors="d e")
 def eigh_tridiagonal(
-    d: Any,
-    e: Any,
-    eigvals_only: bool = False,
-    select: Any = "a",
-    select_range: Any = None,
-    check_finite: bool = True,
-    tol: float = 0.0,
-    lapack_driver: str = "auto",
+    d: Any, e: Any, eigvals_only: bool, select: Any, select_range: Any, **_: Any
 ) -> Any:
     """Eigenvalues and vectors of a symmetric tridiagonal matrix; signs are those of ``eigh``."""
-    del tol, lapack_driver, check_finite  # eigh checks
-    name = "scipy.linalg.eigh_tridiagonal"
     matrix = _of_diagonals(as_tensor(d), as_tensor(e))
-    return _eigh_of(name, matrix, select, select_range, eigvals_only)
+    return _eigh_of("eigh_tridiagonal", matrix, select, select_range, eigvals_only)
 
 
 @rule("scipy.linalg.eigvalsh_tridiagonal", tensors="d e")
-def eigvalsh_tridiagonal(
-    d: Any,
-    e: Any,
-    select: Any = "a",
-    select_range: Any = None,
-    check_finite: bool = True,
-    tol: float = 0.0,
-    lapack_driver: str = "auto",
-) -> Any:
+def eigvalsh_tridiagonal(d: Any, e: Any, select: Any, select_range: Any, **_: Any) -> Any:
     """Eigenvalues of a symmetric tridiagonal matrix."""
-    return eigh_tridiagonal(d, e, True, select, select_range, check_finite, tol, lapack_driver)
+    return eigh_tridiagonal(d, e, True, select, select_range)
 
 
 @rule("scipy.linalg.eig_banded", tensors="a_band")
 def eig_banded(
-    a_band: Any,
-    lower: bool = False,
-    eigvals_only: bool = False,
-    overwrite_a_band: bool = False,
-    select: Any = "a",
-    select_range: Any = None,
-    max_ev: int = 0,
-    check_finite: bool = True,
+    a_band: Any, lower: bool, eigvals_only: bool, select: Any, select_range: Any, **_: Any
 ) -> Any:
     """Eigenvalues and vectors of a Hermitian band matrix; signs are those of ``eigh``."""
-    del overwrite_a_band, max_ev, check_finite  # eigh checks
-    band = as_tensor(a_band)
-    width, n = band.shape
-    shift = np.arange(n)[:, None] - np.arange(n)
-    place = shift if lower else shift + width - 1
-    inside = (place >= 0) & (place < width)
-    half = band[np.clip(place, 0, width - 1), np.arange(n)[None]] * inside
-    matrix = hermitian(half, lower)
-    return _eigh_of("scipy.linalg.eig_banded", matrix, select, select_range, eigvals_only)
+    matrix = hermitian(band_to_matrix(as_tensor(a_band), lower), lower)
+    return _eigh_of("eig_banded", matrix, select, select_range, eigvals_only)
 
 
 @rule("scipy.linalg.eigvals_banded", tensors="a_band")
-def eigvals_banded(
-    a_band: Any,
-    lower: bool = False,
-    overwrite_a_band: bool = False,
-    select: Any = "a",
-    select_range: Any = None,
-    check_finite: bool = True,
-) -> Any:
+def eigvals_banded(a_band: Any, lower: bool, select: Any, select_range: Any) -> Any:
     """Eigenvalues of a Hermitian band matrix."""
-    del overwrite_a_band
-    return eig_banded(
-        a_band, lower, True, select=select, select_range=select_range, check_finite=check_finite
-    )
+    return eig_banded(a_band, lower, True, select, select_range)
 
 
 # --- general matrices ---
@@ -354,13 +298,10 @@ def eig(
     b: Any = None,
     left: bool = False,
     right: bool = True,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
     """Eigenvalues and vectors of a general matrix, or pair."""
-    del overwrite_a, overwrite_b
     inputs = (a,) if b is None else (a, b)
     if homogeneous_eigvals and b is not None:
         raise option_without_rule("scipy.linalg.eig", "homogeneous_eigvals", homogeneous_eigvals)
@@ -374,22 +315,9 @@ def eig(
 
 
 @rule("scipy.linalg.eigvals", tensors="a b")
-def eigvals(
-    a: Any,
-    b: Any = None,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    homogeneous_eigvals: bool = False,
-) -> Any:
+def eigvals(a: Any, b: Any, check_finite: bool, homogeneous_eigvals: bool) -> Any:
     """Eigenvalues of a general matrix, or pair."""
-    del overwrite_a
-    return eig(
-        a,
-        b,
-        right=False,
-        check_finite=check_finite,
-        homogeneous_eigvals=homogeneous_eigvals,
-    )
+    return eig(a, b, False, False, check_finite, homogeneous_eigvals)
 
 
 # --- Schur and Hessenberg form: A = Z T Z^H, and dZ = Z X with a skew-Hermitian X ---
@@ -425,23 +353,9 @@ _SCHUR = Primitive("schur", _schur, _schur_jvp)
 
 
 @rule("scipy.linalg.schur", tensors="a")
-def schur(
-    a: Any,
-    output: str = "real",
-    lwork: int | None = None,
-    overwrite_a: bool = False,
-    sort: Any = None,
-    check_finite: bool = True,
-) -> Any:
+def schur(a: Any, output: str, check_finite: bool) -> Any:
     """The Schur form with a triangular matrix."""
-    del lwork, overwrite_a
-    if sort is not None:
-        raise option_without_rule("scipy.linalg.schur", "sort", sort)
     return _SCHUR(a, output=output, check_finite=check_finite)
-
-
-def _hessenberg(a: Array, check_finite: bool) -> Any:
-    return sl.hessenberg(a, calc_q=True, check_finite=check_finite)
 
 
 def _hessenberg_jvp(known: Known, a_t: Tensor) -> Any:
@@ -458,14 +372,11 @@ def _hessenberg_jvp(known: Known, a_t: Tensor) -> Any:
     return triangle(moved - turn @ h + h @ turn, False, offset=-1), q @ turn
 
 
-_HESSENBERG = Primitive("hessenberg", _hessenberg, _hessenberg_jvp)
+_HESSENBERG = Primitive("hessenberg", partial(sl.hessenberg, calc_q=True), _hessenberg_jvp)
 
 
 @rule("scipy.linalg.hessenberg", tensors="a")
-def hessenberg(
-    a: Any, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+def hessenberg(a: Any, calc_q: bool, check_finite: bool) -> Any:
     """The Hessenberg form."""
-    del overwrite_a
     h, q = _HESSENBERG(a, check_finite=check_finite)
     return (h, q) if calc_q else h

@@ -19,6 +19,7 @@ __all__ = [
     "adjoint",
     "as_double",
     "as_matrix",
+    "band_to_matrix",
     "diagonal",
     "from_diagonal",
     "hermitian",
@@ -69,6 +70,15 @@ def diagonal(x: Tensor) -> Any:
 def from_diagonal(x: Tensor) -> Any:
     """Diagonal matrices."""
     return xp.expand_dims(x, -1) * np.eye(x.shape[-1], dtype=bool)
+
+
+def band_to_matrix(ab: Tensor, lower: bool) -> Any:
+    """The triangle of a matrix of which SciPy stores the diagonals as rows."""
+    width, n = ab.shape
+    shift = np.arange(n)[:, None] - np.arange(n)
+    place = shift if lower else shift + width - 1
+    inside = (place >= 0) & (place < width)
+    return ab[np.clip(place, 0, width - 1), np.arange(n)[None]] * inside
 
 
 def as_matrix(b: Any) -> Any:

@@ -72,7 +72,7 @@ _declare_fourier("fourier_ellipsoid", "size", None)
 
 
 @rule("scipy.ndimage.center_of_mass", tensors="input")
-def _center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
+def _center_of_mass(input: Any, labels: Any, index: Any) -> Any:
     x = as_tensor(input)
     mass = as_tensor(theirs.sum_labels(x, labels, index))
     grids = np.meshgrid(*map(np.arange, x.shape), indexing="ij", sparse=True)

@@ -115,7 +115,7 @@ def _odd_sizes(kernel_size: Any, ndim: int) -> list[int]:
 
 
 @rule("scipy.signal.medfilt", tensors="volume")
-def _medfilt(volume: Any, kernel_size: Any = None) -> Any:
+def _medfilt(volume: Any, kernel_size: Any) -> Any:
     x = as_tensor(volume)
     x = xp.reshape(x, [1]) if x.ndim == 0 else x
     sizes = _odd_sizes(kernel_size, x.ndim)
@@ -128,7 +128,7 @@ def _medfilt(volume: Any, kernel_size: Any = None) -> Any:
 
 
 @rule("scipy.signal.medfilt2d", tensors="input")
-def _medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
+def _medfilt2d(input: Any, kernel_size: Any) -> Any:
     x = as_tensor(input)
     if x.ndim != 2:
         raise ValueError(f"medfilt2d: input must be two-dimensional, not of shape {x.shape}")
@@ -167,17 +167,17 @@ def _extremum(name: str, input: Any, labels: Any, index: Any) -> Any:
 
 
 @rule("scipy.ndimage.minimum", tensors="input")
-def _minimum(input: Any, labels: Any = None, index: Any = None) -> Any:
+def _minimum(input: Any, labels: Any, index: Any) -> Any:
     return _extremum("minimum", input, labels, index)
 
 
 @rule("scipy.ndimage.maximum", tensors="input")
-def _maximum(input: Any, labels: Any = None, index: Any = None) -> Any:
+def _maximum(input: Any, labels: Any, index: Any) -> Any:
     return _extremum("maximum", input, labels, index)
 
 
 @rule("scipy.ndimage.extrema", tensors="input")
-def _extrema(input: Any, labels: Any = None, index: Any = None) -> Any:
+def _extrema(input: Any, labels: Any, index: Any) -> Any:
     places = call_on_values("scipy.ndimage.extrema", theirs.extrema, (input, labels, index), {})[2:]
     low, high = (_extremum(name, input, labels, index) for name in ("minimum", "maximum"))
     return (low, high, *places)

@@ -100,7 +100,7 @@ def _covariance(residual: _Function, popt: Tensor, absolute_sigma: bool) -> Tens
 
 
 @rule("scipy.optimize.nnls", tensors="A b")
-def _nnls(A: Any, b: Any, **options: Any) -> Any:  # noqa: N803 - SciPy's name
+def _nnls(A: Any, b: Any, **options: Any) -> Any:
     def solver(matrix: Any, b: Any, limits: Any) -> Any:  # noqa: ARG001 - what every solver gets
         x = optimize.nnls(matrix, b, **options)[0]
         return optimize.OptimizeResult(x=x, success=True, message="")

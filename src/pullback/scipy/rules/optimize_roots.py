@@ -47,14 +47,7 @@ def _first(fun: _Function, args: Any, jac: Any) -> _Function:
 
 @rule("scipy.optimize.root", tensors="fun x0 args jac")
 def _root(
-    fun: _Function,
-    x0: Any,
-    args: Any = (),
-    method: str = "hybr",
-    jac: Any = None,
-    tol: Any = None,
-    callback: Any = None,
-    options: Any = None,
+    fun: _Function, x0: Any, args: Any, method: str, jac: Any, tol: Any, callback: Any, options: Any
 ) -> Any:
     samples = Samples(fun, x0, args, method, jac, tol, callback, options)
     results = samples.run(optimize.root)
@@ -78,12 +71,7 @@ def _nonzero_residual(results: list[Any]) -> str | None:
 
 @rule("scipy.optimize.fsolve", tensors="func x0 args fprime")
 def _fsolve(
-    func: _Function,
-    x0: Any,
-    args: Any = (),
-    fprime: Any = None,
-    full_output: bool = False,
-    **options: Any,
+    func: _Function, x0: Any, args: Any, fprime: Any, full_output: bool, **options: Any
 ) -> Any:
     samples = Samples(func, x0, args, fprime)
     results = samples.run(lambda *given: optimize.fsolve(*given, full_output=True, **options))
@@ -147,15 +135,15 @@ for _name in ("brentq", "brenth", "bisect", "ridder", "toms748"):
 def _newton(
     func: _Function,
     x0: Any,
-    fprime: Any = None,
-    args: Any = (),
-    tol: float = 1.48e-8,
-    maxiter: int = 50,
-    fprime2: Any = None,
-    x1: Any = None,
-    rtol: float = 0.0,
-    full_output: bool = False,
-    disp: bool = True,
+    fprime: Any,
+    args: Any,
+    tol: float,
+    maxiter: int,
+    fprime2: Any,
+    x1: Any,
+    rtol: float,
+    full_output: bool,
+    disp: bool,
 ) -> Any:
     samples = Samples(func, x0, fprime, args, tol, maxiter, fprime2, x1)
     results = samples.run(
@@ -181,12 +169,7 @@ def _all_converged(found: Any) -> bool:
 
 @rule("scipy.optimize.fixed_point", tensors="func x0 args")
 def _fixed_point(
-    func: _Function,
-    x0: Any,
-    args: Any = (),
-    xtol: float = 1e-8,
-    maxiter: int = 500,
-    method: str = "del2",
+    func: _Function, x0: Any, args: Any, xtol: float, maxiter: int, method: str
 ) -> Any:
     samples = Samples(func, x0, args, xtol, maxiter, method)
     y = samples.join(samples.run(optimize.fixed_point))

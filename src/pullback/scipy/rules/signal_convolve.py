@@ -143,7 +143,7 @@ def _reversed(x: Any) -> Any:
 
 
 @rule("scipy.signal.convolve", tensors="in1 in2")
-def _convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def _convolve(in1: Any, in2: Any, mode: str, method: str) -> Any:
     in1, in2 = as_tensor(in1), as_tensor(in2)
     if in1.ndim == in2.ndim == 0:
         return in1 * in2
@@ -155,7 +155,7 @@ def _convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
 
 
 @rule("scipy.signal.correlate", tensors="in1 in2")
-def _correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def _correlate(in1: Any, in2: Any, mode: str, method: str) -> Any:
     in1, in2 = as_tensor(in1), as_tensor(in2)
     if in1.ndim == in2.ndim == 0:
         return in1 * conjugate(in2)
@@ -165,12 +165,12 @@ def _correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> 
 
 
 @rule("scipy.signal.fftconvolve", tensors="in1 in2")
-def _fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def _fftconvolve(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     return _by_transform(in1, in2, mode, axes, "fft")
 
 
 @rule("scipy.signal.oaconvolve", tensors="in1 in2")
-def _oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def _oaconvolve(in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     return _by_transform(in1, in2, mode, axes, "oa")
 
 
@@ -187,9 +187,7 @@ _INDEX_MODES = {"circular": "wrap", "wrap": "wrap", "symm": "symmetric", "symmet
 
 
 @rule("scipy.signal.convolve2d", tensors="in1 in2 fillvalue")
-def _convolve2d(
-    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
-) -> Any:
+def _convolve2d(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any) -> Any:
     in1, in2 = as_tensor(in1), as_tensor(in2)
     if not in1.ndim == in2.ndim == 2:
         raise ValueError("convolve2d inputs must both be 2-D arrays")
@@ -213,9 +211,7 @@ def _convolve2d(
 
 
 @rule("scipy.signal.correlate2d", tensors="in1 in2 fillvalue")
-def _correlate2d(
-    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
-) -> Any:
+def _correlate2d(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any) -> Any:
     full = _convolve2d(in1, _reversed(in2), "full" if mode == "same" else mode, boundary, fillvalue)
     if mode != "same":
         return full
@@ -264,18 +260,10 @@ _PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
 @rule("scipy.signal.upfirdn", tensors="h x cval")
-def _upfirdn_rule(
-    h: Any,
-    x: Any,
-    up: int = 1,
-    down: int = 1,
-    axis: int = -1,
-    mode: str = "constant",
-    cval: Any = 0,
-) -> Any:
+def _upfirdn_rule(h: Any, x: Any, up: int, down: int, axis: int, mode: str, cval: Any) -> Any:
     x, h = as_tensor(x), as_tensor(h)
-    shapes = (tuple(x.shape), tuple(h.shape))
     if mode == "constant" and type(cval) in (int, float) and cval == 0:
+        shapes = (tuple(x.shape), tuple(h.shape))
         return _UPFIRDN(x, h, up=int(up), down=int(down), axis=axis, shapes=shapes)
     if mode not in _PAD_MODES:
         raise option_without_rule("scipy.signal.upfirdn", "mode", mode)
@@ -284,7 +272,8 @@ def _upfirdn_rule(
     widths = [(0, 0)] * x.ndim
     widths[axis] = (before, before)
     options = {"constant_values": cval} if mode == "constant" else {}
-    found = _upfirdn_rule(h, pad(x, widths, mode=mode, **options), up, down, axis)
+    longer = pad(x, widths, mode=mode, **options)
+    found = _upfirdn_rule(h, longer, up, down, axis, "constant", 0)
     count = -(-((x.shape[axis] - 1) * up + len(h)) // down)
     keep = [slice(None)] * x.ndim
     keep[axis] = slice(before * up // down, before * up // down + count)

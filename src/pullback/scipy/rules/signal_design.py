@@ -120,13 +120,13 @@ def _roots(*values: Any) -> tuple[Any, ...]:
 
 
 @rule("scipy.signal.lp2lp_zpk", tensors="z p k wo")
-def _lp2lp_zpk(z: Any, p: Any, k: Any, wo: Any = 1.0) -> Any:
+def _lp2lp_zpk(z: Any, p: Any, k: Any, wo: Any) -> Any:
     z, p = _roots(z, p)
     return z * wo, p * wo, k * wo ** _excess(z, p)
 
 
 @rule("scipy.signal.lp2hp_zpk", tensors="z p k wo")
-def _lp2hp_zpk(z: Any, p: Any, k: Any, wo: Any = 1.0) -> Any:
+def _lp2hp_zpk(z: Any, p: Any, k: Any, wo: Any) -> Any:
     z, p = _roots(z, p)
     zeros = _append(wo / z, *[0.0] * _excess(z, p))
     return zeros, wo / p, k * _ratio(-z, -p)
@@ -140,7 +140,7 @@ def _split(roots: Any, wo: Any) -> Any:
 
 
 @rule("scipy.signal.lp2bp_zpk", tensors="z p k wo bw")
-def _lp2bp_zpk(z: Any, p: Any, k: Any, wo: Any = 1.0, bw: Any = 1.0) -> Any:
+def _lp2bp_zpk(z: Any, p: Any, k: Any, wo: Any, bw: Any) -> Any:
     z, p = _roots(z, p)
     degree = _excess(z, p)
     zeros = _append(_split(z * bw / 2.0, wo), *[0.0] * degree)
@@ -148,7 +148,7 @@ def _lp2bp_zpk(z: Any, p: Any, k: Any, wo: Any = 1.0, bw: Any = 1.0) -> Any:
 
 
 @rule("scipy.signal.lp2bs_zpk", tensors="z p k wo bw")
-def _lp2bs_zpk(z: Any, p: Any, k: Any, wo: Any = 1.0, bw: Any = 1.0) -> Any:
+def _lp2bs_zpk(z: Any, p: Any, k: Any, wo: Any, bw: Any) -> Any:
     z, p = _roots(z, p)
     degree = _excess(z, p)
     zeros = _append(_split(bw / 2.0 / z, wo), *[1j * wo] * degree, *[-1j * wo] * degree)
@@ -188,35 +188,36 @@ def _substitute(b: Any, a: Any, above: list[float], below: list[float], *, trims
 
 
 @rule("scipy.signal.bilinear", tensors="b a")
-def _bilinear(b: Any, a: Any, fs: float = 1.0) -> Any:
+def _bilinear(b: Any, a: Any, fs: float) -> Any:
     return _substitute(b, a, [2.0 * fs, -2.0 * fs], [1.0, 1.0], trims=False)
 
 
 @rule("scipy.signal.lp2bp", tensors="b a")
-def _lp2bp(b: Any, a: Any, wo: float = 1.0, bw: float = 1.0) -> Any:
+def _lp2bp(b: Any, a: Any, wo: float, bw: float) -> Any:
     return _substitute(b, a, [1.0, 0.0, wo * wo], [bw, 0.0], trims=True)
 
 
 @rule("scipy.signal.lp2bs", tensors="b a")
-def _lp2bs(b: Any, a: Any, wo: float = 1.0, bw: float = 1.0) -> Any:
+def _lp2bs(b: Any, a: Any, wo: float, bw: float) -> Any:
     return _substitute(b, a, [bw, 0.0], [1.0, 0.0, wo * wo], trims=False)
 
 
 # --- filters --------------------------------------------------------------------------------------
 
 
-def _design(
-    order: int,
-    frequencies: Any,
-    ripples: tuple[Any, Any],
+@rule("scipy.signal.iirfilter", tensors="Wn rp rs")
+def _iirfilter(
+    N: int,
+    Wn: Any,
     btype: str,
     analog: bool,
     ftype: str,
     output: str,
     fs: Any,
+    rp: Any = None,
+    rs: Any = None,
 ) -> Any:
-    """The filter of ``scipy.signal.iirfilter``."""
-    wn = _double(frequencies)
+    wn = _double(Wn)
     band, kind = _BANDS.get(btype.lower()), _PROTOTYPES.get(ftype.lower())
     if band is None:
         raise ValueError(f"'{btype}' is an invalid bandtype for filter.")
@@ -233,17 +234,17 @@ def _design(
     if wn.size > 1 and _is_any(wn[0] >= wn[1]):
         raise ValueError("Wn[0] must be less than Wn[1]")
     warped = wn if analog else 4.0 * xp.tan(np.pi * wn / 2.0)
-    z, p, k = _prototype(kind, order, *ripples)
+    z, p, k = _prototype(kind, N, rp, rs)
     if band in ("lowpass", "highpass"):
         if wn.size != 1:
             raise ValueError("Must specify a single critical frequency Wn for lowpass or highpass")
-        move = _lp2lp_zpk if band == "lowpass" else _lp2hp_zpk
-        z, p, k = move(z, p, k, wo=xp.reshape(warped, []))
+        lowpass_to = _lp2lp_zpk if band == "lowpass" else _lp2hp_zpk
+        z, p, k = lowpass_to(z, p, k, wo=xp.reshape(warped, []))
     else:
         if wn.size != 2:
             raise ValueError("Wn must specify start and stop frequencies for bandpass or bandstop")
-        move = _lp2bp_zpk if band == "bandpass" else _lp2bs_zpk
-        z, p, k = move(z, p, k, wo=xp.sqrt(warped[0] * warped[1]), bw=warped[1] - warped[0])
+        band_to = _lp2bp_zpk if band == "bandpass" else _lp2bs_zpk
+        z, p, k = band_to(z, p, k, wo=xp.sqrt(warped[0] * warped[1]), bw=warped[1] - warped[0])
     if not analog:
         z, p, k = _bilinear_zpk(z, p, k, fs=2.0)
     if output == "zpk":
@@ -251,84 +252,24 @@ def _design(
     return _zpk2tf(z, p, k) if output == "ba" else _zpk2sos(z, p, k, analog=analog)
 
 
-@rule("scipy.signal.iirfilter", tensors="Wn rp rs")
-def _iirfilter(
-    N: int,  # noqa: N803 - SciPy's argument
-    Wn: Any,  # noqa: N803 - SciPy's argument
-    rp: Any = None,
-    rs: Any = None,
-    btype: str = "band",
-    analog: bool = False,
-    ftype: str = "butter",
-    output: str = "ba",
-    fs: Any = None,
-) -> Any:
-    return _design(N, Wn, (rp, rs), btype, analog, ftype, output, fs)
+def _declare_filter(name: str, tensors: str) -> None:
+    @rule(f"scipy.signal.{name}", tensors=tensors)
+    def apply(**options: Any) -> Any:
+        return _iirfilter(ftype=name, **options)
 
 
-@rule("scipy.signal.butter", tensors="Wn")
-def _butter(
-    N: int,  # noqa: N803 - SciPy's argument
-    Wn: Any,  # noqa: N803 - SciPy's argument
-    btype: str = "low",
-    analog: bool = False,
-    output: str = "ba",
-    fs: Any = None,
-) -> Any:
-    return _design(N, Wn, (None, None), btype, analog, "butter", output, fs)
+for _name, _tensors in {
+    "butter": "Wn",
+    "cheby1": "rp Wn",
+    "cheby2": "rs Wn",
+    "ellip": "Wn",
+}.items():
+    _declare_filter(_name, _tensors)
 
 
 @rule("scipy.signal.bessel", tensors="Wn")
-def _bessel(
-    N: int,  # noqa: N803 - SciPy's argument
-    Wn: Any,  # noqa: N803 - SciPy's argument
-    btype: str = "low",
-    analog: bool = False,
-    output: str = "ba",
-    norm: str = "phase",
-    fs: Any = None,
-) -> Any:
-    return _design(N, Wn, (None, None), btype, analog, f"bessel_{norm}", output, fs)
-
-
-@rule("scipy.signal.cheby1", tensors="rp Wn")
-def _cheby1(
-    N: int,  # noqa: N803 - SciPy's argument
-    rp: Any,
-    Wn: Any,  # noqa: N803 - SciPy's argument
-    btype: str = "low",
-    analog: bool = False,
-    output: str = "ba",
-    fs: Any = None,
-) -> Any:
-    return _design(N, Wn, (rp, None), btype, analog, "cheby1", output, fs)
-
-
-@rule("scipy.signal.cheby2", tensors="rs Wn")
-def _cheby2(
-    N: int,  # noqa: N803 - SciPy's argument
-    rs: Any,
-    Wn: Any,  # noqa: N803 - SciPy's argument
-    btype: str = "low",
-    analog: bool = False,
-    output: str = "ba",
-    fs: Any = None,
-) -> Any:
-    return _design(N, Wn, (None, rs), btype, analog, "cheby2", output, fs)
-
-
-@rule("scipy.signal.ellip", tensors="Wn")
-def _ellip(
-    N: int,  # noqa: N803 - SciPy's argument
-    rp: Any,
-    rs: Any,
-    Wn: Any,  # noqa: N803 - SciPy's argument
-    btype: str = "low",
-    analog: bool = False,
-    output: str = "ba",
-    fs: Any = None,
-) -> Any:
-    return _design(N, Wn, (rp, rs), btype, analog, "ellip", output, fs)
+def _bessel(norm: str, **options: Any) -> Any:
+    return _iirfilter(ftype=f"bessel_{norm}", **options)
 
 
 def _resonator(w0: Any, q: Any, fs: float, *, is_notch: bool) -> Any:
@@ -346,12 +287,12 @@ def _resonator(w0: Any, q: Any, fs: float, *, is_notch: bool) -> Any:
 
 
 @rule("scipy.signal.iirnotch", tensors="w0 Q")
-def _iirnotch(w0: Any, Q: Any, fs: float = 2.0) -> Any:  # noqa: N803 - SciPy's argument
+def _iirnotch(w0: Any, Q: Any, fs: float) -> Any:
     return _resonator(w0, Q, fs, is_notch=True)
 
 
 @rule("scipy.signal.iirpeak", tensors="w0 Q")
-def _iirpeak(w0: Any, Q: Any, fs: float = 2.0) -> Any:  # noqa: N803 - SciPy's argument
+def _iirpeak(w0: Any, Q: Any, fs: float) -> Any:
     return _resonator(w0, Q, fs, is_notch=False)
 
 
@@ -412,7 +353,7 @@ def _places(z: _Array, p: _Array, k: Any, pairing: Any, analog: bool) -> _Array:
 
 
 @rule("scipy.signal.zpk2sos", tensors="z p k")
-def _zpk2sos(z: Any, p: Any, k: Any, pairing: Any = None, *, analog: bool = False) -> Any:
+def _zpk2sos(z: Any, p: Any, k: Any, pairing: Any = None, analog: bool = False) -> Any:
     z, p, k = as_tensor(z), as_tensor(p), as_tensor(k)
     places = call_on_values("scipy.signal.zpk2sos", _places, (z, p, k, pairing, analog), {})
     sections = [
@@ -471,7 +412,7 @@ def _sosfilt_zi(sos: Any) -> Any:
 
 
 @rule("scipy.signal.lfiltic", tensors="b a y x")
-def _lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
+def _lfiltic(b: Any, a: Any, y: Any, x: Any) -> Any:
     b, a, y = (xp.reshape(v, [-1]) for v in map(as_tensor, (b, a, y)))
     x = as_tensor(np.zeros(0, b.dtype)) if x is None else xp.reshape(as_tensor(x), [-1])
     if _is_any(a[0] == 0.0):
@@ -502,12 +443,7 @@ def _extended(count: int, sym: bool) -> int:
 
 
 @rule("scipy.signal.windows.general_cosine", tensors="a")
-def _general_cosine(
-    M: int,  # noqa: N803 - SciPy's argument
-    a: Any,
-    sym: bool = True,
-    **_: Any,
-) -> Any:
+def _general_cosine(M: int, a: Any, sym: bool, **_: Any) -> Any:
     weights = _double(a)
     if M <= 1:
         return as_tensor(np.ones(M)) + 0.0 * xp.sum(weights)
@@ -517,23 +453,13 @@ def _general_cosine(
 
 
 @rule("scipy.signal.windows.general_hamming", tensors="alpha")
-def _general_hamming(
-    M: int,  # noqa: N803 - SciPy's argument
-    alpha: Any,
-    sym: bool = True,
-    **_: Any,
-) -> Any:
+def _general_hamming(M: int, alpha: Any, sym: bool, **_: Any) -> Any:
     alpha = _double(alpha)
     return _general_cosine(M, xp.stack([alpha, 1.0 - alpha]), sym)
 
 
 @rule("scipy.signal.windows.tukey", tensors="alpha")
-def _tukey(
-    M: int,  # noqa: N803 - SciPy's argument
-    alpha: Any = 0.5,
-    sym: bool = True,
-    **_: Any,
-) -> Any:
+def _tukey(M: int, alpha: Any, sym: bool, **_: Any) -> Any:
     alpha = _double(alpha)
     if M <= 1:
         return as_tensor(np.ones(M)) + 0.0 * alpha
@@ -548,7 +474,7 @@ def _tukey(
 
 
 @rule("scipy.signal.sawtooth", tensors="t width")
-def _sawtooth(t: Any, width: Any = 1) -> Any:
+def _sawtooth(t: Any, width: Any) -> Any:
     t, width = _double(t), _double(width)
     phase = t - 2 * np.pi * xp.floor(t.detach() / (2 * np.pi))
     is_rising = phase < 2 * np.pi * width
@@ -566,10 +492,9 @@ def _chirp(
     f0: Any,
     t1: Any,
     f1: Any,
-    method: str = "linear",
-    phi: Any = 0,
-    vertex_zero: bool = True,
-    *,
+    method: str,
+    phi: Any,
+    vertex_zero: bool,
     complex: bool = False,
 ) -> Any:
     t, f0, t1, f1 = (_double(v) for v in (t, f0, t1, f1))

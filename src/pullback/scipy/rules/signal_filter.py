@@ -161,7 +161,7 @@ def _filter_axis(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
 
 
 @rule("scipy.signal.lfilter", tensors="b a x zi")
-def _lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+def _lfilter(b: Any, a: Any, x: Any, axis: int, zi: Any) -> Any:
     b, a, x = (as_tensor(value) for value in (b, a, x))
     b, a = (xp.reshape(v, [1]) if v.ndim == 0 else v for v in (b, a))
     for name, value in (("b", b), ("a", a)):
@@ -180,7 +180,7 @@ def _lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 
 @rule("scipy.signal.sosfilt", tensors="sos x zi")
-def _sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+def _sosfilt(sos: Any, x: Any, axis: int, zi: Any) -> Any:
     sos, x = as_tensor(sos), as_tensor(x)
     if x.ndim == 0:
         raise ValueError("x must be at least 1-D")
@@ -226,11 +226,11 @@ def _savgol_filter(
     x: Any,
     window_length: int,
     polyorder: int,
-    deriv: int = 0,
-    delta: float = 1.0,
-    axis: int = -1,
-    mode: str = "interp",
-    cval: Any = 0.0,
+    deriv: int,
+    delta: float,
+    axis: int,
+    mode: str,
+    cval: Any,
 ) -> Any:
     if mode not in ("mirror", "constant", "nearest", "interp", "wrap"):
         raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")

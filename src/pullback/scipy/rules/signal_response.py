@@ -61,17 +61,7 @@ def _coefficients(name: str, weights: Any) -> Any:
 
 
 @rule("scipy.signal.freqz", tensors="b a worN")
-def _freqz(
-    b: Any,
-    a: Any = 1,
-    worN: Any = 512,  # noqa: N803 - SciPy's argument
-    whole: bool = False,
-    plot: Any = None,
-    fs: float = _CIRCLE,
-    include_nyquist: bool = False,
-) -> Any:
-    if plot is not None:
-        raise option_without_rule("scipy.signal.freqz", "plot", plot)
+def _freqz(b: Any, a: Any, worN: Any, whole: bool, fs: float, include_nyquist: bool) -> Any:
     b, a = _coefficients("freqz", b), _coefficients("freqz", a)
     angles = _angles(worN, whole, fs, include_nyquist)
     return _frequencies(angles, fs, worN), _response(b, a, angles)
@@ -85,12 +75,7 @@ def _frequencies(angles: Any, fs: float, given: Any) -> Any:
 
 def _declare_sections(name: str) -> None:
     @rule(f"scipy.signal.{name}", tensors="sos worN args")
-    def apply(
-        sos: Any,
-        worN: Any = 512,  # noqa: N803 - SciPy's argument
-        whole: bool = False,
-        fs: float = _CIRCLE,
-    ) -> Any:
+    def apply(sos: Any, worN: Any = 512, whole: bool = False, fs: float = _CIRCLE) -> Any:
         sections = as_tensor(sos)
         if sections.ndim != 2 or sections.shape[1] != 6:
             raise ValueError("sos array must be shape (n_sections, 6)")
@@ -112,7 +97,7 @@ _declare_sections("freqz_sos")
 
 
 @rule("scipy.signal.hilbert", tensors="x")
-def _hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:  # noqa: N803 - SciPy's argument
+def _hilbert(x: Any, N: Any, axis: int) -> Any:
     x = as_tensor(x)
     if x.dtype.kind == "c":
         raise ValueError("x must be real.")
@@ -179,9 +164,7 @@ def _zeros(like: Any, count: int) -> Any:
 
 
 @rule("scipy.signal.resample", tensors="x window")
-def _resample(
-    x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time"
-) -> Any:
+def _resample(x: Any, num: int, t: Any, axis: int, window: Any, domain: str) -> Any:
     if domain not in ("time", "freq"):
         raise ValueError(f"Parameter domain={domain!r} not in ('time', 'freq')!")
     signal = xp.moveaxis(as_tensor(x), axis, -1)

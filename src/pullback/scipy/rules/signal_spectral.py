@@ -33,7 +33,7 @@ class _Layout(NamedTuple):
     nfft: int
 
 
-def _layout(window: Any, nperseg: Any, noverlap: Any, nfft: Any, size: int) -> _Layout:
+def _layout(size: int, window: Any, nperseg: Any, noverlap: Any, nfft: Any) -> _Layout:
     """Reads the arguments that describe segments, as SciPy does."""
     if nperseg is not None and int(nperseg) < 1:
         raise ValueError("nperseg must be a positive integer")
@@ -187,16 +187,13 @@ def _middle(x: Any) -> Any:
 def _csd(
     x: Any,
     y: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
-    nperseg: Any = None,
-    noverlap: Any = None,
-    nfft: Any = None,
-    detrend: Any = "constant",
+    fs: Any,
+    detrend: Any,
+    axis: int,
     return_onesided: bool = True,
     scaling: str = "density",
-    axis: int = -1,
     average: str = "mean",
+    **segments: Any,
 ) -> Any:
     is_same = y is x
     x = _as_signal(x)
@@ -211,7 +208,7 @@ def _csd(
         first, second = (
             pad(v, [(0, 0)] * (v.ndim - 1) + [(0, size - v.shape[-1])]) for v in (first, second)
         )
-    layout = _layout(window, nperseg, noverlap, nfft, first.shape[-1])
+    layout = _layout(first.shape[-1], **segments)
     power, is_onesided = _cross_power(
         first, second, layout, fs, detrend, return_onesided, scaling, axis
     )
@@ -220,21 +217,12 @@ def _csd(
 
 
 @rule("scipy.signal.welch", tensors="x window")
-def _welch(x: Any, fs: Any = 1.0, window: Any = "hann", *args: Any, **kwargs: Any) -> Any:
-    return _csd(x, x, fs, window, *args, **kwargs)
+def _welch(x: Any, **options: Any) -> Any:
+    return _csd(x, x, **options)
 
 
 @rule("scipy.signal.periodogram", tensors="x window")
-def _periodogram(
-    x: Any,
-    fs: Any = 1.0,
-    window: Any = "boxcar",
-    nfft: Any = None,
-    detrend: Any = "constant",
-    return_onesided: bool = True,
-    scaling: str = "density",
-    axis: int = -1,
-) -> Any:
+def _periodogram(x: Any, window: Any, nfft: Any, axis: int, **options: Any) -> Any:
     x = _as_signal(x)
     size = x.shape[axis]
     if nfft is not None and nfft < size:
@@ -245,21 +233,16 @@ def _periodogram(
         raise ValueError(
             "the size of the window must be the same size of the input on the specified axis"
         )
-    return _csd(x, x, fs, window, size, 0, nfft, detrend, return_onesided, scaling, axis)
+    segments = {"window": window, "nperseg": size, "noverlap": 0, "nfft": nfft}
+    return _csd(x, x, axis=axis, **segments, **options)
 
 
 @rule("scipy.signal.coherence", tensors="x y window")
-def _coherence(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
-    _, across = _csd(x, y, *args, **_with_axis(args, kwargs))
-    frequencies, first = _csd(x, x, *args, **_with_axis(args, kwargs))
-    _, second = _csd(y, y, *args, **_with_axis(args, kwargs))
+def _coherence(x: Any, y: Any, **options: Any) -> Any:
+    _, across = _csd(x, y, **options)
+    frequencies, first = _csd(x, x, **options)
+    _, second = _csd(y, y, **options)
     return frequencies, (xp.real(across) ** 2 + xp.imag(across) ** 2) / first / second
-
-
-def _with_axis(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    if len(args) > 5:  # csd has two arguments before the axis that coherence does not have
-        raise TypeError("coherence: give detrend and axis by name")
-    return kwargs
 
 
 # --- time and frequency ---------------------------------------------------------------------------
@@ -290,23 +273,21 @@ def _stft_parts(
 @rule("scipy.signal.spectrogram", tensors="x window")
 def _spectrogram(
     x: Any,
-    fs: Any = 1.0,
-    window: Any = ("tukey", 0.25),
-    nperseg: Any = None,
-    noverlap: Any = None,
-    nfft: Any = None,
-    detrend: Any = "constant",
-    return_onesided: bool = True,
-    scaling: str = "density",
-    axis: int = -1,
-    mode: str = "psd",
+    fs: Any,
+    noverlap: Any,
+    detrend: Any,
+    return_onesided: bool,
+    scaling: str,
+    axis: int,
+    mode: str,
+    **segments: Any,
 ) -> Any:
     if mode not in ("psd", "complex", "magnitude", "angle", "phase"):
         raise ValueError(f"unknown value for mode {mode}")
     if mode == "phase":
         raise option_without_rule("scipy.signal.spectrogram", "mode", mode)
     last = xp.moveaxis(_as_signal(x), axis, -1)
-    layout = _layout(window, nperseg, 0, nfft, last.shape[-1])
+    layout = _layout(last.shape[-1], noverlap=0, **segments)
     overlap = layout.length // 8 if noverlap is None else int(noverlap)
     if overlap >= layout.length:
         raise ValueError("noverlap must be less than nperseg.")
@@ -335,24 +316,21 @@ _EXTENSIONS: dict[str, Callable[[Any, list[Any]], Any]] = {
 @rule("scipy.signal.stft", tensors="x window")
 def _stft(
     x: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
-    nperseg: Any = 256,
-    noverlap: Any = None,
-    nfft: Any = None,
-    detrend: Any = False,
-    return_onesided: bool = True,
-    boundary: Any = "zeros",
-    padded: bool = True,
-    axis: int = -1,
-    scaling: str = "spectrum",
+    fs: Any,
+    detrend: Any,
+    return_onesided: bool,
+    boundary: Any,
+    padded: bool,
+    axis: int,
+    scaling: str,
+    **segments: Any,
 ) -> Any:
     if scaling not in ("spectrum", "psd"):
         raise ValueError(f"Parameter scaling='{scaling}' not in ['spectrum', 'psd']!")
     if boundary is not None and boundary not in _EXTENSIONS:
         raise ValueError(f"Unknown boundary option '{boundary}'")
     last = xp.moveaxis(_as_signal(x), axis, -1)
-    layout = _layout(window, nperseg, noverlap, nfft, last.shape[-1])
+    layout = _layout(last.shape[-1], **segments)
     before = [(0, 0)] * (last.ndim - 1)
     if boundary is not None:
         last = _EXTENSIONS[boundary](last, [*before, (layout.length // 2,) * 2])
@@ -369,17 +347,17 @@ def _stft(
 
 @rule("scipy.signal.istft", tensors="Zxx window")
 def _istft(
-    Zxx: Any,  # noqa: N803 - SciPy's argument
-    fs: Any = 1.0,
-    window: Any = "hann",
-    nperseg: Any = None,
-    noverlap: Any = None,
-    nfft: Any = None,
-    input_onesided: bool = True,
-    boundary: bool = True,
-    time_axis: int = -1,
-    freq_axis: int = -2,
-    scaling: str = "spectrum",
+    Zxx: Any,
+    fs: Any,
+    window: Any,
+    nperseg: Any,
+    noverlap: Any,
+    nfft: Any,
+    input_onesided: bool,
+    boundary: bool,
+    time_axis: int,
+    freq_axis: int,
+    scaling: str,
 ) -> Any:
     z = as_tensor(Zxx)
     if z.ndim < 2:
@@ -398,7 +376,7 @@ def _istft(
         window = theirs.get_window(window, length)
     elif len(window) != length:
         raise ValueError(f"window must have length of {length}")
-    layout = _layout(window, length, noverlap, nfft, length)
+    layout = _layout(length, window, length, noverlap, nfft)
     parts = (fft.irfft if input_onesided else fft.ifft)(z, layout.nfft)[..., :length]
     win = xp.astype(layout.window, parts.real.dtype)
     squares = xp.sum(win * win)

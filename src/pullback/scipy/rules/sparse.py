@@ -6,6 +6,7 @@ their own methods. The rules here are for SciPy's own arrays that meet a tensor.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import scipy.sparse as theirs
@@ -79,118 +80,22 @@ def _matrix_rmul(self: Any, other: Any) -> Any:
     return other * _with_tensor(self) if _is_scalar(other) else _rmatmul(self, other)
 
 
-@rule(f"{_BASE}.__mul__", tensors="self other")
-def _mul(self: Any, other: Any) -> Any:
-    return _with_tensor(self) * other
+def _declare_operator(method: str, run: Callable[[Any, Any], Any]) -> None:
+    @rule(f"{_BASE}.{method}", tensors="self other")
+    def apply(self: Any, other: Any) -> Any:
+        return run(_with_tensor(self), other)
 
 
-@rule(f"{_BASE}.__rmul__", tensors="self other")
-def _rmul(self: Any, other: Any) -> Any:
-    return other * _with_tensor(self)
-
-
-@rule(f"{_BASE}.multiply", tensors="self other")
-def _multiply(self: Any, other: Any) -> Any:
-    return _with_tensor(self).multiply(other)
-
-
-@rule(f"{_BASE}.__truediv__", tensors="self other")
-def _truediv(self: Any, other: Any) -> Any:
-    return _with_tensor(self) / other
-
-
-@rule(f"{_BASE}.__add__", tensors="self other")
-def _add(self: Any, other: Any) -> Any:
-    return _with_tensor(self) + other
-
-
-@rule(f"{_BASE}.__radd__", tensors="self other")
-def _radd(self: Any, other: Any) -> Any:
-    return _with_tensor(self) + other
-
-
-@rule(f"{_BASE}.__sub__", tensors="self other")
-def _sub(self: Any, other: Any) -> Any:
-    return _with_tensor(self) - other
-
-
-@rule(f"{_BASE}.__rsub__", tensors="self other")
-def _rsub(self: Any, other: Any) -> Any:
-    return other + (-_with_tensor(self))
-
+_declare_operator("__mul__", lambda matrix, other: matrix * other)
+_declare_operator("__rmul__", lambda matrix, other: other * matrix)
+_declare_operator("multiply", lambda matrix, other: matrix.multiply(other))
+_declare_operator("__truediv__", lambda matrix, other: matrix / other)
+_declare_operator("__add__", lambda matrix, other: matrix + other)
+_declare_operator("__radd__", lambda matrix, other: matrix + other)
+_declare_operator("__sub__", lambda matrix, other: matrix - other)
+_declare_operator("__rsub__", lambda matrix, other: other + (-matrix))
 
 # --- functions that build sparse arrays ---------------------------------------------------------
-
-
-@rule("scipy.sparse.hstack", tensors="blocks")
-def _hstack(blocks: Any, format: Any = None, dtype: Any = None) -> Any:
-    return _cast(arrays.move_entries(theirs.hstack, list(blocks), format=format), dtype)
-
-
-@rule("scipy.sparse.vstack", tensors="blocks")
-def _vstack(blocks: Any, format: Any = None, dtype: Any = None) -> Any:
-    return _cast(arrays.move_entries(theirs.vstack, list(blocks), format=format), dtype)
-
-
-@rule("scipy.sparse.block_array", tensors="blocks")
-def _block_array(blocks: Any, *, format: Any = None, dtype: Any = None) -> Any:
-    return _cast(arrays.move_entries(theirs.block_array, blocks, format=format), dtype)
-
-
-@rule("scipy.sparse.bmat", tensors="blocks")
-def _bmat(blocks: Any, format: Any = None, dtype: Any = None) -> Any:
-    return _cast(arrays.move_entries(theirs.bmat, blocks, format=format), dtype)
-
-
-@rule("scipy.sparse.block_diag", tensors="mats")
-def _block_diag(mats: Any, format: Any = None, dtype: Any = None) -> Any:
-    return _cast(arrays.move_entries(theirs.block_diag, list(mats), format=format), dtype)
-
-
-@rule("scipy.sparse.tril", tensors="A")
-def _tril(A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: N803 - SciPy's names
-    return arrays.move_entries(theirs.tril, A, k=k, format=format)
-
-
-@rule("scipy.sparse.triu", tensors="A")
-def _triu(A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: N803 - SciPy's names
-    return arrays.move_entries(theirs.triu, A, k=k, format=format)
-
-
-@rule("scipy.sparse.diags_array", tensors="diagonals")
-def _diags_array(
-    diagonals: Any,
-    /,
-    *,
-    offsets: Any = 0,
-    shape: Any = None,
-    format: Any = None,
-    dtype: Any = None,
-) -> Any:
-    def build(numbers: Any) -> Any:
-        return theirs.diags_array(numbers, offsets=offsets, shape=shape, format=format)
-
-    return _cast(arrays.move_entries(build, _diagonals(diagonals)), dtype)
-
-
-@rule("scipy.sparse.diags", tensors="diagonals")
-def _diags(
-    diagonals: Any,
-    offsets: Any = 0,
-    shape: Any = None,
-    format: Any = None,
-    dtype: Any = None,
-) -> Any:
-    def build(numbers: Any) -> Any:
-        return theirs.diags(numbers, offsets=offsets, shape=shape, format=format)
-
-    return _cast(arrays.move_entries(build, _diagonals(diagonals)), dtype)
-
-
-@rule("scipy.sparse.kron", tensors="A B")
-def _kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803 - SciPy's names
-    left, right = (m if arrays.is_sparse(m) else arrays.coo_array(m) for m in (A, B))
-    return arrays.kron(left, right, format=format)
 
 
 def _diagonals(diagonals: Any) -> Any:
@@ -202,5 +107,26 @@ def _diagonals(diagonals: Any) -> Any:
     return diagonals
 
 
-def _cast(made: Any, dtype: Any) -> Any:
-    return made if dtype is None else made.astype(dtype)
+def _declare_builder(name: str, argument: str, prepare: Callable[[Any], Any]) -> None:
+    """Declares a function that moves the entries of one argument to places of a new array."""
+
+    @rule(f"scipy.sparse.{name}", tensors=argument)
+    def apply(dtype: Any = None, **options: Any) -> Any:
+        given = prepare(options.pop(argument))
+        made = arrays.move_entries(getattr(theirs, name), given, **options)
+        return made if dtype is None else made.astype(dtype)
+
+
+for _name in ("block_array", "bmat", "hstack", "vstack"):
+    _declare_builder(_name, "blocks", list)
+_declare_builder("block_diag", "mats", list)
+for _name in ("diags", "diags_array"):
+    _declare_builder(_name, "diagonals", _diagonals)
+for _name in ("tril", "triu"):
+    _declare_builder(_name, "A", lambda matrix: matrix)
+
+
+@rule("scipy.sparse.kron", tensors="A B")
+def _kron(A: Any, B: Any, format: Any) -> Any:
+    left, right = (m if arrays.is_sparse(m) else arrays.coo_array(m) for m in (A, B))
+    return arrays.kron(left, right, format=format)

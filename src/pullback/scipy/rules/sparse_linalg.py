@@ -89,7 +89,7 @@ class _ForgivingSolver(DirectSolver):
 
 
 @rule(f"{_NAME}.spsolve", tensors="A b")
-def _spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:  # noqa: ARG001, N803
+def _spsolve(A: Any, b: Any, permc_spec: Any = None) -> Any:
     if arrays.is_sparse(b):
         raise refusal(f"{_NAME}.spsolve", "b is a sparse array", "Pass b.toarray().")
     if not (arrays.is_sparse(A) and A.format in ("csr", "csc")):
@@ -108,21 +108,7 @@ def _spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -
 
 
 @rule(f"{_NAME}.splu", tensors="A")
-def _splu(
-    A: Any,  # noqa: N803 - SciPy's name
-    permc_spec: Any = None,
-    diag_pivot_thresh: Any = None,
-    relax: Any = None,
-    panel_size: Any = None,
-    options: Any = None,
-) -> Any:
-    given = {
-        "permc_spec": permc_spec,
-        "diag_pivot_thresh": diag_pivot_thresh,
-        "relax": relax,
-        "panel_size": panel_size,
-        "options": options,
-    }
+def _splu(A: Any, **options: Any) -> Any:
     if not (arrays.is_sparse(A) and A.format == "csc"):
         warnings.warn(
             "splu converted its input to CSC format", theirs.SparseEfficiencyWarning, stacklevel=2
@@ -130,26 +116,19 @@ def _splu(
     matrix = _canonical(A).tocsc()
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError("can only factor square matrices")
-    return Factorization(None).with_values(*pattern_and_values(matrix), DirectSolver(**given))
+    return Factorization(None).with_values(*pattern_and_values(matrix), DirectSolver(**options))
 
 
 refused(f"{_NAME}.spilu", "an incomplete factorisation has no derivative by the matrix")
 
 
 @rule(f"{_NAME}.factorized", tensors="A")
-def _factorized(A: Any) -> Any:  # noqa: N803 - SciPy's name
-    return _splu(A).solve
+def _factorized(A: Any) -> Any:
+    return linalg.splu(A).solve
 
 
 @rule(f"{_NAME}.spsolve_triangular", tensors="A b")
-def _spsolve_triangular(
-    A: Any,  # noqa: N803 - SciPy's name
-    b: Any,
-    lower: bool = True,
-    overwrite_A: bool = False,  # noqa: ARG001, N803 - SciPy's name
-    overwrite_b: bool = False,  # noqa: ARG001 - SciPy's name
-    unit_diagonal: bool = False,
-) -> Any:
+def _spsolve_triangular(A: Any, b: Any, lower: bool, unit_diagonal: bool) -> Any:
     matrix, right = _canonical(A), as_tensor(b)
     values, rows, columns = arrays.entries_of(matrix)
     rows, columns = rows.astype(np.intc), columns.astype(np.intc)
@@ -184,7 +163,7 @@ class _OperatorPattern(Pattern):
         return self.operator
 
 
-def _iterate(function: Callable[..., Any], A: Any, b: Any, options: dict[str, Any]) -> Any:  # noqa: N803
+def _iterate(function: Callable[..., Any], A: Any, b: Any, options: dict[str, Any]) -> Any:
     """The solution of ``A x = b`` by an iteration of SciPy, and its ``info``."""
     options = {key: plain(value) for key, value in options.items()}
     right = as_tensor(b)
@@ -209,7 +188,7 @@ def _iterate(function: Callable[..., Any], A: Any, b: Any, options: dict[str, An
 def _declare_iteration(name: str) -> None:
     function = getattr(linalg, name)
 
-    def apply(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803 - SciPy's names
+    def apply(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
         return _iterate(function, A, b, {"x0": x0, **options})
 
     rule(f"{_NAME}.{name}", tensors="A b x0")(apply)
@@ -230,7 +209,7 @@ for _iteration in (
     _declare_iteration(_iteration)
 
 
-def _least_squares(name: str, A: Any, b: Any, damp: Any, options: dict[str, Any]) -> Any:  # noqa: N803
+def _least_squares(name: str, A: Any, b: Any, damp: Any, options: dict[str, Any]) -> Any:
     """The solution of a least-squares problem, and what SciPy returns beside it."""
     if isinstance(A, linalg.LinearOperator):
         raise refusal(f"{_NAME}.{name}", "A is a LinearOperator", "Pass a sparse array.")
@@ -272,13 +251,13 @@ def _least_squares(name: str, A: Any, b: Any, damp: Any, options: dict[str, Any]
 
 
 @rule(f"{_NAME}.lsqr", tensors="A b damp")
-def _lsqr(A: Any, b: Any, damp: Any = 0.0, *args: Any, **options: Any) -> Any:  # noqa: N803
+def _lsqr(A: Any, b: Any, damp: Any = 0.0, *args: Any, **options: Any) -> Any:
     names = ("atol", "btol", "conlim", "iter_lim", "show", "calc_var", "x0")
     return _least_squares("lsqr", A, b, damp, {**dict(zip(names, args, strict=False)), **options})
 
 
 @rule(f"{_NAME}.lsmr", tensors="A b damp")
-def _lsmr(A: Any, b: Any, damp: Any = 0.0, *args: Any, **options: Any) -> Any:  # noqa: N803
+def _lsmr(A: Any, b: Any, damp: Any = 0.0, *args: Any, **options: Any) -> Any:
     names = ("atol", "btol", "conlim", "maxiter", "show", "x0")
     return _least_squares("lsmr", A, b, damp, {**dict(zip(names, args, strict=False)), **options})
 
@@ -347,7 +326,7 @@ def _solve_bordered(
 
 
 @rule(f"{_NAME}.eigsh", tensors="A")
-def _eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N803
+def _eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
     names = [
         "sigma",
         "which",
@@ -379,7 +358,7 @@ def _eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any
 
 
 @rule(f"{_NAME}.lobpcg", tensors="A")
-def _lobpcg(A: Any, X: Any, B: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N803
+def _lobpcg(A: Any, X: Any, B: Any = None, *args: Any, **options: Any) -> Any:
     names = ["M", "Y", "tol", "maxiter", "largest", "verbosityLevel"]
     options = {**dict(zip(names, args, strict=False)), **plain(options)}
     for name in ("retLambdaHistory", "retResidualNormsHistory", "Y"):
@@ -390,7 +369,7 @@ def _lobpcg(A: Any, X: Any, B: Any = None, *args: Any, **options: Any) -> Any:  
 
 
 @rule(f"{_NAME}.svds", tensors="A")
-def _svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:  # noqa: N803 - SciPy's name
+def _svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
     """Singular triples, as the eigenpairs ``s, [u, v] / sqrt(2)`` of ``[[0, A], [A.T, 0]]``."""
     names = [
         "ncv",
@@ -425,7 +404,7 @@ def _svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:  # noqa: N803 
     return (left, pairs[-1], right.T) if wanted else pairs[-1]
 
 
-def _pairs(name: str, A: Any, M: Any, run: Callable[[Any], Any]) -> Tensor:  # noqa: N803
+def _pairs(name: str, A: Any, M: Any, run: Callable[[Any], Any]) -> Tensor:
     if isinstance(A, linalg.LinearOperator):
         raise refusal(f"{_NAME}.{name}", "A is a LinearOperator", "Pass a sparse array.")
     matrix = _canonical(A).tocsr()
@@ -457,15 +436,7 @@ def _exponential(matrix: Any, start: Tensor, time: Any = 1.0) -> Tensor:
 
 
 @rule(f"{_NAME}.expm_multiply", tensors="A B")
-def _expm_multiply(
-    A: Any,  # noqa: N803 - SciPy's name
-    B: Any,  # noqa: N803 - SciPy's name
-    start: Any = None,
-    stop: Any = None,
-    num: Any = None,
-    endpoint: Any = None,
-    traceA: Any = None,  # noqa: ARG001, N803 - only speeds SciPy's algorithm up
-) -> Any:
+def _expm_multiply(A: Any, B: Any, start: Any, stop: Any, num: Any, endpoint: Any) -> Any:
     if isinstance(A, linalg.LinearOperator):
         raise refusal(f"{_NAME}.expm_multiply", "A is a LinearOperator", "Pass a sparse array.")
     matrix, vectors = _canonical(A), as_tensor(B)
@@ -485,21 +456,21 @@ def _expm_multiply(
 
 
 @rule(f"{_NAME}.expm", tensors="A")
-def _expm(A: Any) -> Any:  # noqa: N803 - SciPy's name
+def _expm(A: Any) -> Any:
     matrix = _canonical(A)
     identity = as_tensor(np.eye(matrix.shape[0], dtype=matrix.dtype))
     return _full(_exponential(matrix, identity)).asformat(matrix.format)
 
 
 @rule(f"{_NAME}.inv", tensors="A")
-def _inv(A: Any) -> Any:  # noqa: N803 - SciPy's name
+def _inv(A: Any) -> Any:
     matrix = _canonical(A)
     identity = np.eye(matrix.shape[0], dtype=matrix.dtype)
     return _full(_spsolve(matrix, identity)).asformat(matrix.format)
 
 
 @rule(f"{_NAME}.norm", tensors="x")
-def _norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
+def _norm(x: Any, ord: Any, axis: Any) -> Any:
     matrix = _canonical(x)
     ones = matrix._with(np.ones(matrix.data.shape, matrix.dtype))
     dtype = np.asarray(linalg.norm(ones, ord, axis)).dtype  # SciPy's choice, after its checks
@@ -547,14 +518,14 @@ def _operator_rmatvec(self: Any, x: Any) -> Any:
 
 
 @rule(f"{_NAME}.LinearOperator.matmat", tensors="X")
-def _operator_matmat(self: Any, X: Any) -> Any:  # noqa: N803 - SciPy's name
+def _operator_matmat(self: Any, X: Any) -> Any:
     _require_constant(self, "LinearOperator.matmat")
     return apply_linear(as_tensor(X), self.matmat, self.T.matmat)
 
 
 @rule(f"{_NAME}.LinearOperator.dot", tensors="x")
-def _operator_dot(self: Any, x: Any) -> Any:
-    vector = as_tensor(x)
+def _operator_dot(self: Any, *x: Any, **named: Any) -> Any:
+    (vector,) = map(as_tensor, (*x, *named.values()))
     return _operator_matvec(self, vector) if vector.ndim == 1 else _operator_matmat(self, vector)
 
 

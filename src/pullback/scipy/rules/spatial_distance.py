@@ -91,7 +91,7 @@ def _jensenshannon(u: Tensor, v: Tensor) -> Any:
     return _root((parts[0] + parts[1]) / 2)
 
 
-def _mahalanobis(u: Tensor, v: Tensor, VI: Any) -> Any:  # noqa: N803 - SciPy's name
+def _mahalanobis(u: Tensor, v: Tensor, VI: Any) -> Any:
     apart = u - v
     return _root(xp.sum((apart @ as_tensor(VI)) * apart, -1))
 
@@ -107,7 +107,7 @@ METRICS: dict[str, Callable[..., Tensor]] = {
     "jensenshannon": _jensenshannon,
     "mahalanobis": _mahalanobis,
     "minkowski": _minkowski,
-    "seuclidean": lambda u, v, V: _root(xp.sum((u - v) ** 2 / as_tensor(V), -1)),  # noqa: N803
+    "seuclidean": lambda u, v, V: _root(xp.sum((u - v) ** 2 / as_tensor(V), -1)),
     "sqeuclidean": lambda u, v, w=None: _total((u - v) ** 2, w),
 }
 _COUNTING = "dice hamming jaccard matching rogerstanimoto russellrao sokalsneath yule"
@@ -182,14 +182,7 @@ def _fill_parameters(metric: Any, kwargs: dict[str, Any], points: list[Tensor]) 
 
 
 @rule(f"{_NAME}.cdist", tensors="XA XB kwargs")
-def cdist(
-    XA: Any,  # noqa: N803 - SciPy's names
-    XB: Any,  # noqa: N803
-    metric: Any = "euclidean",
-    *,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+def cdist(XA: Any, XB: Any, metric: Any, out: Any, **kwargs: Any) -> Any:
     """The distances of each point of one set from each of another."""
     if out is not None:
         raise option_without_rule(f"{_NAME}.cdist", "out", type(out).__name__)
@@ -205,7 +198,7 @@ def cdist(
 
 
 @rule(f"{_NAME}.pdist", tensors="X kwargs")
-def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+def pdist(X: Any, metric: Any, out: Any, **kwargs: Any) -> Any:
     """The distances between the points of a set, each pair once."""
     if out is not None:
         raise option_without_rule(f"{_NAME}.pdist", "out", type(out).__name__)
@@ -218,7 +211,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
 
 
 @rule(f"{_NAME}.squareform", tensors="X")
-def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: N803 - SciPy's name
+def squareform(X: Any, force: str, checks: bool) -> Any:
     """A vector of distances as a symmetric matrix, or back, where the upper triangle is read."""
     x = as_tensor(X)
     values = all_values(x)
@@ -235,10 +228,10 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: 
 
 
 @rule(f"{_NAME}.directed_hausdorff", tensors="u v")
-def _directed_hausdorff(u: Any, v: Any, rng: Any = 0, **kwargs: Any) -> Any:
+def _directed_hausdorff(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
     """The largest distance from a point of u to its nearest of v; the pair counts as constant."""
     find = theirs.distance.directed_hausdorff
-    _, i, j = call_on_values(f"{_NAME}.directed_hausdorff", find, (u, v, rng), kwargs)
+    _, i, j = call_on_values(f"{_NAME}.directed_hausdorff", find, (u, v, *args), kwargs)
     return METRICS["euclidean"](as_tensor(u)[i], as_tensor(v)[j]), i, j
 
 

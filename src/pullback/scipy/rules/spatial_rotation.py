@@ -366,14 +366,14 @@ constant(f"{_NAME}.approx_equal", "it compares")
 
 
 @rule(f"{_NAME}.from_quat", tensors="quat")
-def _rule_from_quat(quat: Any, *, scalar_first: bool = False) -> Any:
+def _rule_from_quat(quat: Any, scalar_first: bool) -> Any:
     made = RotationTensor.__new__(RotationTensor)
     RotationTensor.__init__(made, quat, scalar_first=scalar_first)
     return made
 
 
 @rule(f"{_NAME}.from_matrix", tensors="matrix")
-def _rule_from_matrix(matrix: Any, *, assume_valid: bool = False) -> Any:
+def _rule_from_matrix(matrix: Any, assume_valid: bool) -> Any:
     """The closest rotation, as SciPy finds it for matrices that are not orthogonal."""
     if assume_valid:
         raise option_without_rule(f"{_NAME}.from_matrix", "assume_valid", assume_valid)
@@ -383,7 +383,7 @@ def _rule_from_matrix(matrix: Any, *, assume_valid: bool = False) -> Any:
 
 
 @rule(f"{_NAME}.from_rotvec", tensors="rotvec")
-def _rule_from_rotvec(rotvec: Any, degrees: bool = False) -> Any:
+def _rule_from_rotvec(rotvec: Any, degrees: bool) -> Any:
     _check(Rotation.from_rotvec, rotvec)
     return _made(_from_rotvec(_radians(rotvec, degrees)))
 
@@ -397,7 +397,7 @@ def _rule_from_mrp(mrp: Any) -> Any:
 
 
 @rule(f"{_NAME}.from_euler", tensors="angles")
-def _rule_from_euler(seq: str, angles: Any, degrees: bool = False) -> Any:
+def _rule_from_euler(seq: str, angles: Any, degrees: bool) -> Any:
     _check(Rotation.from_euler, seq, angles)
     given = _radians(angles, degrees)
     given = given if given.ndim else xp.reshape(given, [1])
@@ -406,7 +406,7 @@ def _rule_from_euler(seq: str, angles: Any, degrees: bool = False) -> Any:
 
 
 @rule(f"{_NAME}.from_davenport", tensors="angles")
-def _rule_from_davenport(axes: Any, order: str, angles: Any, degrees: bool = False) -> Any:
+def _rule_from_davenport(axes: Any, order: str, angles: Any, degrees: bool) -> Any:
     _check(Rotation.from_davenport, axes, order, angles)
     given = _radians(angles, degrees)
     given = given if given.ndim else xp.reshape(given, [1])
@@ -426,9 +426,7 @@ def _rule_concatenate(rotations: Any) -> Any:
 
 
 @rule(f"{_NAME}.align_vectors", tensors="a b weights")
-def _rule_align_vectors(
-    a: Any, b: Any, weights: Any = None, return_sensitivity: bool = False
-) -> Any:
+def _rule_align_vectors(a: Any, b: Any, weights: Any, return_sensitivity: bool) -> Any:
     """The rotation of b that is closest to a, and the root of the sum of squared distances."""
     if return_sensitivity:
         raise option_without_rule(f"{_NAME}.align_vectors", "return_sensitivity", True)
@@ -522,7 +520,7 @@ def _interpolate(self: Any, times: Any) -> Any:
 
 
 @rule("scipy.spatial.geometric_slerp", tensors="start end t")
-def _geometric_slerp(start: Any, end: Any, t: Any, tol: float = 1e-7) -> Any:
+def _geometric_slerp(start: Any, end: Any, t: Any, tol: float) -> Any:
     """Points on the great circle between two points of a unit sphere."""
     _check(theirs.geometric_slerp, start, end, t, tol)
     first, last, times = (as_double(value) for value in (start, end, t))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.stats as st
@@ -16,7 +17,9 @@ from pullback.interop.arguments import as_tensor, plain
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.tensor.batched import levels_of
 
-__all__ = ["TestResult", "bind_axis", "reduce_axis"]
+__all__ = ["TestResult", "statistic"]
+
+_Declared = TypeVar("_Declared", bound=Callable[..., Any])
 
 
 class TestResult(NamedTuple):
@@ -26,7 +29,7 @@ class TestResult(NamedTuple):
     pvalue: Any
 
 
-def bind_axis(name: str, a: Any, axis: Any, nan_policy: str = "propagate") -> tuple[Any, int]:
+def _bind_axis(name: str, a: Any, axis: Any, nan_policy: str = "propagate") -> tuple[Any, int]:
     """An argument and its axis; flat, if none is given."""
     a = as_tensor(a)
     if a.dtype.kind not in "fc":
@@ -42,6 +45,46 @@ def bind_axis(name: str, a: Any, axis: Any, nan_policy: str = "propagate") -> tu
     return a, axis
 
 
+def _reduce_axis(value: Any, a: Any, axis: Any, keepdims: bool, original: Any) -> Any:
+    """A result without the axis, or with axes of length one."""
+    if keepdims:
+        return xp.reshape(value, [1] * original.ndim) if original.ndim != a.ndim else value
+    return xp.squeeze(value, axis)
+
+
+def statistic(name: str, data: str = "a", *, more: str = "") -> Callable[[_Declared], _Declared]:
+    """Declares the decorated function as the rule of a statistic of `data` along an axis.
+
+    It gets the arguments in `data` as tensors (or None), the number of their axis, and SciPy's
+    other arguments but `nan_policy` and `keepdims`. Its result, or the two of a `TestResult`, has
+    the axis with length one. `more` lists further arguments that may carry a gradient.
+    """
+    full = f"scipy.stats.{name}"
+
+    def declare(function: _Declared) -> _Declared:
+        @rule(full, tensors=f"{data} {more}")
+        def apply(
+            axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False, **options: Any
+        ) -> Any:
+            given = [options.pop(key) for key in data.split()]
+            bound = [
+                (None, 0) if value is None else _bind_axis(full, value, axis, nan_policy)
+                for value in given
+            ]
+            x, along = bound[0]
+
+            def reduce(value: Any) -> Any:
+                return _reduce_axis(value, x, along, keepdims, as_tensor(given[0]))
+
+            found = function(*(value for value, _ in bound), along, **options)
+            is_test = isinstance(found, TestResult)
+            return TestResult(*map(reduce, found)) if is_test else reduce(found)
+
+        return function
+
+    return declare
+
+
 def _mean(a: Any, axis: int) -> Any:
     return xp.mean(a, axis, True)
 
@@ -51,24 +94,19 @@ def _var(a: Any, axis: int, ddof: float) -> Any:
     return xp.sum((a - _mean(a, axis)) ** 2, axis, True) / (a.shape[axis] - ddof)
 
 
-def reduce_axis(value: Any, a: Any, axis: Any, keepdims: bool, original: Any) -> Any:
-    """A result without the axis, or with axes of length one."""
-    if keepdims:
-        return xp.reshape(value, [1] * original.ndim) if original.ndim != a.ndim else value
-    return xp.squeeze(value, axis)
-
-
 def _central(a: Any, axis: int, order: int, center: Any = None) -> Any:
     apart = a - (_mean(a, axis) if center is None else center)
     return xp.mean(apart**order, axis, True)
 
 
+@statistic("skew")
 def _skew(a: Any, axis: int, bias: bool) -> Any:
     n, m2 = a.shape[axis], _central(a, axis, 2)
     value = _central(a, axis, 3) / m2**1.5
     return value if bias or n <= 2 else value * (sqrt(n * (n - 1.0)) / (n - 2.0))
 
 
+@statistic("kurtosis")
 def _kurtosis(a: Any, axis: int, fisher: bool, bias: bool) -> Any:
     n = a.shape[axis]
     ratio = _central(a, axis, 4) / _central(a, axis, 2) ** 2
@@ -78,82 +116,26 @@ def _kurtosis(a: Any, axis: int, fisher: bool, bias: bool) -> Any:
     return ratio - 3.0 if fisher else ratio
 
 
-@rule("scipy.stats.skew", tensors="a")
-def _skew_rule(
-    a: Any,
-    axis: Any = 0,
-    bias: bool = True,
-    nan_policy: str = "propagate",
-    *,
-    keepdims: bool = False,
-) -> Any:
-    x, along = bind_axis("scipy.stats.skew", a, axis, nan_policy)
-    return reduce_axis(_skew(x, along, bias), x, along, keepdims, as_tensor(a))
-
-
-@rule("scipy.stats.kurtosis", tensors="a")
-def _kurtosis_rule(
-    a: Any,
-    axis: Any = 0,
-    fisher: bool = True,
-    bias: bool = True,
-    nan_policy: str = "propagate",
-    *,
-    keepdims: bool = False,
-) -> Any:
-    x, along = bind_axis("scipy.stats.kurtosis", a, axis, nan_policy)
-    return reduce_axis(_kurtosis(x, along, fisher, bias), x, along, keepdims, as_tensor(a))
-
-
-@rule("scipy.stats.moment", tensors="a center")
-def _moment(
-    a: Any,
-    order: Any = 1,
-    axis: Any = 0,
-    nan_policy: str = "propagate",
-    *,
-    center: Any = None,
-    keepdims: bool = False,
-) -> Any:
+@statistic("moment", more="center")
+def _moment(a: Any, axis: int, order: Any, center: Any) -> Any:
     if np.ndim(order):
         raise option_without_rule("scipy.stats.moment", "order", order)
-    x, along = bind_axis("scipy.stats.moment", a, axis, nan_policy)
-    return reduce_axis(_central(x, along, int(order), center), x, along, keepdims, as_tensor(a))
+    return _central(a, axis, int(order), center)
 
 
-@rule("scipy.stats.variation", tensors="a")
-def _variation(
-    a: Any,
-    axis: Any = 0,
-    nan_policy: str = "propagate",
-    ddof: float = 0,
-    *,
-    keepdims: bool = False,
-) -> Any:
-    x, along = bind_axis("scipy.stats.variation", a, axis, nan_policy)
-    value = xp.sqrt(_var(x, along, ddof)) / _mean(x, along)
-    return reduce_axis(value, x, along, keepdims, as_tensor(a))
+@statistic("variation")
+def _variation(a: Any, axis: int, ddof: float) -> Any:
+    return xp.sqrt(_var(a, axis, ddof)) / _mean(a, axis)
 
 
-@rule("scipy.stats.sem", tensors="a")
-def _sem(
-    a: Any,
-    axis: Any = 0,
-    ddof: float = 1,
-    nan_policy: str = "propagate",
-    *,
-    keepdims: bool = False,
-) -> Any:
-    x, along = bind_axis("scipy.stats.sem", a, axis, nan_policy)
-    value = xp.sqrt(_var(x, along, ddof) / x.shape[along])
-    return reduce_axis(value, x, along, keepdims, as_tensor(a))
+@statistic("sem")
+def _sem(a: Any, axis: int, ddof: float) -> Any:
+    return xp.sqrt(_var(a, axis, ddof) / a.shape[axis])
 
 
 @rule("scipy.stats.describe", tensors="a")
-def _describe(
-    a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate"
-) -> Any:
-    x, along = bind_axis("scipy.stats.describe", a, axis, nan_policy)
+def _describe(a: Any, axis: Any, ddof: int, bias: bool, nan_policy: str) -> Any:
+    x, along = _bind_axis("scipy.stats.describe", a, axis, nan_policy)
     if not x.size:
         raise ValueError("The input must not be empty.")
     moments = _mean(x, along), _var(x, along, ddof)
@@ -168,22 +150,20 @@ def _describe(
 
 
 @rule("scipy.stats.zmap", tensors="scores compare")
-def _zmap(
-    scores: Any, compare: Any, axis: Any = 0, ddof: float = 0, nan_policy: str = "propagate"
-) -> Any:
-    compare, along = bind_axis("scipy.stats.zmap", compare, axis, nan_policy)
+def _zmap(scores: Any, compare: Any, axis: Any, ddof: float, nan_policy: str) -> Any:
+    compare, along = _bind_axis("scipy.stats.zmap", compare, axis, nan_policy)
     spread = xp.sqrt(_var(compare, along, ddof))
     result = as_tensor(scores) - _mean(compare, along)
     return result / spread
 
 
 @rule("scipy.stats.zscore", tensors="a")
-def _zscore(a: Any, axis: Any = 0, ddof: float = 0, nan_policy: str = "propagate") -> Any:
+def _zscore(a: Any, axis: Any, ddof: float, nan_policy: str) -> Any:
     return _zmap(a, a, axis, ddof, nan_policy)
 
 
 @rule("scipy.stats.gzscore", tensors="a")
-def _gzscore(a: Any, *, axis: Any = 0, ddof: float = 0, nan_policy: str = "propagate") -> Any:
+def _gzscore(a: Any, axis: Any, ddof: float, nan_policy: str) -> Any:
     return _zscore(xp.log(as_tensor(a)), axis, ddof, nan_policy)
 
 
@@ -202,56 +182,25 @@ def _weighted(a: Any, weights: Any, axis: int) -> Any:
     return xp.sum(a * weights, axis, True) / xp.sum(weights, axis, True)
 
 
-@rule("scipy.stats.gmean", tensors="a weights")
-def _gmean(
-    a: Any,
-    axis: Any = 0,
-    dtype: Any = None,
-    weights: Any = None,
-    *,
-    nan_policy: str = "propagate",
-    keepdims: bool = False,
-) -> Any:
-    x, along = bind_axis("scipy.stats.gmean", _as_type(a, dtype), axis, nan_policy)
-    value = xp.exp(_weighted(xp.log(x), weights, along))
-    return reduce_axis(value, x, along, keepdims, as_tensor(a))
-
-
-@rule("scipy.stats.hmean", tensors="a weights")
-def _hmean(
-    a: Any,
-    axis: Any = 0,
-    dtype: Any = None,
-    *,
-    weights: Any = None,
-    nan_policy: str = "propagate",
-    keepdims: bool = False,
-) -> Any:
-    x, along = bind_axis("scipy.stats.hmean", _as_type(a, dtype), axis, nan_policy)
-    value = 1 / _weighted(1 / x, weights, along)
-    return reduce_axis(value, x, along, keepdims, as_tensor(a))
-
-
-@rule("scipy.stats.pmean", tensors="a weights")
-def _pmean(
-    a: Any,
-    p: float,
-    *,
-    axis: Any = 0,
-    dtype: Any = None,
-    weights: Any = None,
-    nan_policy: str = "propagate",
-    keepdims: bool = False,
-) -> Any:
-    if p == 0:
-        return _gmean(a, axis, dtype, weights, nan_policy=nan_policy, keepdims=keepdims)
-    x, along = bind_axis("scipy.stats.pmean", _as_type(a, dtype), axis, nan_policy)
-    value = _weighted(x ** float(p), weights, along) ** (1 / p)
-    return reduce_axis(value, x, along, keepdims, as_tensor(a))
-
-
 def _as_type(a: Any, dtype: Any) -> Any:
-    return as_tensor(a) if dtype is None else xp.astype(as_tensor(a), dtype)
+    return a if dtype is None else xp.astype(a, dtype)
+
+
+@statistic("gmean", more="weights")
+def _gmean(a: Any, axis: int, dtype: Any, weights: Any) -> Any:
+    return xp.exp(_weighted(xp.log(_as_type(a, dtype)), weights, axis))
+
+
+@statistic("hmean", more="weights")
+def _hmean(a: Any, axis: int, dtype: Any, weights: Any) -> Any:
+    return 1 / _weighted(1 / _as_type(a, dtype), weights, axis)
+
+
+@statistic("pmean", more="weights")
+def _pmean(a: Any, axis: int, p: float, dtype: Any, weights: Any) -> Any:
+    if p == 0:
+        return _gmean(a, axis, dtype, weights)
+    return _weighted(_as_type(a, dtype) ** float(p), weights, axis) ** (1 / p)
 
 
 def _within(x: Any, limits: Any, inclusive: Any) -> Any:
@@ -265,87 +214,43 @@ def _within(x: Any, limits: Any, inclusive: Any) -> Any:
     return xp.astype(inside, x.dtype)
 
 
-@rule("scipy.stats.tmean", tensors="a")
-def _tmean(
-    a: Any,
-    limits: Any = None,
-    inclusive: Any = (True, True),
-    axis: Any = None,
-    *,
-    nan_policy: str = "propagate",
-    keepdims: bool = False,
-) -> Any:
-    x, along = bind_axis("scipy.stats.tmean", a, axis, nan_policy)
-    inside = _within(x, limits, inclusive)
-    value = xp.sum(x * inside, along, True) / xp.sum(inside, along, True)
-    return reduce_axis(value, x, along, keepdims, as_tensor(a))
+@statistic("tmean")
+def _tmean(a: Any, axis: int, limits: Any, inclusive: Any) -> Any:
+    inside = _within(a, limits, inclusive)
+    return xp.sum(a * inside, axis, True) / xp.sum(inside, axis, True)
 
 
-@rule("scipy.stats.tvar", tensors="a")
-def _tvar(
-    a: Any,
-    limits: Any = None,
-    inclusive: Any = (True, True),
-    axis: Any = 0,
-    ddof: int = 1,
-    *,
-    nan_policy: str = "propagate",
-    keepdims: bool = False,
-) -> Any:
-    x, along = bind_axis("scipy.stats.tvar", a, axis, nan_policy)
-    inside = _within(x, limits, inclusive)
-    count = xp.sum(inside, along, True)
-    apart = (x - xp.sum(x * inside, along, True) / count) * inside
-    value = xp.sum(apart**2, along, True) / (count - ddof)
-    return reduce_axis(value, x, along, keepdims, as_tensor(a))
+@statistic("tvar")
+def _tvar(a: Any, axis: int, limits: Any, inclusive: Any, ddof: int) -> Any:
+    inside = _within(a, limits, inclusive)
+    count = xp.sum(inside, axis, True)
+    apart = (a - xp.sum(a * inside, axis, True) / count) * inside
+    return xp.sum(apart**2, axis, True) / (count - ddof)
 
 
-@rule("scipy.stats.tstd", tensors="a")
-def _tstd(a: Any, *args: Any, **named: Any) -> Any:
-    return xp.sqrt(_tvar(a, *args, **named))
+@statistic("tstd")
+def _tstd(a: Any, axis: int, **options: Any) -> Any:
+    return xp.sqrt(_tvar(a, axis, **options))
 
 
-@rule("scipy.stats.trim_mean", tensors="a")
-def _trim_mean(
-    a: Any,
-    proportiontocut: float,
-    axis: Any = 0,
-    *,
-    nan_policy: str = "propagate",
-    keepdims: bool = False,
-) -> Any:
-    x, along = bind_axis("scipy.stats.trim_mean", a, axis, nan_policy)
-    n = x.shape[along]
+@statistic("trim_mean")
+def _trim_mean(a: Any, axis: int, proportiontocut: float) -> Any:
+    n = a.shape[axis]
     cut = int(proportiontocut * n)
     if cut >= n - cut:
         raise ValueError("Proportion too big.")
-    ordered = xp.moveaxis(xp.sort(x, along), [along], [0])[cut : n - cut]
-    value = xp.expand_dims(xp.mean(ordered, 0), along)
-    return reduce_axis(value, x, along, keepdims, as_tensor(a))
+    ordered = xp.moveaxis(xp.sort(a, axis), [axis], [0])[cut : n - cut]
+    return xp.expand_dims(xp.mean(ordered, 0), axis)
 
 
-@rule("scipy.stats.entropy", tensors="pk qk")
-def _entropy(
-    pk: Any,
-    qk: Any = None,
-    base: float | None = None,
-    axis: Any = 0,
-    *,
-    nan_policy: str = "propagate",
-    keepdims: bool = False,
-) -> Any:
+@statistic("entropy", "pk qk")
+def _entropy(p: Any, q: Any, axis: int, base: float | None) -> Any:
     if base is not None and base <= 0:
         raise ValueError("`base` must be a positive number or `None`.")
-    p, along = bind_axis("scipy.stats.entropy", pk, axis, nan_policy)
-    p = p / xp.sum(p, along, True)
-    if qk is None:
-        terms = sc.entr(p)
-    else:
-        q, _ = bind_axis("scipy.stats.entropy", qk, axis, nan_policy)
-        terms = sc.rel_entr(p, q / xp.sum(q, along, True))
-    value = xp.sum(terms, along, True)
-    value = value if base is None else value / log(base)
-    return reduce_axis(value, p, along, keepdims, as_tensor(pk))
+    p = p / xp.sum(p, axis, True)
+    terms = sc.entr(p) if q is None else sc.rel_entr(p, q / xp.sum(q, axis, True))
+    value = xp.sum(terms, axis, True)
+    return value if base is None else value / log(base)
 
 
 # --- correlation and tests ---
@@ -362,12 +267,10 @@ def _p_value(t: Any, df: Any, alternative: str) -> Any:
 
 
 @rule("scipy.stats.pearsonr", tensors="x y")
-def _pearsonr(
-    x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0
-) -> Any:
+def _pearsonr(x: Any, y: Any, alternative: str, method: Any, axis: Any) -> Any:
     if method is not None:
         raise option_without_rule("scipy.stats.pearsonr", "method", method)
-    (x, along), (y, _) = (bind_axis("scipy.stats.pearsonr", value, axis) for value in (x, y))
+    (x, along), (y, _) = (_bind_axis("scipy.stats.pearsonr", value, axis) for value in (x, y))
     n = x.shape[along]
     if y.shape[along] != n:
         raise ValueError("`x` and `y` must have the same length along `axis`.")
@@ -396,18 +299,10 @@ def _pearsonr(
 
 
 @rule("scipy.stats.linregress", tensors="x y")
-def _linregress(
-    x: Any,
-    y: Any,
-    alternative: str = "two-sided",
-    *,
-    axis: Any = 0,
-    nan_policy: str = "propagate",
-    keepdims: bool = False,
-) -> Any:
-    (x, _), (y, _) = (bind_axis("scipy.stats.linregress", v, 0, nan_policy) for v in (x, y))
-    if x.ndim != 1 or axis != 0 or keepdims:
-        raise option_without_rule("scipy.stats.linregress", "axis", axis)
+def _linregress(x: Any, y: Any, alternative: str, nan_policy: str = "propagate") -> Any:
+    (x, _), (y, _) = (_bind_axis("scipy.stats.linregress", v, 0, nan_policy) for v in (x, y))
+    if x.ndim != 1:
+        raise option_without_rule("scipy.stats.linregress", "x.ndim", x.ndim)
     n = x.shape[0]
     if n < 3 or y.shape != x.shape or (not levels_of(x) and np.ptp(plain(x)) == 0):
         st.linregress(plain(x), plain(y))  # raises
@@ -427,57 +322,34 @@ def _linregress(
     )
 
 
-@rule("scipy.stats.ttest_1samp", tensors="a popmean")
-def _ttest_1samp(
-    a: Any,
-    popmean: Any,
-    axis: Any = 0,
-    nan_policy: str = "propagate",
-    alternative: str = "two-sided",
-    *,
-    keepdims: bool = False,
-) -> Any:
-    x, along = bind_axis("scipy.stats.ttest_1samp", a, axis, nan_policy)
-    n = x.shape[along]
-    t = (_mean(x, along) - popmean) / xp.sqrt(_var(x, along, 1) / n)
-    t = reduce_axis(t, x, along, keepdims, as_tensor(a))
+@statistic("ttest_1samp", more="popmean")
+def _ttest_1samp(a: Any, axis: int, popmean: Any, alternative: str) -> TestResult:
+    n = a.shape[axis]
+    t = (_mean(a, axis) - popmean) / xp.sqrt(_var(a, axis, 1) / n)
     return TestResult(t, _p_value(t, n - 1, alternative))
 
 
-@rule("scipy.stats.ttest_rel", tensors="a b")
-def _ttest_rel(a: Any, b: Any, axis: Any = 0, *args: Any, **named: Any) -> Any:
-    return _ttest_1samp(as_tensor(a) - as_tensor(b), 0.0, axis, *args, **named)
+@statistic("ttest_rel", "a b")
+def _ttest_rel(a: Any, b: Any, axis: int, alternative: str) -> TestResult:
+    return _ttest_1samp(a - b, axis, 0.0, alternative)
 
 
-@rule("scipy.stats.ttest_ind", tensors="a b")
+@statistic("ttest_ind", "a b")
 def _ttest_ind(
-    a: Any,
-    b: Any,
-    *,
-    axis: Any = 0,
-    equal_var: bool = True,
-    nan_policy: str = "propagate",
-    permutations: Any = None,
-    alternative: str = "two-sided",
-    trim: float = 0,
-    method: Any = None,
-    keepdims: bool = False,
-) -> Any:
-    for option, value in (("permutations", permutations), ("trim", trim), ("method", method)):
-        if value:
-            raise option_without_rule("scipy.stats.ttest_ind", option, value)
-    (x, along), (y, _) = (bind_axis("scipy.stats.ttest_ind", v, axis, nan_policy) for v in (a, b))
-    n, m = x.shape[along], y.shape[along]
-    vx, vy = _var(x, along, 1), _var(y, along, 1)
-    df: Any
+    a: Any, b: Any, axis: int, equal_var: bool, alternative: str, **options: Any
+) -> TestResult:
+    for option in ("permutations", "trim", "method"):
+        if options.get(option):
+            raise option_without_rule("scipy.stats.ttest_ind", option, options[option])
+    n, m = a.shape[axis], b.shape[axis]
+    by_a, by_b = _var(a, axis, 1) / n, _var(b, axis, 1) / m
+    df: Any = n + m - 2.0
     if equal_var:
-        df = n + m - 2.0
-        error = xp.sqrt(((n - 1) * vx + (m - 1) * vy) / df * (1 / n + 1 / m))
+        error = xp.sqrt((n * (n - 1) * by_a + m * (m - 1) * by_b) / df * (1 / n + 1 / m))
     else:
-        error = xp.sqrt(vx / n + vy / m)
-        df = error**4 / ((vx / n) ** 2 / (n - 1) + (vy / m) ** 2 / (m - 1))
-        df = reduce_axis(df, x, along, keepdims, as_tensor(a))
-    t = reduce_axis((_mean(x, along) - _mean(y, along)) / error, x, along, keepdims, as_tensor(a))
+        error = xp.sqrt(by_a + by_b)
+        df = error**4 / (by_a**2 / (n - 1) + by_b**2 / (m - 1))
+    t = (_mean(a, axis) - _mean(b, axis)) / error
     return TestResult(t, _p_value(t, df, alternative))
 
 
@@ -493,46 +365,37 @@ def _f_oneway(
         raise option_without_rule("scipy.stats.f_oneway", "equal_var", equal_var)
     if len(samples) < 2:
         raise TypeError(f"at least two inputs are required; got {len(samples)}.")
-    parts = [bind_axis("scipy.stats.f_oneway", s, axis, nan_policy)[0] for s in samples]
+    parts = [_bind_axis("scipy.stats.f_oneway", s, axis, nan_policy)[0] for s in samples]
     count = sum(part.shape[axis] for part in parts)
     center = sum(xp.sum(part, axis, True) for part in parts) / count
     between = sum(p.shape[axis] * (_mean(p, axis) - center) ** 2 for p in parts)
     within = sum(xp.sum((p - _mean(p, axis)) ** 2, axis, True) for p in parts)
     first, second = len(parts) - 1, count - len(parts)
-    f = reduce_axis((between / first) / (within / second), parts[0], axis, keepdims, parts[0])
+    f = _reduce_axis((between / first) / (within / second), parts[0], axis, keepdims, parts[0])
     return TestResult(f, sc.fdtrc(float(first), float(second), f))
 
 
-@rule("scipy.stats.chisquare", tensors="f_obs f_exp")
-def _chisquare(f_obs: Any, f_exp: Any = None, ddof: int = 0, axis: Any = 0, **options: Any) -> Any:
-    options.pop("sum_check", None)
-    return _power_divergence(f_obs, f_exp, ddof, axis, "pearson", **options)
-
-
-@rule("scipy.stats.power_divergence", tensors="f_obs f_exp")
+@statistic("power_divergence", "f_obs", more="f_exp")
 def _power_divergence(
-    f_obs: Any,
-    f_exp: Any = None,
-    ddof: int = 0,
-    axis: Any = 0,
-    lambda_: Any = None,
-    *,
-    nan_policy: str = "propagate",
-    keepdims: bool = False,
-) -> Any:
-    observed, along = bind_axis("scipy.stats.power_divergence", f_obs, axis, nan_policy)
-    expected = _mean(observed, along) if f_exp is None else as_tensor(f_exp)
-    if not levels_of(observed) and not levels_of(as_tensor(expected)):  # SciPy's checks
+    f_obs: Any, axis: int, f_exp: Any, ddof: int, lambda_: Any, **_: Any
+) -> TestResult:
+    expected = _mean(f_obs, axis) if f_exp is None else as_tensor(f_exp)
+    if not levels_of(f_obs) and not levels_of(expected):  # SciPy's checks
         given = None if f_exp is None else plain(expected)
-        st.power_divergence(plain(observed), given, ddof=ddof, axis=along, lambda_=lambda_)
+        st.power_divergence(plain(f_obs), given, ddof=ddof, axis=axis, lambda_=lambda_)
     if lambda_ in (None, "pearson", 1):
-        terms = (observed - expected) ** 2 / expected
+        terms = (f_obs - expected) ** 2 / expected
     elif lambda_ in ("log-likelihood", 0):
-        terms = 2 * sc.xlogy(observed, observed / expected)
+        terms = 2 * sc.xlogy(f_obs, f_obs / expected)
     else:
         raise option_without_rule("scipy.stats.power_divergence", "lambda_", lambda_)
-    total = reduce_axis(xp.sum(terms, along, True), observed, along, keepdims, as_tensor(f_obs))
-    return TestResult(total, sc.chdtrc(float(observed.shape[along] - 1 - ddof), total))
+    total = xp.sum(terms, axis, True)
+    return TestResult(total, sc.chdtrc(float(f_obs.shape[axis] - 1 - ddof), total))
+
+
+@statistic("chisquare", "f_obs", more="f_exp")
+def _chisquare(f_obs: Any, axis: int, **options: Any) -> TestResult:
+    return _power_divergence(f_obs, axis, lambda_="pearson", **options)
 
 
 # --- distances between samples, transformations ---
@@ -557,19 +420,19 @@ def _cdf_distance(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, 
 
 
 @rule("scipy.stats.wasserstein_distance", tensors="u_values v_values")
-def _wasserstein(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
+def _wasserstein(u_values: Any, v_values: Any, u_weights: Any, v_weights: Any) -> Any:
     gaps, step = _cdf_distance(u_values, v_values, u_weights, v_weights)
     return xp.sum(gaps * xp.abs(step))
 
 
 @rule("scipy.stats.energy_distance", tensors="u_values v_values")
-def _energy(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
+def _energy(u_values: Any, v_values: Any, u_weights: Any, v_weights: Any) -> Any:
     gaps, step = _cdf_distance(u_values, v_values, u_weights, v_weights)
     return xp.sqrt(2 * xp.sum(gaps * step**2))
 
 
 @rule("scipy.stats.boxcox", tensors="x lmbda")
-def _boxcox(x: Any, lmbda: Any = None, alpha: Any = None, optimizer: Any = None) -> Any:
+def _boxcox(x: Any, lmbda: Any, alpha: Any, optimizer: Any) -> Any:
     if lmbda is None:
         raise option_without_rule("scipy.stats.boxcox", "lmbda", lmbda)
     del alpha, optimizer
@@ -581,15 +444,10 @@ def _boxcox(x: Any, lmbda: Any = None, alpha: Any = None, optimizer: Any = None)
     return sc.boxcox(x, lmbda)
 
 
-@rule("scipy.stats.boxcox_llf", tensors="lmb data")
-def _boxcox_llf(
-    lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, nan_policy: str = "propagate"
-) -> Any:
-    x, along = bind_axis("scipy.stats.boxcox_llf", data, axis, nan_policy)
-    logs = xp.log(x)
-    spread = xp.log(_var(sc.boxcox(x, lmb), along, 0))
-    value = (lmb - 1) * xp.sum(logs, along, True) - x.shape[along] / 2 * spread
-    return reduce_axis(value, x, along, keepdims, as_tensor(data))
+@statistic("boxcox_llf", "data", more="lmb")
+def _boxcox_llf(data: Any, axis: int, lmb: Any) -> Any:
+    spread = xp.log(_var(sc.boxcox(data, lmb), axis, 0))
+    return (lmb - 1) * xp.sum(xp.log(data), axis, True) - data.shape[axis] / 2 * spread
 
 
 def _yeojohnson(x: Any, lmbda: Any) -> Any:
@@ -599,46 +457,33 @@ def _yeojohnson(x: Any, lmbda: Any) -> Any:
 
 
 @rule("scipy.stats.yeojohnson", tensors="x lmbda")
-def _yeojohnson_rule(x: Any, lmbda: Any = None) -> Any:
+def _yeojohnson_rule(x: Any, lmbda: Any) -> Any:
     if lmbda is None:
         raise option_without_rule("scipy.stats.yeojohnson", "lmbda", lmbda)
     return _yeojohnson(as_tensor(x), lmbda)
 
 
-@rule("scipy.stats.yeojohnson_llf", tensors="lmb data")
-def _yeojohnson_llf(
-    lmb: Any, data: Any, *, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False
-) -> Any:
-    x, along = bind_axis("scipy.stats.yeojohnson_llf", data, axis, nan_policy)
-    spread = xp.log(_var(_yeojohnson(x, lmb), along, 0))
-    jacobian = xp.sum(xp.sign(x) * xp.log1p(xp.abs(x)), along, True)
-    value = (lmb - 1) * jacobian - x.shape[along] / 2 * spread
-    return reduce_axis(value, x, along, keepdims, as_tensor(data))
+@statistic("yeojohnson_llf", "data", more="lmb")
+def _yeojohnson_llf(data: Any, axis: int, lmb: Any) -> Any:
+    spread = xp.log(_var(_yeojohnson(data, lmb), axis, 0))
+    jacobian = xp.sum(xp.sign(data) * xp.log1p(xp.abs(data)), axis, True)
+    return (lmb - 1) * jacobian - data.shape[axis] / 2 * spread
 
 
-@rule("scipy.stats.differential_entropy", tensors="values")
+@statistic("differential_entropy", "values")
 def _differential_entropy(
-    values: Any,
-    *,
-    window_length: int | None = None,
-    base: float | None = None,
-    axis: Any = 0,
-    method: str = "auto",
-    nan_policy: str = "propagate",
-    keepdims: bool = False,
+    values: Any, axis: int, window_length: int | None, base: float | None, method: str
 ) -> Any:
-    x, along = bind_axis("scipy.stats.differential_entropy", values, axis, nan_policy)
-    n = x.shape[along]
-    if method != "vasicek" or x.ndim != 1:
+    n = values.shape[axis]
+    if method != "vasicek" or values.ndim != 1:
         raise option_without_rule("scipy.stats.differential_entropy", "method", method)
     window = int(np.floor(np.sqrt(n) + 0.5)) if window_length is None else int(window_length)
     if not 2 <= 2 * window < n:
         raise ValueError(
             f"Window length ({window}) must be positive and less than half the sample size ({n})."
         )
-    ordered = xp.sort(x, 0)
+    ordered = xp.sort(values, 0)
     high = np.minimum(np.arange(n) + window, n - 1)
     low = np.maximum(np.arange(n) - window, 0)
     value = xp.mean(xp.log((ordered[high] - ordered[low]) * (n / (2 * window))), 0, True)
-    value = value if base is None else value / log(base)
-    return reduce_axis(value, x, along, keepdims, as_tensor(values))
+    return value if base is None else value / log(base)

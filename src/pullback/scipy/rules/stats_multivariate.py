@@ -75,9 +75,7 @@ def _points(x: Any, size: int) -> Any:
 
 
 @rule(f"{_NORMAL}.logpdf", tensors="x mean cov")
-def normal_logpdf(
-    self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False
-) -> Any:
+def normal_logpdf(self: Any, x: Any, mean: Any, cov: Any, allow_singular: bool) -> Any:
     """The logarithm of the density; the lower triangle of the covariance matrix is read."""
     mean, cov = _normal_parameters(self, mean, cov, "logpdf")
     size = cov.shape[0]
@@ -95,15 +93,13 @@ def normal_logpdf(
 
 
 @rule(f"{_NORMAL}.pdf", tensors="x mean cov")
-def normal_pdf(
-    self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False
-) -> Any:
+def normal_pdf(self: Any, x: Any, mean: Any, cov: Any, allow_singular: bool = False) -> Any:
     """The density."""
     return xp.exp(normal_logpdf(self, x, mean, cov, allow_singular))
 
 
 @rule(f"{_NORMAL}.entropy", tensors="mean cov")
-def normal_entropy(self: Any, mean: Any = None, cov: Any = 1) -> Any:
+def normal_entropy(self: Any, mean: Any, cov: Any) -> Any:
     """The differential entropy."""
     _, cov = _normal_parameters(self, mean, cov, "entropy")
     half_log_det = xp.sum(xp.log(diagonal(cholesky(cov, lower=True))))
@@ -137,9 +133,7 @@ class FrozenNormal(_multivariate.multivariate_normal_frozen):  # type: ignore[mi
 
 
 @rule(f"{_NORMAL}.__call__", tensors="mean cov")
-def freeze_normal(
-    self: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, seed: Any = None
-) -> FrozenNormal:
+def freeze_normal(self: Any, mean: Any, cov: Any, allow_singular: bool, seed: Any) -> FrozenNormal:
     """A distribution with fixed parameters."""
     del self, seed
     return FrozenNormal(mean, cov, allow_singular)
@@ -264,7 +258,7 @@ class FrozenDirichlet(_multivariate.dirichlet_frozen):  # type: ignore[misc]  # 
 
 
 @rule(f"{_DIRICHLET}.__call__", tensors="alpha")
-def freeze_dirichlet(self: Any, alpha: Any, seed: Any = None) -> FrozenDirichlet:
+def freeze_dirichlet(self: Any, alpha: Any, seed: Any) -> FrozenDirichlet:
     """A distribution with a fixed parameter."""
     del self, seed
     return FrozenDirichlet(alpha)
@@ -394,9 +388,9 @@ class KernelDensity(st.gaussian_kde):  # type: ignore[misc]  # untyped
 @rule("scipy.stats.gaussian_kde.pdf", tensors="x")
 @rule("scipy.stats.gaussian_kde.__call__", tensors="points")
 @rule("scipy.stats.gaussian_kde.evaluate", tensors="points")
-def kde_evaluate(self: Any, points: Any) -> Any:
+def kde_evaluate(self: Any, *points: Any, **named: Any) -> Any:
     """The density at points, of data without gradient."""
-    return xp.exp(_kde_logpdf(self, points))
+    return xp.exp(_kde_logpdf(self, *points, *named.values()))
 
 
 @rule("scipy.stats.gaussian_kde.logpdf", tensors="x")

@@ -144,7 +144,7 @@ def _matrix_parameters(mean: Any, row: Any, col: Any) -> tuple[Any, Any, Any]:
     return centre, _square(row, centre.shape[-2]), _square(col, centre.shape[-1])
 
 
-def _matrix_normal_logpdf(X: Any, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:  # noqa: N803
+def _matrix_normal_logpdf(X: Any, mean: Any = None, rowcov: Any = 1, colcov: Any = 1) -> Any:
     mean, row, col = _matrix_parameters(mean, rowcov, colcov)
     apart = as_double(X) - mean
     n, m = mean.shape[-2:]
@@ -160,7 +160,7 @@ def _matrix_normal_entropy(rowcov: Any = 1, colcov: Any = 1) -> Any:
 
 
 def _matrix_t_logpdf(
-    X: Any,  # noqa: N803 - SciPy's name
+    X: Any,
     mean: Any = None,
     row_spread: Any = 1,
     col_spread: Any = 1,
