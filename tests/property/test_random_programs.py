@@ -57,10 +57,10 @@ def test_a_wrong_result_of_a_compiled_program_is_found(monkeypatch):
         return returned([v * 1.001 if hasattr(v, "shape") else v for v in values], spec, as_arrays)
 
     program = compiled_programs.generate(seed_of("compiled", SEED, 0))
-    returned = compiled_function._returned
+    returned = compiled_function.build_result
     assert compiled_programs.check(program) is None
     assert compiled_programs.compiled_share([program]) == 1
-    monkeypatch.setattr(compiled_function, "_returned", wrong)
+    monkeypatch.setattr(compiled_function, "build_result", wrong)
     assert compiled_programs.check(program).check == "compiled"
 
 

@@ -115,6 +115,16 @@ class Builder:
             return self.elementwise("not_equal", x, self.full(0, (), x.dtype))
         return self.graph.add("elementwise", (x,), ("cast",), x.shape, dtype)
 
+    def require_range(self, x: Node, dtype: np.dtype[Any]) -> None:
+        """Adds a check that an integer fits into a dtype, where NumPy raises if it does not."""
+        if dtype.kind not in "iu" or dtype == x.dtype:
+            return
+        limits = np.iinfo(dtype)
+        low = self.full(max(limits.min, np.iinfo(x.dtype).min), (), x.dtype)
+        high = self.full(min(limits.max, np.iinfo(x.dtype).max), (), x.dtype)
+        for smaller, larger in ((low, x), (x, high)):
+            self.graph.checks.append(self.elementwise("less_equal", smaller, larger))
+
     def elementwise(self, function: str, *operands: Node) -> Node:
         """A function of ``functions.py``; operands are broadcast, and have the right dtypes."""
         shape = operands[0].shape

@@ -21,13 +21,14 @@ import numpy as np
 
 from pullback.compiled.ir import Node
 from pullback.compiled.machine import ir
-from pullback.compiled.watch import Watch
+from pullback.compiled.watch import EMPTY, Watch
 from pullback.dispatch import modes
 from pullback.tensor.tensor import CPU_FLAGS, Tensor
 from pullback.utils import pytree
 
 __all__ = [
     "MISS",
+    "Captured",
     "Constant",
     "Leaf",
     "Signature",
@@ -50,6 +51,7 @@ _DTYPE_ORDER, _DTYPE_NUMBER = 26, 28
 _CONTIGUOUS_AND_ALIGNED = 0x101
 _NEW_ARRAY = 94  # PyArray_NewFromDescr in the table of NumPy's interface
 _STACK_ARENA = 1 << 16  # bytes of an arena on the stack
+_MOST_WATCHES = 500  # places that a call compares, some 2 ns each
 _GIL_WORK = 1 << 15  # operations on elements from which the interpreter's lock is released
 
 
@@ -60,6 +62,13 @@ class Leaf(NamedTuple):
     value: Any  # the type of a number, the object of a static one
 
 
+class Captured(NamedTuple):
+    """A captured array, and the node that reads it."""
+
+    array: Any
+    node: Node
+
+
 class Signature(NamedTuple):
     """A call: the structure of arguments and results, and what is checked."""
 
@@ -67,7 +76,7 @@ class Signature(NamedTuple):
     leaves: list[Leaf]
     inputs: list[int]  # for each leaf, the index of the program's input; -1 if it reads it not
     nodes: list[Node | None]  # for each leaf that is an array, its node
-    captured: dict[int, int]  # addresses of captured arrays, by input
+    captured: dict[int, Captured]  # by input
     state: Any
     watches: list[Watch]
     otherwise: Any  # the function that is called where a guard does not hold
@@ -128,9 +137,9 @@ def make_function(address: int, kept: Any, *, has_keywords: bool = False) -> Any
     return make(ctypes.byref(definition), (definition, kept), None)
 
 
-def _slot_offset(name: str) -> int:
-    """The offset of a slot of tensors, from its descriptor (``PyMemberDescrObject``)."""
-    descriptor = Tensor.__dict__[name]
+def _slot_offset(kind: type, name: str) -> int:
+    """The offset of a slot of objects, from its descriptor (``PyMemberDescrObject``)."""
+    descriptor = next(base.__dict__[name] for base in kind.__mro__ if name in base.__dict__)
     member = ctypes.c_void_p.from_address(id(descriptor) + 40).value
     assert member is not None
     return ctypes.c_ssize_t.from_address(member + 16).value
@@ -144,8 +153,18 @@ def _numpy_table() -> Any:
 
 
 def can_emit_call(signature: Signature) -> bool:
-    """Whether `emit_call` has a form for the structure of arguments and results."""
+    """Whether `emit_call` has a form for the structure of arguments and results, and all checks."""
+    if len(signature.watches) > _MOST_WATCHES or not all(map(_can_check, signature.watches)):
+        return False
     return _is_plain(signature.arguments) and _is_plain(signature.results)
+
+
+def _can_check(watch: Watch) -> bool:
+    if watch.kind == "content":
+        return bool(watch.owner.flags.c_contiguous)
+    if watch.kind == "class":
+        return hasattr(ctypes.pythonapi, "_PyType_Lookup")
+    return watch.kind in ("cell", "item", "element", "length", "slot", "layout")
 
 
 def _is_plain(spec: pytree.Spec) -> bool:
@@ -239,16 +258,54 @@ class _Call(_Function):
         self.call("Py_DecRef", ir.VoidType(), now)  # states are never freed
         self.require(self.equal(now, self.symbols.object(self.signature.state)))
         for watch in self.signature.watches:
-            self._check_watch(watch)
+            self.require(self._holds(watch))
 
-    def _check_watch(self, watch: Watch) -> None:
+    def _holds(self, watch: Watch) -> Any:
+        """Whether a place has the object that it had; objects of watches of equal ones differ."""
         owner = self.symbols.object(watch.owner)
-        if watch.name is None:
+        if watch.kind == "length":
+            return self.equal(self.field(owner, _BODY, self.word), self.word(watch.value))
+        if watch.kind == "layout":
+            return self._same_layout(owner, watch)
+        if watch.kind == "content":
+            return self._same_content(owner, watch)
+        if watch.kind == "cell":
             now = self.field(owner, _BODY, self.pointer)
+        elif watch.kind == "slot":
+            now = self.field(owner, _slot_offset(type(watch.owner), watch.name), self.pointer)
+        elif watch.kind == "element":
+            now = self.field(
+                self.field(owner, _LIST_ITEMS, self.pointer), 8 * watch.name, self.pointer
+            )
         else:
-            name = self.symbols.object(watch.name)
-            now = self.call("PyDict_GetItem", self.pointer, owner, name)
-        self.require(self.equal(now, self.symbols.object(watch.value)))
+            find = "PyDict_GetItem" if watch.kind == "item" else "_PyType_Lookup"
+            now = self.call(find, self.pointer, owner, self.symbols.object(watch.name))
+        if watch.value is EMPTY:
+            return self.equal(now, ir.Constant(self.pointer, None))
+        return self.equal(now, self.symbols.object(watch.value))
+
+    def _same_layout(self, owner: Any, watch: Watch) -> Any:
+        """Whether an array has its memory, dtype and shape still."""
+        address, dtype, shape, _ = watch.value
+        self.require(
+            self.equal(
+                self.field(owner, _ARRAY_DATA, self.pointer), self.symbols.address(address, "data")
+            )
+        )
+        held = self.field(owner, _ARRAY_DTYPE, self.pointer)
+        self.require(self.equal(held, self.symbols.object(dtype)))
+        for axis, length in enumerate(shape):
+            axes = self.field(owner, _ARRAY_SHAPE, self.pointer)
+            self.require(self.equal(self.field(axes, 8 * axis, self.word), self.word(length)))
+        return self.equal(self.field(owner, _ARRAY_NDIM, self.int32), self.int32(len(shape)))
+
+    def _same_content(self, owner: Any, watch: Watch) -> Any:
+        """Whether an array has its elements still."""
+        copy = self.symbols.address(watch.value.__array_interface__["data"][0], "copy")
+        self.symbols.kept.append(watch.value)
+        address = self.field(owner, _ARRAY_DATA, self.pointer)  # its layout has been compared
+        size = self.word(watch.owner.nbytes)
+        return self.equal(self.call("memcmp", self.int32, address, copy, size), self.int32(0))
 
     def unpack(self, spec: pytree.Spec, value: Any) -> list[Any]:
         """The leaves of an argument, whose structure is checked."""
@@ -280,14 +337,18 @@ class _Call(_Function):
             return self._number(leaf.value, value)
         if leaf.kind == "tensor":
             kind = self.field(value, _TYPE, self.pointer)
-            flags = self.field(value, _slot_offset("_flags"), self.pointer)
+            flags = self.field(value, _slot_offset(Tensor, "_flags"), self.pointer)
             same = self.equal(kind, self.symbols.object(Tensor))
             self.require(self.b.and_(same, self.equal(flags, self.symbols.object(CPU_FLAGS))))
-            value = self.field(value, _slot_offset("_array"), self.pointer)
+            value = self.field(value, _slot_offset(Tensor, "_array"), self.pointer)
+        assert node is not None
+        return self.array_pointer(value, node)
+
+    def array_pointer(self, value: Any, node: Node) -> Any:
+        """The address of an array's elements; type, dtype, shape and layout are checked."""
         self.require(
             self.equal(self.field(value, _TYPE, self.pointer), self.symbols.object(np.ndarray))
         )
-        assert node is not None
         dtype = self.field(value, _ARRAY_DTYPE, self.pointer)
         holds = self.equal(self.field(dtype, _DTYPE_NUMBER, self.int32), self.int32(node.dtype.num))
         order = ord(node.dtype.byteorder)
@@ -322,8 +383,8 @@ class _Call(_Function):
         self.require(self.equal(self.function.args[2], word(len(spec.children))))
         self.check_state()
         found: dict[int, Any] = {
-            place: self.symbols.address(address, "captured")
-            for place, address in signature.captured.items()
+            place: self.array_pointer(self.symbols.object(captured.array), captured.node)
+            for place, captured in signature.captured.items()
         }
         leaves: list[Any] = []
         for place, child in enumerate(spec.children):
@@ -410,7 +471,9 @@ class _Call(_Function):
         fields = {"_array": array, "_flags": self.increase(self.symbols.object(CPU_FLAGS))}
         fields |= {name: self.increase(none) for name in ("_edge", "_counter", "_meta")}
         for name, value in fields.items():
-            self.b.store(value, self.field_address(tensor, _slot_offset(name), self.pointer))
+            self.b.store(
+                value, self.field_address(tensor, _slot_offset(Tensor, name), self.pointer)
+            )
         return tensor
 
     def build(self, spec: pytree.Spec, leaves: list[Any]) -> Any:

@@ -150,6 +150,8 @@ def _operand_type(x: Any) -> Any:
 def _as_node(x: Any, dtype: np.dtype[Any], builder: Builder) -> Node:
     """An operand as a node of a dtype."""
     if isinstance(x, Value):
+        if x.number is int:
+            builder.require_range(x.node, dtype)
         return builder.cast(x.node, dtype)
     try:
         return builder.full(x, (), dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -14,25 +15,36 @@ import numpy as np
 
 from pullback._lazy import lazy_module
 from pullback.autograd.graph.views import requires_grad
+from pullback.compiled.draws import Draws, run_program
 from pullback.compiled.entry import MISS
 from pullback.compiled.expressions import CannotLower
 from pullback.compiled.machine import is_supported, require_llvmlite
 from pullback.compiled.object_cache import use_cache
 from pullback.compiled.program import Program, compile_program
 from pullback.compiled.progress import show_progress
-from pullback.compiled.report import describe_program, note_function
-from pullback.compiled.watch import Watch, find_watches, have_changed
+from pullback.compiled.report import (
+    describe_kind,
+    describe_program,
+    note_function,
+    program_text,
+)
+from pullback.compiled.results import build_result, result_node, result_value
+from pullback.compiled.watch import (
+    Watch,
+    find_change,
+    find_watches,
+    is_same_constant,
+    merge_watches,
+    without_read,
+)
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.dispatch.modes import get_state, is_grad_enabled
+from pullback.dispatch.modes import TRACE, get_state, is_grad_enabled
 from pullback.errors import PullbackError, TraceError, message_of
 from pullback.fx.graph import Graph
-from pullback.fx.node import Node
-from pullback.fx.traced_array import TracedArray
-from pullback.fx.traced_number import TracedNumber
 from pullback.fx.tracer import Tracer
 from pullback.inspector.html_repr import table_html, text_html
-from pullback.kernels.random import Generators, watch_generators
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
+from pullback.kernels.random import watch_generators
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, wrap
 from pullback.utils import pytree
 
 if TYPE_CHECKING:
@@ -44,6 +56,7 @@ __all__ = ["CacheInfo", "CompiledFunction", "compile"]
 
 _MOST_PATHS = 8
 _MOST_TRACE_REASONS = 100
+_MOST_CHANGES = 8  # in a row, without a call that a graph served
 _BACKENDS = ("eager", "llvm")
 _FLOAT = ("number", float)
 _MOST_NATIVES = 8  # functions for whole calls that are tried before arguments are taken apart
@@ -82,6 +95,16 @@ class _Entry:
         self.paths: list[tuple[Program, pytree.Spec]] = []
         self.reason = ""  # why the function is called instead
         self.warned = False
+
+    def prefer(self, path: tuple[Program, pytree.Spec]) -> None:
+        """Tries a path first from now on; other threads may read the old list meanwhile."""
+        if self.paths and self.paths[0] is not path:
+            self.paths = [path, *(other for other in self.paths if other is not path)]
+
+    def describe_miss(self) -> str:
+        """What differs between the paths: the value at a guard, or a captured array."""
+        guards = self.paths[0][0].tracer.guards
+        return f"{guards[-1].what}{guards[-1].line}" if guards else "the shape of a captured array"
 
 
 def compile(
@@ -185,6 +208,8 @@ class CompiledFunction:
         self._uses_cache = cache
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._watches: list[Watch] = []
+        self._changes_in_a_row = self._hits_before = 0  # calls that no graph served
+        self._unsteady = ""  # why the function is called itself from now on
         self._natives: list[
             native_code.NativeProgram
         ] = []  # programs with a function for whole calls
@@ -201,24 +226,28 @@ class CompiledFunction:
         state = get_state()
         given = None if state.modes else self._take_apart(args, kwargs)
         if given is None:
-            self._stats["eager"] += 1
-            return self._func(*args, **kwargs)
+            if state.modes & TRACE:  # arrays from outside are part of the graph that is made
+                args, kwargs = pytree.map(_lifted, (args, kwargs))
+            return self._call_func(args, kwargs)
         entry = self._entry(given, state)
         if entry.reason:
             return self._call_func(args, kwargs)
         inputs = _inputs(given)
-        for place, (program, out_spec) in enumerate(entry.paths):
-            found = program.run(*inputs)
+        for path in list(entry.paths):
+            program, out_spec = path
+            try:
+                found = run_program(program, inputs)
+            except Exception:
+                # The function's own error, an operator that is not called on this path, or a number
+                # that the graph has no dtype for. Nothing has been written.
+                return self._call_func(args, kwargs)
             if found is not MISS:
-                if place:
-                    entry.paths.insert(0, entry.paths.pop(place))
+                entry.prefer(path)
                 self._stats["hits"] += 1
-                return _returned(found, out_spec, given.returns_arrays)
+                return build_result(found, out_spec, given.returns_arrays)
         if len(entry.paths) >= _MOST_PATHS:
-            guard = entry.paths[0][0].tracer.guards[-1]
-            self._refuse(
-                entry, f"{guard.what}{guard.line} has taken {_MOST_PATHS} different values"
-            )
+            reason = f"{entry.describe_miss()} has taken {_MOST_PATHS} different values"
+            self._refuse(entry, reason)
             return self._call_func(args, kwargs)
         self._note_trace(entry, given)
         with show_progress(getattr(self._func, "__name__", "function")):
@@ -278,17 +307,18 @@ class CompiledFunction:
         return _Arguments(leaves, spec, tuple(kinds), not tensors and bool(arrays))
 
     def _entry(self, given: _Arguments, state: Any) -> _Entry:
-        if self._watches and have_changed(self._watches):
-            self._stats["changes"] += 1
-            self._entries.clear()
-            self._drop_natives()
-            self._watches = []
+        change = find_change(self._watches)
+        if change is not None:
+            self._forget(change)
         key = (given.spec, given.kinds, state)
         try:
             entry = self._entries.get(key)
         except TypeError:
             pairs = zip(given.leaves, given.kinds, strict=True)
-            bad = next(x for x, kind in pairs if kind[0] == "static" and not _is_hashable(x))
+            static = [x for x, kind in pairs if kind[0] == "static"]
+            bad = next((x for x in static if not _is_hashable(x)), None)
+            if bad is None:
+                raise
             raise TypeError(
                 f"compile: an argument of type {type(bad).__name__} is a constant of the graph, "
                 f"and has to be hashable; pass arrays, tensors, numbers, or containers of them"
@@ -298,18 +328,34 @@ class CompiledFunction:
             if len(self._entries) > self._maxsize:
                 self._entries.popitem(last=False)
                 self._drop_natives()
-        self._entries.move_to_end(key)
+            if self._unsteady:
+                self._refuse(entry, self._unsteady)
+        with contextlib.suppress(KeyError):  # another thread has dropped it
+            self._entries.move_to_end(key)
         return entry
+
+    def _forget(self, change: Watch) -> None:
+        """Drops all graphs, because a place outside has changed; gives up if it always does."""
+        hits = self.stats["hits"]
+        self._changes_in_a_row = self._changes_in_a_row + 1 if hits == self._hits_before else 1
+        self._hits_before = hits
+        if self._changes_in_a_row >= _MOST_CHANGES:
+            self._unsteady = (
+                f"{change} from outside changes from call to call; pass it as an argument"
+            )
+        self._stats["changes"] += 1
+        self._entries.clear()
+        self._drop_natives()
+        self._watches = []
 
     # --- tracing ----------------------------------------------------------------------------------
 
     def _note_trace(self, entry: _Entry, given: _Arguments) -> None:
         """Notes why the function is traced, for ``explain``."""
         if entry.paths:
-            guard = entry.paths[0][0].tracer.guards[-1]
-            reason = f"another value at a guard, such as {guard.what}{guard.line}"
+            reason = f"another value at a guard, such as {entry.describe_miss()}"
         else:
-            kinds = ", ".join(map(_describe_kind, given.kinds)) or "none"
+            kinds = ", ".join(map(describe_kind, given.kinds)) or "none"
             reason = f"arguments {kinds}"
             if self.stats["changes"]:
                 reason += f"; names had changed {self.stats['changes']} time(s)"
@@ -318,36 +364,42 @@ class CompiledFunction:
 
     def _trace(self, entry: _Entry, given: _Arguments, args: Any, kwargs: Any) -> Any:
         self._stats["traces"] += 1
-        self._watches = find_watches(self._func)
+        pairs = zip(given.leaves, given.kinds, strict=True)
+        constants = [_Static.unwrap(leaf) for leaf, kind in pairs if kind[0] == "static"]
+        watches = find_watches(self._func, constants)
         tracer = Tracer(allows_reads=not self._fullgraph)
         traced_args, traced_kwargs = pytree.unflatten(given.spec, self._traced(tracer, given))
-        traced_args = [a.value if isinstance(a, _Static) else a for a in traced_args]
+        traced_args = [_Static.unwrap(a) for a in traced_args]
         effects = _Effects(tracer)
         try:
             with watch_generators(effects.generators), tracer.running():
                 returned = self._func(*traced_args, **traced_kwargs)
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
             reason = _lost_history(tracer, found)
-        except PullbackError as error:
+        except Exception as error:
             effects.undo()
             if self._fullgraph:
                 raise
             result = self._call_func(args, kwargs)  # raises, if it is the function's own error
-            self._refuse(entry, message_of(error))
+            name = "" if isinstance(error, PullbackError) else f"{type(error).__name__}: "
+            self._refuse(entry, f"{name}{message_of(error)}")
             return result
         if reason:
             effects.undo()
             self._refuse(entry, reason)
             return self._call_func(args, kwargs)
-        outputs = [_node(tracer, value) for value in found]
-        values = [_value(value) for value in found]
+        self._watches = merge_watches(
+            self._watches, without_read(watches, tracer.captured.values())
+        )
+        outputs = [result_node(tracer, value) for value in found]
+        values = [result_value(value) for value in found]
         with use_cache(self._uses_cache):
             program = self._program(tracer, outputs, given, out_spec)
         if program.reason:
             self._refuse(entry, program.reason)
         else:
             entry.paths.insert(0, (program, out_spec))
-        return _returned(values, out_spec, given.returns_arrays)
+        return build_result(values, out_spec, given.returns_arrays)
 
     def _program(
         self, tracer: Tracer, outputs: list[Any], given: _Arguments, out_spec: pytree.Spec
@@ -437,7 +489,7 @@ class CompiledFunction:
         entry, programs = self._programs(args, kwargs)
         if entry.reason:
             return f"# called as it is: {entry.reason}"
-        return "\n".join(_text(program) for program in programs)
+        return "\n".join(program_text(program) for program in programs)
 
     def fx_graphs(self) -> list[Graph]:
         """The graphs of all calls that were traced, those of the last call at the end."""
@@ -448,7 +500,7 @@ class CompiledFunction:
         ]
 
     def _repr_html_(self) -> str:
-        texts = [_text(p) for entry in self._entries.values() for p, _ in entry.paths]
+        texts = [program_text(p) for entry in self._entries.values() for p, _ in entry.paths]
         stats = table_html(list(self.stats), [list(self.stats.values())], repr(self))
         return stats + "".join(map(text_html, texts))
 
@@ -467,7 +519,7 @@ class CompiledFunction:
         """The same about all signatures of the calls so far."""
         lines = [f"{len(self._entries)} signature(s), backend {self._backend}"]
         for (_, kinds, _), entry in self._entries.items():
-            lines.append(f"arguments {', '.join(map(_describe_kind, kinds))}:")
+            lines.append(f"arguments {', '.join(map(describe_kind, kinds))}:")
             lines += [f"  {line}" for line in _describe_entry(entry)]
         return "\n".join([*lines, *self._history()])
 
@@ -495,13 +547,6 @@ def _describe_entry(entry: _Entry) -> list[str]:
     for program, _ in entry.paths:
         lines += describe_program(program)
     return lines
-
-
-def _describe_kind(kind: tuple[Any, ...]) -> str:
-    """The signature of a leaf in reports, such as ``float64[2, 3]``."""
-    if kind[0] in ("tensor", "array"):
-        return f"{np.dtype(kind[2])}{list(kind[1])}"
-    return str(kind[1].__name__) if kind[0] == "number" else repr(kind[2])
 
 
 def _flat_arguments(args: tuple[Any, ...]) -> _Arguments | None:
@@ -547,10 +592,20 @@ class _Static:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Static):
             return NotImplemented
-        return type(self.value) is type(other.value) and bool(self.value == other.value)
+        return is_same_constant(self.value, other.value)
 
     def __hash__(self) -> int:
         return hash(self.value)
+
+    @staticmethod
+    def unwrap(value: Any) -> Any:
+        """The argument itself."""
+        return value.value if isinstance(value, _Static) else value
+
+
+def _lifted(leaf: Any) -> Any:
+    """An array as a tensor, so that what is done with it is recorded."""
+    return wrap(leaf) if type(leaf) is np.ndarray else leaf
 
 
 def _is_hashable(value: Any) -> bool:
@@ -607,22 +662,19 @@ def _names(func: Callable[..., Any], spec: pytree.Spec) -> list[str]:
     return found
 
 
-class _Effects:
+class _Effects(Draws):
     """Effects of a trace, which a call of the function itself has once more."""
 
     def __init__(self, tracer: Tracer):
-        self.generators: Generators = {}
+        super().__init__()
         self._tracer = tracer
-        self._numpy_state = np.random.get_state()
 
     def undo(self) -> None:
         """Restores gradients, memory from outside and generators of random numbers."""
         for tensor, grad in self._tracer.leaves.values():
             tensor.grad = grad
         self._tracer.undo_writes()
-        for bits, state in self.generators.values():
-            bits.state = state
-        np.random.set_state(self._numpy_state)
+        super().undo()
 
 
 def _lost_history(tracer: Tracer, found: list[Any]) -> str:
@@ -643,44 +695,3 @@ def _lost_history(tracer: Tracer, found: list[Any]) -> str:
             "that computes the gradient, or detach the tensor"
         )
     return ""
-
-
-def _node(tracer: Tracer, value: Any) -> Node | Any:
-    if isinstance(value, TracedNumber):
-        return value.node
-    if not isinstance(value, Tensor):
-        return value
-    held = value._array
-    return held.node if isinstance(held, TracedArray) else tracer.lift(np.asarray(held)).node
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, TracedNumber):
-        return value.value
-    if not isinstance(value, Tensor):
-        return value
-    held = value._array
-    return fresh(held.value if isinstance(held, TracedArray) else np.array(held))
-
-
-def _returned(values: list[Any], spec: pytree.Spec, as_arrays: bool) -> Any:
-    if as_arrays:
-        values = [_as_array(v) if isinstance(v, Tensor) else v for v in values]
-    return values[0] if spec is pytree.LEAF else pytree.unflatten(spec, values)
-
-
-def _as_array(tensor: Tensor) -> Any:
-    array = tensor._array
-    return array if array.ndim else array.item()
-
-
-def _text(program: Program) -> str:
-    """A graph with the shape and dtype of each value."""
-    notes = {
-        n.name: n.meta["tensor_meta"] for n in program.tracer.graph.nodes if "tensor_meta" in n.meta
-    }
-    lines = []
-    for line in program.source.splitlines():
-        meta = notes.get(line.strip().partition(" = ")[0])
-        lines.append(line if meta is None else f"{line}  # {meta}")
-    return "\n".join(lines)

@@ -16,6 +16,7 @@ import numpy as np
 from pullback.compiled.arrays import can_emit
 from pullback.compiled.entry import (
     MISS,
+    Captured,
     Constant,
     Leaf,
     Signature,
@@ -253,7 +254,7 @@ class NativeProgram:
                 if own >= 0 and array is not None:
                     if not (array.flags.c_contiguous and array.flags.aligned):
                         return None
-                    captured[own] = array.__array_interface__["data"][0]
+                    captured[own] = Captured(array, self.graph.inputs[place])
             else:
                 inputs[source.name] = own
                 nodes[source.name] = self.graph.inputs[place]

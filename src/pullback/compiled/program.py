@@ -235,6 +235,8 @@ class _KernelWriter(SourceWriter):
             same = self._object(_same, "same")
             return f"{same}({name}, {self.constant(guard.value)})"
         expected = self.constant(guard.value)
+        if guard.value == 0 and isinstance(guard.value, float | complex):  # 0.0 is not -0.0
+            return f"repr({name}) == repr({expected})"
         return f"({name} == {expected} or {name} != {name} and {expected} != {expected})"
 
     def output(self, value: Any) -> str:

@@ -12,12 +12,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from pullback.compiled.expressions import CannotLower
 from pullback.compiled.ir import Graph
 from pullback.compiled.lower import lower
+from pullback.compiled.program import Program
 from pullback.fx.tracer import untraced
 
-__all__ = ["describe_program", "note_function", "record_functions"]
+__all__ = [
+    "describe_kind",
+    "describe_program",
+    "note_function",
+    "program_text",
+    "record_functions",
+]
 
 _recorded: list[list[Any]] = []
 
@@ -116,3 +125,22 @@ def _peak(graph: Graph) -> int:
                 ends[last[node.id]] = ends.get(last[node.id], 0) + size
         now -= ends.pop(place, 0)
     return peak
+
+
+def describe_kind(kind: tuple[Any, ...]) -> str:
+    """The signature of a leaf in reports, such as ``float64[2, 3]``."""
+    if kind[0] in ("tensor", "array"):
+        return f"{np.dtype(kind[2])}{list(kind[1])}"
+    return str(kind[1].__name__) if kind[0] == "number" else repr(kind[2])
+
+
+def program_text(program: Program) -> str:
+    """A graph with the shape and dtype of each value."""
+    notes = {
+        n.name: n.meta["tensor_meta"] for n in program.tracer.graph.nodes if "tensor_meta" in n.meta
+    }
+    lines = []
+    for line in program.source.splitlines():
+        meta = notes.get(line.strip().partition(" = ")[0])
+        lines.append(line if meta is None else f"{line}  # {meta}")
+    return "\n".join(lines)

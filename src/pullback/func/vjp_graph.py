@@ -50,7 +50,7 @@ from pullback.autograd.levels import (
 )
 from pullback.autograd.namespaces import arrays, tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.dispatch.modes import DISPATCH_MODE, INFERENCE, TRACE, get_state
 from pullback.tensor.memory import owner_of
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import (
@@ -241,6 +241,8 @@ class VjpGraph:
         """The same in forward mode, if it can be done on arrays and tangents that are arrays."""
         level = only_forward_level()
         if level is None or is_anomaly_enabled():
+            return None
+        if get_state().modes & (DISPATCH_MODE | TRACE):  # which see operators, and no arrays
             return None
         if not is_ordered([node for node, _, _ in roots]):
             return None

@@ -1,0 +1,297 @@
+"""Values from outside of a compiled function: every change between calls is seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import warnings
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.compiled.watch import find_watches, is_same_constant
+
+pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
+
+X = np.array([0.3, -0.2, 0.9])
+BACKENDS = ["llvm", "eager"]
+RATE = 2.0
+
+
+class Model:
+    scale = 2.0
+    weights: ClassVar = [1.0, 2.0]
+
+    def __init__(self):
+        self.w = np.ones(3)
+        self._shift = 2.0
+
+    @property
+    def shift(self):
+        return self._shift
+
+    def helper(self, x):
+        return x * self.w
+
+    def __call__(self, x):
+        return self.helper(x) * self.scale * self.shift + self.weights[0]
+
+    @classmethod
+    def scaled(cls, x):
+        return x * cls.scale
+
+
+class Slotted:
+    __slots__ = ("w",)
+
+
+@dataclasses.dataclass
+class Options:
+    rate: float = 1.0
+
+
+settings = types.ModuleType("settings")
+
+
+class World:
+    """Functions of `x`, and a change for each call."""
+
+    def inner_lambda(self):
+        def change(n):
+            global RATE
+            RATE = 2.0 + n
+
+        return (lambda x: (lambda y: y * RATE)(x)), change
+
+    def comprehension(self):
+        return (lambda x: sum(x * RATE * k for k in range(2))), self.inner_lambda()[1]
+
+    def module(self):
+        settings.rate = 2.0
+        return (lambda x: x * settings.rate), lambda n: setattr(settings, "rate", 2.0 + n)
+
+    def dict_items(self):
+        params = {"w": np.ones(3), "deep": {"z": [np.ones(3)]}}
+
+        def change(n):
+            if n == 1:
+                params["w"] = np.full(3, 5.0)
+            if n == 2:
+                params["deep"]["z"][0] = np.full(3, 5.0)
+            if n == 3:
+                params["deep"] = {"z": [np.full(3, 7.0)]}
+
+        return (lambda x: x * params["w"] + params["deep"]["z"][0]), change
+
+    def list_that_grows(self):
+        factors = [np.ones(3)]
+
+        def f(x):
+            for factor in factors:
+                x = x * factor
+            return x
+
+        return f, lambda n: factors.append(np.full(3, 1.0 + n))
+
+    def list_that_is_another(self):
+        factors = [np.ones(3)]
+
+        def change(n):
+            nonlocal factors
+            factors = [np.full(3, 1.0 + n)]
+
+        return (lambda x: x * factors[0]), change
+
+    def long_list(self):
+        factors = [1.0] * 1000
+        return (lambda x: x * factors[999]), lambda n: factors.__setitem__(999, 1.0 + n)
+
+    def attributes(self):
+        model = Model()
+
+        def change(n):
+            if n == 1:
+                model.w = np.full(3, 5.0)
+            if n == 2:
+                model._shift = 9.0
+            if n == 3:
+                model.scale = 7.0  # hides the class's
+
+        return model, change
+
+    def class_attributes(self):
+        kind = type("Other", (Model,), {"scale": 3.0, "weights": [3.0]})
+
+        def change(n):
+            kind.scale = 3.0 + n
+            kind.weights[0] = n
+
+        return kind(), change
+
+    def class_methods(self):
+        kind = type("Other", (Model,), {"scale": 3.0})
+        return kind.scaled, lambda n: setattr(kind, "scale", 3.0 + n)
+
+    def methods_of_an_object(self):
+        model = Model()
+        return (lambda x: model.helper(x)), lambda n: setattr(model, "w", np.full(3, 1.0 + n))
+
+    def slots(self):
+        held = Slotted()
+        held.w = 1.0
+        return (lambda x: x * held.w), lambda n: setattr(held, "w", 1.0 + n)
+
+    def getattr_by_name(self):
+        options = Options()
+        return (lambda x: x * getattr(options, "rate")), lambda n: setattr(options, "rate", 1.0 + n)  # noqa: B009
+
+    def compiled_inside(self):
+        inner = pb.compile(lambda x: x * RATE)
+        return (lambda x: inner(x) + 1), self.inner_lambda()[1]
+
+    def compiled_inside_on_a_captured_array(self):
+        captured = np.ones(3)
+        inner = pb.compile(lambda y: y * 2)
+        inner(captured)
+        return (lambda x: x + inner(captured)), lambda n: captured.fill(n)
+
+    def defaults(self):
+        def f(x, k=np.ones(3), *, rate=[2.0]):  # noqa: B006, B008
+            return x * k * rate[0]
+
+        def change(n):
+            if n < 3:
+                f.__defaults__ = (np.full(3, float(n)),)
+            f.__kwdefaults__["rate"][0] = n
+
+        return f, change
+
+    def data_of_a_tensor(self):
+        w = pb.ones(3)
+        return (lambda x: x * w), lambda n: setattr(w, "data", pb.full((3,), float(n)))
+
+    def shape_of_an_array(self):
+        captured = np.ones(3)
+        return (lambda x: x * captured), lambda n: setattr(captured, "shape", (3, 1)[: n % 2 + 1])
+
+    def arrays_that_numpy_reads(self):
+        captured, index, mask = np.ones(3), np.array([0, 1, 2]), np.array([True, False, True])
+
+        def f(x):
+            total = x * np.sin(captured) + captured[0] + x[index] * captured.sum()
+            return total * 2 if captured[1] < 3 else total * mask.sum()
+
+        def change(n):
+            captured[:2] = n + 1
+            index[0] = n % 3
+            mask[1] = n % 2
+
+        return f, change
+
+    def sign_of_zero(self):
+        zero = 0.0
+
+        def change(n):
+            nonlocal zero
+            zero = -0.0 if n % 2 else 0.0
+
+        return (lambda x: pb.copysign(x, zero)), change
+
+    def types_of_numbers(self):
+        pair = (1, 2)
+
+        def change(n):
+            nonlocal pair
+            pair = (1.0, 2) if n % 2 else (1, 2)
+
+        return (lambda x: (x > 0) * pair[0]), change
+
+    def networks(self):
+        net = pb.nn.Sequential(pb.nn.Linear(3, 2), pb.nn.Dropout(1.0))
+        net.requires_grad_(False)
+
+        def change(n):
+            if n == 1:
+                net.eval()
+            if n == 2:
+                net[0].weight = pb.nn.Parameter(pb.ones((2, 3)), requires_grad=False)
+
+        return net, change
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", [name for name in vars(World) if not name.startswith("_")])
+def test_changes_are_seen(name, backend):
+    function, change = getattr(World(), name)()
+    compiled = pb.compile(function, backend=backend)
+    for n in range(4):
+        if n:
+            change(n)
+        for _ in range(2):
+            found, expected = compiled(pb.asarray(X)), function(pb.asarray(X))
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(expected.numpy()))
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-14)
+    assert compiled.stats["hits"] >= 4
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_attributes_of_objects_among_the_arguments_are_seen(backend):
+    options = Slotted()
+    compiled = pb.compile(lambda x, options: x * options.w, backend=backend)
+    for rate in (1.0, 1.0, 2.0, 3.0):
+        options.w = rate
+        np.testing.assert_array_equal(compiled(X, options), X * rate)
+
+
+def test_a_place_that_changes_in_each_call_ends_tracing_with_one_warning():
+    step = 0
+
+    def f(x):
+        return x * step
+
+    compiled = pb.compile(f)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(20):
+            np.testing.assert_array_equal(compiled(X), X * step)
+    assert len(caught) == 1
+    assert "changes from call to call; pass it as an argument" in str(caught[0].message)
+    assert compiled.stats["traces"] < 12
+
+
+def test_constants_are_compared_with_their_types():
+    assert is_same_constant((1, ("a", 2.0)), (1, ("a", 2.0)))
+    for x, y in (((1,), (1.0,)), (0.0, -0.0), (1, True), ("1", 1), ((0.0,), (-0.0,))):
+        assert not is_same_constant(x, y)
+    compiled = pb.compile(lambda x, t: x * t[0], static_argnums=1)
+    x = np.arange(3)
+    for pair in ((1, 2), (1.0, 2), (1, 2)):
+        assert compiled(x, pair).dtype == (x * pair[0]).dtype
+
+
+def test_libraries_are_not_searched():
+    found = find_watches(lambda x: np.sin(x) + math.sin(1.0) + pb.sin(x))
+    assert found == []
+
+
+def test_a_gradient_of_captured_tensors_inside_forward_mode_is_recorded():
+    w, seed = pb.tensor([0.1, 0.2]), pb.tensor([[0.5, 0.1]])
+
+    def product(x):
+        _, pull = pb.func.vjp(lambda y: pb.outer(y, w), x)
+        return pull(seed)[0] * x
+
+    def slope(x):
+        return pb.func.jvp(product, (x,), (x * 0.5,))[1]
+
+    compiled = pb.compile(slope)
+    x = pb.tensor(0.1)
+    for _ in range(3):
+        assert compiled(x).item() == pytest.approx(slope(x).item())
+        w.mul_(0.75)
+        seed.mul_(1.5)
+    assert compiled.stats["traces"] == 1
