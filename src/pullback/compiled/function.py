@@ -102,7 +102,7 @@ class _Entry:
             self.paths = [path, *(other for other in self.paths if other is not path)]
 
     def describe_miss(self) -> str:
-        """What differs between the paths: the value at a guard, or a captured array."""
+        """The difference between the paths: the value at a guard, or a captured array."""
         guards = self.paths[0][0].tracer.guards
         return f"{guards[-1].what}{guards[-1].line}" if guards else "the shape of a captured array"
 

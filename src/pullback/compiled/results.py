@@ -37,7 +37,7 @@ def result_value(value: Any) -> Any:
 
 
 def build_result(values: list[Any], spec: pytree.Spec, as_arrays: bool) -> Any:
-    """What a call returns: containers around tensors, or around arrays and numbers."""
+    """The result of a call: containers around tensors, or around arrays and numbers."""
     if as_arrays:
         values = [_as_array(v) if isinstance(v, Tensor) else v for v in values]
     return values[0] if spec is pytree.LEAF else pytree.unflatten(spec, values)

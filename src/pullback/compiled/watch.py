@@ -59,7 +59,7 @@ class Watch(NamedTuple):
 
     @property
     def place(self) -> tuple[str, int, Any]:
-        """What makes it another place than all others."""
+        """The key of the place: no other one has it."""
         return self.kind, id(self.owner), self.name
 
     def now(self) -> Any:
@@ -137,7 +137,7 @@ def _read_slot(owner: Any, name: str) -> Any:
         return EMPTY
 
 
-def layout(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+def _layout(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     """All of an array but its elements: ``array.shape = ...`` changes it."""
     return array.__array_interface__["data"][0], array.dtype, array.shape, array.strides
 
@@ -152,7 +152,7 @@ _READ: dict[str, Callable[[Any, Any], Any]] = {
     "defaults": getattr,
     "items": lambda owner, _: tuple(owner),
     "content": lambda owner, _: owner,
-    "layout": lambda owner, _: layout(owner),
+    "layout": lambda owner, _: _layout(owner),
 }
 
 
@@ -236,7 +236,8 @@ class _Search:
             for part in (value.func, *value.args, *value.keywords.values()):
                 self.add(part, names | _names_of(value.func))
         elif isinstance(value, list | tuple | dict):
-            if _package(type(value).__module__) != "pullback":
+            is_namespace = isinstance(value, dict) and "__builtins__" in value  # of a module
+            if not is_namespace and _package(type(value).__module__) != "pullback":
                 self._container(value, names)
         elif isinstance(value, ModuleType):
             self._module(value, names)
@@ -250,7 +251,7 @@ class _Search:
         if isinstance(value, Tensor):
             self.follow(Watch("slot", value, "_array", held), frozenset())
             return
-        self.note(Watch("layout", held, None, layout(held)))
+        self.note(Watch("layout", held, None, _layout(held)))
         if held.nbytes <= _MOST_BYTES and not held.dtype.hasobject:
             self.note(Watch("content", held, None, held.copy("K")))
 

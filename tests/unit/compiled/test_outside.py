@@ -295,3 +295,14 @@ def test_a_gradient_of_captured_tensors_inside_forward_mode_is_recorded():
         w.mul_(0.75)
         seed.mul_(1.5)
     assert compiled.stats["traces"] == 1
+
+
+def test_other_names_of_a_module_do_not_matter():
+    compiled = pb.compile(pb.value_and_grad(lambda x: (x * RATE).sum()))
+    compiled(X)
+    try:
+        globals()["_another_name"] = 1
+        compiled(X)
+        assert compiled.stats["hits"] == 1
+    finally:
+        del globals()["_another_name"]
