@@ -7,6 +7,7 @@ that names of theirs become links.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 FOLDERS = ("docs/_ext", "src", "scripts", ".")
 sys.path[:0] = [str(HERE.parent / name) for name in FOLDERS]
+
+from numpydoc.xref import DEFAULT_LINKS  # noqa: E402
 
 import pullback as pb  # noqa: E402 - the path is set above
 
@@ -27,15 +30,16 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.intersphinx",
-    "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
     "drawings",
     "mathml",
+    "numpy_sections",
     "reference_pages",
     "repository_links",
+    "speed_table",
 ]
-exclude_patterns = ["_build", "_ext", "README.md"]
+exclude_patterns = ["_build", "_ext", "_templates", "README.md"]
 suppress_warnings = ["config.cache"]  # the extensions here keep functions in their configuration
 nitpicky = False
 
@@ -53,11 +57,11 @@ nb_merge_streams = True
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints = "none"  # signatures have no types: the types in docstrings are for readers
 autodoc_preserve_defaults = True
-napoleon_google_docstring = True
-napoleon_numpy_docstring = True
-napoleon_use_rtype = False
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"  # names without an entry below are types of other packages, or words
+numpydoc_xref_aliases = {"Tensor": "pullback.Tensor", "Module": "pullback.nn.Module"}
 intersphinx_mapping = {}
 if os.environ.get("PULLBACK_DOCS_ONLINE"):
     intersphinx_mapping = {
@@ -65,6 +69,8 @@ if os.environ.get("PULLBACK_DOCS_ONLINE"):
         "numpy": ("https://numpy.org/doc/stable", None),
         "scipy": ("https://docs.scipy.org/doc/scipy", None),
     }
+else:  # numpydoc's own links lead into these manuals
+    numpydoc_xref_aliases |= {name: name for name in DEFAULT_LINKS}
 
 # --- appearance -----------------------------------------------------------------------------------
 
@@ -72,19 +78,21 @@ html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "Pullback"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["pullback.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
-    "navbar_end": ["version-switcher", "theme-switcher"],
-    "switcher": {"json_url": "_static/versions.json", "version_match": release},
-    "check_switcher": False,
+    "navbar_end": ["versions", "theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_context = {"default_mode": "auto"}
+html_context = {
+    "default_mode": "auto",
+    "versions": json.loads((HERE / "_static" / "versions.json").read_text(encoding="utf-8")),
+}
 html_copy_source = False
 html_show_sourcelink = False

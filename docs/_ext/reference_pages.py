@@ -50,6 +50,7 @@ MODULES = {
     "pullback.interop": "NumPy mode",
     "pullback.compiled": "Compiled functions",
     "pullback.fx": "Graphs of programs",
+    "pullback.loops": "Loops",
     "pullback.distributed": "Many processes",
     "pullback.dask": "Dask",
     "pullback.library": "Custom operators",

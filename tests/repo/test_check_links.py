@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import json
+import re
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+
+import pullback as pb
+
+if TYPE_CHECKING:
+    from pullback import Tensor
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,6 +25,7 @@ def load(path: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules["loaded"] = module  # dataclasses look for their module
     spec.loader.exec_module(module)
     return module
 
@@ -50,12 +60,82 @@ def test_published_addresses_and_pages_of_errors_are_followed(tmp_path):
 
 
 def test_the_site_has_a_page_for_each_error(tmp_path, monkeypatch):
-    pytest.importorskip("scipy")
+    for package in ("llvmlite", "scipy"):
+        pytest.importorskip(package)
     for folder in ("docs/_ext", "scripts"):
         monkeypatch.syspath_prepend(str(ROOT / folder))
     pages = load("docs/_ext/reference_pages.py").write_errors(tmp_path)
     assert {f"{page}.rst" for page in pages} == {path.name for path in tmp_path.iterdir()}
     assert set(pages) == set(load("scripts/check_links.py").error_classes())
+
+
+def test_docstrings_get_the_sections_of_numpy():
+    sections = load("docs/_ext/numpy_sections.py")
+
+    def scale(x: Tensor, by: float | None = None, *, mode: Literal["a", "b"] = "a") -> list[Tensor]:
+        """Scales a tensor.
+
+        Args:
+            x: what is scaled,
+                by a factor.
+            by, mode: options.
+
+        The input stays as it is.
+
+        >>> scale(1)
+        1
+        """
+
+    made = sections.numpy_lines(inspect.getdoc(scale).splitlines(), scale, "function")
+    assert [line for line in made if line] == [
+        "Scales a tensor.",
+        *("Parameters", "----------"),
+        *("x : Tensor", "    What is scaled,", "    by a factor."),
+        *("by : float, optional", "    Options."),
+        *("mode : {'a', 'b'}, default 'a'", "    Options."),
+        *("Returns", "-------", "list of Tensor"),
+        *("Notes", "-----", "The input stays as it is."),
+        *("Examples", "--------", ">>> scale(1)", "1"),
+    ]
+    generated = sections.numpy_lines(["Sum."], pb.sum, "function")
+    assert "axis : sequence of int or int, optional" in generated
+    assert "keepdims : bool, default False" in generated
+
+
+def test_every_function_of_the_reference_has_sections():
+    sections = load("docs/_ext/numpy_sections.py")
+    kinds = {name: getattr(pb, name) for name in pb.__all__}
+    functions = {n: f for n, f in kinds.items() if inspect.isfunction(f) and f.__doc__}
+    without = [
+        name
+        for name, function in functions.items()
+        if "--------"
+        not in sections.numpy_lines(inspect.getdoc(function).splitlines(), function, "function")
+    ]
+    assert len(functions) > 300
+    assert set(without) <= {"zeta"}
+
+
+def test_the_table_of_speeds_is_that_of_the_results():
+    pytest.importorskip("docutils", reason="the extra docs has it")
+    speed_rows = load("docs/_ext/speed_table.py").speed_rows
+    text = (ROOT / "benchmarks/RESULTS.md").read_text("utf-8")
+    head, row = speed_rows(text, ["tiny"])
+    assert head[:3] == ["gradient of", "pullback", "/ torch"]
+    assert row[0] == "sum(x*x), 8 elements"
+    assert row[1].endswith("µs")
+    page = (ROOT / "docs/index.md").read_text("utf-8")
+    shown = re.search(r"\{speed-table\} (.*)", page).group(1).split()
+    assert len(speed_rows(text, shown)) == len(shown) + 1
+    with pytest.raises(ValueError, match="no rows"):
+        speed_rows(text, ["nothing"])
+
+
+def test_the_menu_of_versions_has_this_one_and_its_address():
+    versions = json.loads((ROOT / "docs/_static/versions.json").read_text("utf-8"))
+    site = load("scripts/check_links.py").SITE
+    assert [v["url"] for v in versions if v["version"] == pb.__version__] == [site]
+    assert f'Documentation = "{site}"' in (ROOT / "pyproject.toml").read_text("utf-8")
 
 
 def test_formulas_are_typeset():

@@ -67,7 +67,12 @@ def persist(*tensors: Tensor, **options: Any) -> tuple[Tensor, ...]:
 
 
 def visualize(*tensors: Tensor, **options: Any) -> Any:
-    """Draws the graph of tasks by ``dask.visualize``, with its options; needs graphviz."""
+    """Draws the graph of tasks by ``dask.visualize``, with its options; needs graphviz.
+
+    >>> import dask.array as da, pullback as pb
+    >>> x = pb.dask.from_dask(da.ones(4, chunks=2))
+    >>> pb.dask.visualize(x * 2, filename="tasks.svg")  # doctest: +SKIP
+    """
     return dask.visualize(
         *[payload.array for payload in _payloads("visualize", tensors)], **options
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import os
 import tempfile
 import webbrowser
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ import numpy as np
 from pullback._lazy import lazy_module
 from pullback.autograd.api import grad
 from pullback.autograd.debug.why_no_grad import why_no_grad
+from pullback.autograd.graph.accumulate_grad import AccumulateGrad
 from pullback.autograd.graph.gradient_edge import GradientEdge
+from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.autograd.graph.node import Node, node_of
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.errors import AutogradTypeError
@@ -24,8 +27,10 @@ from pullback.inspector.export import to_dot, to_networkx
 from pullback.inspector.graph import GraphData, NodeData, collect, collect_program
 from pullback.inspector.page import render_page
 from pullback.interop import numpy_mode
+from pullback.operators.creation.functions import ones_like
 from pullback.operators.creation.functions import tensor as make_tensor
 from pullback.profiler import profile
+from pullback.profiler.events import norm_of
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 
@@ -119,6 +124,7 @@ def inspect(
     out: str | os.PathLike[str] | None = None,
     title: str = "",
     measured: profile | None = None,
+    backward: bool = False,
     **kwargs: Any,
 ) -> Inspection:
     """Shows what autograd recorded: a graph with saved values, source lines, formulas and times.
@@ -131,6 +137,8 @@ def inspect(
         out: a file to write the page to.
         title: of the page.
         measured: a profile of the computation, whose table the page shows.
+        backward: run a backward pass over the graph of `target` for the norms of cotangents, with
+            ones as the gradient of each result; the ``grad`` of leaves stays as it is.
 
     >>> import pullback as pb
     >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
@@ -141,7 +149,7 @@ def inspect(
     """
     wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     if isinstance(target, (Tensor, Node, GradientEdge)) or _are_tensors(target):
-        made = _of_results(target, wanted, title or _kind(target), measured)
+        made = _of_results(target, wanted, title or _kind(target), measured, backward)
     elif isinstance(target, Graph):
         made = Inspection(collect_program(target), title or "graph")
     elif isinstance(target, graph_module.GraphModule):
@@ -184,12 +192,49 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _of_results(
-    target: Any, inputs: list[Tensor], title: str, measured: profile | None
+    target: Any, inputs: list[Tensor], title: str, measured: profile | None, backward: bool
 ) -> Inspection:
     results = list(target) if _are_tensors(target) else [target]
     graph = collect(_nodes(results))
+    if backward:
+        _add_norms(graph, results)
     first = next((result for result in results if isinstance(result, Tensor)), None)
     return Inspection(graph, title, _explain(graph, first, inputs), measured)
+
+
+def _add_norms(graph: GraphData, results: list[Any]) -> None:
+    """Runs a backward pass that changes nothing, and notes the norm of each node's cotangent."""
+    if not all(isinstance(result, Tensor) for result in results):
+        raise AutogradTypeError(
+            "inspect: backward=True begins a backward pass at tensors, but got a node; give the "
+            "tensor that it made"
+        )
+    reached = [result for result in results if requires_grad(result)]
+    leaves = {node: data for node, data in _with_data(graph) if isinstance(node, AccumulateGrad)}
+    if not leaves:
+        return
+    handles = [
+        RemovableHandle(node.make_hooks().pre, functools.partial(_note_norm, data))
+        for node, data in _with_data(graph)
+        if node not in leaves
+    ]
+    try:
+        seeds = [ones_like(result.detach()) for result in reached]
+        sources = [node.variable for node in leaves]
+        found = grad(reached, sources, seeds, retain_graph=True, allow_unused=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    for data, gradient in zip(leaves.values(), found, strict=True):
+        data.cotangent_norm = norm_of([gradient])
+
+
+def _with_data(graph: GraphData) -> Iterator[tuple[Node, NodeData]]:
+    return ((node, graph.nodes[place]) for node, place in graph.index.items())
+
+
+def _note_norm(data: NodeData, cotangents: tuple[Tensor | None, ...]) -> None:
+    data.cotangent_norm = norm_of(cotangents)
 
 
 def _nodes(results: Iterable[Any]) -> list[Node]:

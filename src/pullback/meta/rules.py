@@ -201,7 +201,13 @@ def _by_function(function: Function) -> Callable[[Call], list[Spec]]:
 
 
 def meta_kernel(rule: str | Function, cpu: Function, schema: FunctionSchema) -> Function:
-    """The kernel for Meta of an operator with a rule or shape function."""
+    """The kernel for Meta of an operator with a rule or shape function.
+
+    >>> import numpy as np, pullback as pb
+    >>> schema = pb.schema.parse_schema("f(Tensor self) -> Tensor")
+    >>> meta_kernel("elementwise", np.sin, schema)(pb.empty((2, 3), device="meta")).shape
+    (2, 3)
+    """
     specs_of = RULES[rule] if isinstance(rule, str) else _by_function(rule)
     if schema.name.name.inplace:
         return _writing(specs_of, cpu, schema)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from pullback.autograd.graph.node import Node
+import numpy as np
 
-__all__ = ["Event", "NodeProfile", "profile_of"]
+from pullback.autograd.graph.node import Node
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["Event", "NodeProfile", "norm_of", "profile_of"]
 
 _PROFILE = "profile_"  # key in Node.metadata
 
 
 class Event(NamedTuple):
-    """One call of an operator, or one run of a node in a backward pass. Times in nanoseconds."""
+    """One call of an operator, or one run of a node in a backward pass. Times in nanoseconds.
+
+    >>> import pullback as pb
+    >>> with pb.profiler.profile() as prof:
+    ...     _ = pb.sin(pb.ones(4))
+    >>> event = prof.events()[-1]
+    >>> event.name, event.phase, event.nbytes
+    ('sin', 'forward', 32)
+    """
 
     name: str
     phase: str  # "forward" or "backward"
@@ -59,6 +71,15 @@ class NodeProfile:
     def attach(self, node: Node) -> None:
         """Stores this with a node."""
         node.metadata[_PROFILE] = self
+
+
+def norm_of(cotangents: Iterable[Tensor | None]) -> float | None:
+    """The Euclidean norm of all elements; None without any cotangent that has data."""
+    arrays = [cotangent._array for cotangent in cotangents if cotangent is not None]
+    if not arrays or not all(isinstance(array, np.ndarray) for array in arrays):
+        return None
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm([np.linalg.norm(array.ravel()) for array in arrays]))
 
 
 def profile_of(node: Node) -> NodeProfile | None:

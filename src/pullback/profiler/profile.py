@@ -32,7 +32,7 @@ from pullback.errors import AutogradError
 from pullback.interrupts import uninterrupted_entry
 from pullback.nn import Module
 from pullback.profiler.averages import Averages
-from pullback.profiler.events import Event, NodeProfile, profile_of
+from pullback.profiler.events import Event, NodeProfile, norm_of, profile_of
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["profile"]
@@ -160,7 +160,7 @@ class profile:  # noqa: N801 - PyTorch's name
         began = [0]
 
         def before(grads: tuple[Tensor | None, ...]) -> None:
-            record.cotangent_norm = _norm(grads)
+            record.cotangent_norm = norm_of(grads)
             began[0] = perf_counter_ns()
 
         def after(*_: Any) -> None:
@@ -249,10 +249,3 @@ def _owner(array: Any) -> Any:
     while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
         array = array.base
     return array
-
-
-def _norm(grads: tuple[Tensor | None, ...]) -> float | None:
-    arrays = [grad._array for grad in grads if grad is not None]
-    if not arrays or not all(isinstance(array, np.ndarray) for array in arrays):
-        return None
-    return float(np.sqrt(sum(np.linalg.norm(array.ravel()) ** 2 for array in arrays)))

@@ -108,6 +108,26 @@ def test_the_call_of_a_function_is_measured():
     assert by_name(found)["SumBackward0"].cotangent_norm == 1.0
 
 
+def test_a_backward_pass_for_norms_changes_nothing():
+    x, w = leaf(1.0, 2.0), leaf(3.0)
+    y = pb.sin(x) * w
+    nodes = pb.inspect(y, backward=True).nodes
+    assert all(node.cotangent_norm is not None for node in nodes)
+    norms = by_name(pb.inspect(y, backward=True))
+    assert norms["MulBackward0"].cotangent_norm == pytest.approx(np.sqrt(2))
+    assert norms["SinBackward0"].cotangent_norm == pytest.approx(3 * np.sqrt(2))
+    assert x.grad is None
+    assert w.grad is None
+    y.sum().backward()  # nothing is freed, and no hook is left
+    assert [node.hooks for node in pb.inspect(y).nodes] == [[]] * len(nodes)
+    assert np.allclose(x.grad.numpy(), 3 * np.cos([1, 2]))
+    assert pb.inspect(pb.ones(2), backward=True).nodes == []
+    with pytest.raises(pb.errors.GraphFreedError):
+        pb.inspect(y, backward=True)
+    with pytest.raises(pb.errors.AutogradTypeError, match="backward=True begins"):
+        pb.inspect(y.grad_fn, backward=True)
+
+
 def test_functions_of_arrays_run_as_they_are():
     found = pb.inspect(lambda a, n: np.sum(np.log(a) ** n), np.array([1.0, 2.0]), 2)
     assert by_name(found)["LogBackward0"].shapes == ["[2]"]

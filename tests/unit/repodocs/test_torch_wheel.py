@@ -7,8 +7,11 @@ scan's page template and of prose beside identifiers; a recorded word counts if 
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
+import keyword
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,20 @@ def test_every_recorded_identifier_is_found(packages, path):
     found |= set(record["terms"])
     literals = {"True", "False", "None"}
     assert [word for word in real if word not in found | literals] == []
+
+
+@pytest.mark.parametrize("path", [path for path in RECORDED if "Identifiers" in RECORDED[path]])
+def test_recorded_names_of_the_code_are_identifiers_of_the_index(packages, path):
+    """Names in code, which no list of ordinary words can hide."""
+    if not path.endswith(".py"):
+        pytest.skip("prose has no identifiers")
+    record, text = analyse(packages, path)
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    names = {token.string for token in tokens if token.type == tokenize.NAME}
+    recorded = {word for word in RECORDED[path]["Identifiers"] if word in names}
+    recorded -= set(keyword.kwlist)
+    assert len(recorded) >= 3
+    assert recorded <= {d["name"] for d in record["definitions"]} | set(record["identifiers"])
 
 
 @pytest.mark.slow
