@@ -42,6 +42,7 @@ extensions = [
 exclude_patterns = ["_build", "_ext", "_templates", "README.md"]
 suppress_warnings = ["config.cache"]  # the extensions here keep functions in their configuration
 nitpicky = False
+default_role = "literal"  # `name` in a docstring is code
 
 # --- pages ----------------------------------------------------------------------------------------
 

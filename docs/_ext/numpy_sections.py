@@ -225,10 +225,20 @@ def heading(title: str) -> list[str]:
     return ["", title, "-" * len(title)]
 
 
+def split_cause(text: list[str]) -> list[str]:
+    """The text of an error, with a paragraph for its cause and one for the fix."""
+    made = re.sub(r"\b(Cause|Fix):\s+(\S)", _titled, "\n".join(text))
+    return made.split("\n")
+
+
+def _titled(found: re.Match[str]) -> str:
+    return f"\n\n**{found.group(1)}.** {found.group(2).upper()}"
+
+
 def numpy_lines(lines: list[str], value: Any, what: str) -> list[str]:
     """A docstring with NumPy's sections."""
     parts = split_docstring(lines)
-    made = list(parts.text)
+    made = split_cause(parts.text) if what == "exception" else list(parts.text)
     shown = [] if what in ("exception", "property") else list(parameters_of(value, what))
     described = {p.name.strip("\\*"): p for p in shown}
     shown += [Parameter(name, "", "") for name in parts.arguments if name not in described]

@@ -97,6 +97,13 @@ def test_docstrings_get_the_sections_of_numpy():
         *("Notes", "-----", "The input stays as it is."),
         *("Examples", "--------", ">>> scale(1)", "1"),
     ]
+    text = ["Wrong.", "", "Cause: a write. Fix:", "write less."]
+    made = sections.numpy_lines(text, ValueError, "exception")
+    assert [line for line in made if line] == [
+        "Wrong.",
+        "**Cause.** A write. ",
+        "**Fix.** Write less.",
+    ]
     generated = sections.numpy_lines(["Sum."], pb.sum, "function")
     assert "axis : sequence of int or int, optional" in generated
     assert "keepdims : bool, default False" in generated
