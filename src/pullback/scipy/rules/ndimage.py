@@ -12,7 +12,7 @@ from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor
 from pullback.scipy.registry import refused, rule
 from pullback.scipy.rules import ndimage_filters, ndimage_ranks, ndimage_splines
-from pullback.scipy.rules.ndimage_filters import declare, renamed, require_axis, sequence_of
+from pullback.scipy.rules.ndimage_filters import declare, require_axis, sequence_of
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["ndimage_filters", "ndimage_ranks", "ndimage_splines"]
@@ -51,16 +51,13 @@ def _turn(frequency: Any, shift: Any) -> Any:
 def _declare_fourier(name: str, argument: str, part: Callable[..., Any] | None) -> None:
     """Declares a filter that multiplies with a function of the frequencies."""
 
-    def apply(input: Any, value: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
-        del output  # read by `declare`
+    @declare(name, f"input {argument}" if part is not None else "input")
+    def apply(input: Any, n: int, axis: int, **options: Any) -> Any:
         require_axis(axis, input.ndim)
-        given = sequence_of(value, input.ndim)
+        given = sequence_of(options[argument], input.ndim)
         if part is None or not any(isinstance(v, Tensor) for v in given):
             return input * getattr(theirs, name)(np.ones(input.shape), given, n, axis)
         return input * _factor(list(input.shape), given, n, axis, part)
-
-    apply.__signature__ = renamed(apply, "value", argument)  # type: ignore[attr-defined]
-    declare(name, f"input {argument}" if part is not None else "input")(apply)
 
 
 _declare_fourier("fourier_gaussian", "sigma", _gaussian)

@@ -7,11 +7,10 @@ which the extension took its values.
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.ndimage as theirs
@@ -31,33 +30,30 @@ __all__ = [
     "declare",
     "is_zero",
     "number_of",
-    "renamed",
     "require_axis",
     "sequence_of",
 ]
 
 _Array = NDArray[Any]
 _Rule = Callable[..., Any]
+_Declared = TypeVar("_Declared", bound=_Rule)
 
 
 # --- arguments ------------------------------------------------------------------------------------
 
 
-def declare(name: str, tensors: str) -> Callable[[_Rule], _Rule]:
-    """Declares the rule of ``scipy.ndimage.<name>``, which may leave `output` unread.
+def declare(name: str, tensors: str) -> Callable[[_Declared], _Declared]:
+    """Declares the rule of ``scipy.ndimage.<name>``, which gets all arguments but `output`.
 
     An array in `output` is refused; a dtype is that of the result. Otherwise the result has the
     dtype of the input, which must not be an integer: rounding has no derivative.
     """
     full = f"scipy.ndimage.{name}"
 
-    def declare_rule(function: _Rule) -> _Rule:
-        signature = inspect.signature(function)
-
-        def apply(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            given, output = as_tensor(bound.arguments["input"]), bound.arguments.get("output")
+    def declare_rule(function: _Declared) -> _Declared:
+        @rule(full, tensors=tensors)
+        def apply(input: Any, output: Any, **options: Any) -> Any:
+            given = as_tensor(input)
             if isinstance(output, np.ndarray | Tensor):
                 raise option_without_rule(full, "output", "an array")
             dtype = given.dtype if output is None else np.dtype(output)
@@ -65,26 +61,18 @@ def declare(name: str, tensors: str) -> Callable[[_Rule], _Rule]:
                 raise option_without_rule(full, "output", dtype)
             if given.dtype.kind not in "fc":
                 given = xp.astype(given, np.float64)
-            bound.arguments["input"] = given
-            found = function(*bound.args, **bound.kwargs)
+            found = function(given, **options)
             if found.dtype.kind == "c" and dtype.kind != "c":
                 if isinstance(output, str):
                     raise RuntimeError("output must have complex dtype")
                 if output is not None:
-                    warnings.warn("promoting specified output dtype to complex", stacklevel=6)
+                    warnings.warn("promoting specified output dtype to complex", stacklevel=7)
                 dtype = np.result_type(dtype, np.complex64)
             return found if found.dtype == dtype else xp.astype(found, dtype)
 
-        rule(full, tensors=tensors)(apply)
         return function
 
     return declare_rule
-
-
-def renamed(function: _Rule, old: str, new: str) -> inspect.Signature:
-    """The signature of a function, one of whose arguments has another name in SciPy."""
-    parameters = inspect.signature(function).parameters.values()
-    return inspect.Signature([p.replace(name=new) if p.name == old else p for p in parameters])
 
 
 def is_zero(value: Any) -> bool:
@@ -270,44 +258,19 @@ def _require_origin(origin: int, n: int) -> None:
 
 
 @declare("correlate1d", "input weights cval")
-def _correlate1d(
-    input: Any,
-    weights: Any,
-    axis: int = -1,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    mode: str = "reflect",
-    cval: Any = 0.0,
-    origin: int = 0,
-) -> Any:
+def _correlate1d(input: Any, weights: Any, axis: int, mode: str, cval: Any, origin: int) -> Any:
     return correlate_axis(input, conjugate(as_tensor(weights)), axis, mode, cval, origin)
 
 
 @declare("convolve1d", "input weights cval")
-def _convolve1d(
-    input: Any,
-    weights: Any,
-    axis: int = -1,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    mode: str = "reflect",
-    cval: Any = 0.0,
-    origin: int = 0,
-) -> Any:
+def _convolve1d(input: Any, weights: Any, axis: int, mode: str, cval: Any, origin: int) -> Any:
     reverse = xp.flip(as_tensor(weights), [0])
     return correlate_axis(input, reverse, axis, mode, cval, -origin - (1 - len(reverse) % 2))
 
 
 def _declare_all_axes(name: str, *, is_convolution: bool) -> None:
     @declare(name, "input weights cval")
-    def apply(
-        input: Any,
-        weights: Any,
-        output: Any = None,  # noqa: ARG001 - read by `declare`
-        mode: str = "reflect",
-        cval: Any = 0.0,
-        origin: Any = 0,
-        *,
-        axes: Any = None,
-    ) -> Any:
+    def apply(input: Any, weights: Any, mode: str, cval: Any, origin: Any, axes: Any = None) -> Any:
         if not isinstance(mode, str):
             raise RuntimeError("A sequence of modes is not supported")
         places = _axes_of(axes, input.ndim)
@@ -337,6 +300,7 @@ _declare_all_axes("convolve", is_convolution=True)
 # --- means, Gaussians and differences -------------------------------------------------------------
 
 
+@declare("uniform_filter1d", "input cval")
 def _uniform_axis(x: Any, size: int, axis: int, mode: str, cval: Any, origin: int) -> Any:
     """The mean along an axis by SciPy's running sums."""
     _sources(mode, 1, 0, 0)
@@ -359,29 +323,9 @@ def _uniform_axis(x: Any, size: int, axis: int, mode: str, cval: Any, origin: in
     return apply_linear(x, lambda v: run(v, mode, origin), transpose)
 
 
-@declare("uniform_filter1d", "input cval")
-def _uniform_filter1d(
-    input: Any,
-    size: int,
-    axis: int = -1,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    mode: str = "reflect",
-    cval: Any = 0.0,
-    origin: int = 0,
-) -> Any:
-    return _uniform_axis(input, size, axis, mode, cval, origin)
-
-
 @declare("uniform_filter", "input cval")
 def _uniform_filter(
-    input: Any,
-    size: Any = 3,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
-    *,
-    axes: Any = None,
+    input: Any, size: Any, mode: Any, cval: Any, origin: Any, axes: Any = None
 ) -> Any:
     places = _axes_of(axes, input.ndim)
     options = (sequence_of(value, len(places)) for value in (size, mode, origin))
@@ -409,6 +353,7 @@ def _gaussian_weights(sigma: Any, order: int, radius: int) -> Any:
     return weights * sum(factor * x**k for k, factor in enumerate(factors)) if order else weights
 
 
+@declare("gaussian_filter1d", "input sigma cval")
 def _gaussian_axis(
     x: Any, sigma: Any, axis: int, order: int, mode: str, cval: Any, truncate: float, radius: Any
 ) -> Any:
@@ -420,32 +365,14 @@ def _gaussian_axis(
     return correlate_axis(x, weights, axis, mode, cval)
 
 
-@declare("gaussian_filter1d", "input sigma cval")
-def _gaussian_filter1d(
-    input: Any,
-    sigma: Any,
-    axis: int = -1,
-    order: int = 0,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    mode: str = "reflect",
-    cval: Any = 0.0,
-    truncate: float = 4.0,
-    *,
-    radius: Any = None,
-) -> Any:
-    return _gaussian_axis(input, sigma, axis, order, mode, cval, truncate, radius)
-
-
 @declare("gaussian_filter", "input sigma cval")
 def _gaussian_filter(
     input: Any,
     sigma: Any,
-    order: Any = 0,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    mode: Any = "reflect",
-    cval: Any = 0.0,
+    order: Any,
+    mode: Any,
+    cval: Any,
     truncate: float = 4.0,
-    *,
     radius: Any = None,
     axes: Any = None,
 ) -> Any:
@@ -459,13 +386,7 @@ def _gaussian_filter(
 
 def _declare_edges(name: str, smoothing: list[float]) -> None:
     @declare(name, "input cval")
-    def apply(
-        input: Any,
-        axis: int = -1,
-        output: Any = None,  # noqa: ARG001 - read by `declare`
-        mode: Any = "reflect",
-        cval: Any = 0.0,
-    ) -> Any:
+    def apply(input: Any, axis: int, mode: Any, cval: Any) -> Any:
         require_axis(axis, input.ndim)
         modes = sequence_of(mode, input.ndim)
         place = axis % input.ndim
@@ -495,75 +416,46 @@ def _magnitude(total: Any) -> Any:
 
 
 @declare("laplace", "input cval")
-def _laplace(
-    input: Any,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    *,
-    axes: Any = None,
-) -> Any:
+def _laplace(input: Any, mode: Any, cval: Any, axes: Any = None) -> Any:
     return _sum_over_axes(
         input, lambda axis, m: correlate_axis(input, [1.0, -2.0, 1.0], axis, m, cval), mode, axes
     )
 
 
-def _gaussian_parts(
-    input: Any, sigma: Any, order: int, mode: Any, cval: Any, axes: Any, options: dict[str, Any]
-) -> list[Any]:
+def _gaussian_parts(input: Any, order: int, axes: Any, options: dict[str, Any]) -> list[Any]:
     """Gaussian derivatives of an order along each axis."""
     places = _axes_of(axes, input.ndim)
     found = []
     for axis in range(len(places)):
         orders = [order if other == axis else 0 for other in range(len(places))]
-        part = _gaussian_filter(input, sigma, orders, None, mode, cval, axes=places, **options)
-        found.append(part)
+        found.append(_gaussian_filter(input, order=orders, axes=places, **options))
     return found
 
 
 @declare("gaussian_laplace", "input sigma cval")
-def _gaussian_laplace(
-    input: Any,
-    sigma: Any,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    *,
-    axes: Any = None,
-    **kwargs: Any,
-) -> Any:
-    parts = _gaussian_parts(input, sigma, 2, mode, cval, axes, kwargs)
+def _gaussian_laplace(input: Any, axes: Any = None, **options: Any) -> Any:
+    parts = _gaussian_parts(input, 2, axes, options)
     return sum(parts[1:], parts[0]) if parts else input
 
 
 @declare("gaussian_gradient_magnitude", "input sigma cval")
-def _gaussian_gradient_magnitude(
-    input: Any,
-    sigma: Any,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    *,
-    axes: Any = None,
-    **kwargs: Any,
-) -> Any:
-    squares = [part * part for part in _gaussian_parts(input, sigma, 1, mode, cval, axes, kwargs)]
+def _gaussian_gradient_magnitude(input: Any, axes: Any = None, **options: Any) -> Any:
+    squares = [part * part for part in _gaussian_parts(input, 1, axes, options)]
     return _magnitude(sum(squares[1:], squares[0])) if squares else input
 
 
 def _declare_generic(name: str, callback: str, inner: _Rule, outer: _Rule) -> None:
+    @declare(name, "input cval")
     def apply(
         input: Any,
-        derivative: _Rule,
-        output: Any = None,  # noqa: ARG001 - read by `declare`
-        mode: Any = "reflect",
-        cval: Any = 0.0,
-        extra_arguments: tuple[Any, ...] = (),
-        extra_keywords: Any = None,
-        *,
+        mode: Any,
+        cval: Any,
+        extra_arguments: tuple[Any, ...],
+        extra_keywords: Any,
         axes: Any = None,
+        **callbacks: _Rule,
     ) -> Any:
-        options = extra_keywords or {}
+        derivative, options = callbacks[callback], extra_keywords or {}
 
         def part(axis: int, border: str) -> Any:
             found = derivative(input, axis, input.dtype, border, cval, *extra_arguments, **options)
@@ -572,9 +464,6 @@ def _declare_generic(name: str, callback: str, inner: _Rule, outer: _Rule) -> No
             return inner(found)
 
         return outer(_sum_over_axes(input, part, mode, axes))
-
-    apply.__signature__ = renamed(apply, "derivative", callback)  # type: ignore[attr-defined]
-    declare(name, "input cval")(apply)
 
 
 _declare_generic("generic_laplace", "derivative2", lambda part: part, lambda total: total)

@@ -6,7 +6,6 @@ its result says which pixel was selected, and the value is gathered from there.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -54,44 +53,30 @@ _FILTERS = """
 
 
 def _selecting(name: str) -> Callable[..., Any]:
-    """A function with SciPy's arguments that selects pixels."""
-    function = getattr(theirs, name)
-    signature = inspect.signature(function)
+    """Declares a filter that selects pixels."""
 
-    def apply(*args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        if bound.arguments.get("structure") is not None:
+    @declare(name, "input cval")
+    def apply(input: Any, cval: Any, structure: Any = None, **options: Any) -> Any:
+        if structure is not None:
             raise option_without_rule(f"scipy.ndimage.{name}", "structure", "an array")
-        bound.arguments["output"] = None
-        x, cval = bound.arguments["input"], bound.arguments["cval"]
 
         def run(ranks: _Array, beyond: float) -> Any:
-            bound.arguments.update(input=ranks, cval=beyond)
-            return function(*bound.args, **bound.kwargs)
+            return getattr(theirs, name)(ranks, cval=beyond, **options)
 
-        return _select(f"scipy.ndimage.{name}", x, cval, run)
+        return _select(f"scipy.ndimage.{name}", input, cval, run)
 
-    apply.__signature__ = signature  # type: ignore[attr-defined]
     return apply
 
 
 _RULES = {name: _selecting(name) for name in _FILTERS.split()}
-for _name, _rule in _RULES.items():
-    declare(_name, "input cval")(_rule)
 
 
 def _declare_combination(name: str, combine: Callable[..., Any]) -> None:
     """Declares a difference of an image and selected pixels."""
 
-    def apply(input: Any, *args: Any, **kwargs: Any) -> Any:
-        def run(filter_name: str) -> Any:
-            return _RULES[filter_name](input, *args, **kwargs)
-
-        return combine(input, run)
-
-    apply.__signature__ = inspect.signature(getattr(theirs, name))  # type: ignore[attr-defined]
-    declare(name, "input cval")(apply)
+    @declare(name, "input cval")
+    def apply(input: Any, **options: Any) -> Any:
+        return combine(input, lambda filter_name: _RULES[filter_name](input, **options))
 
 
 _declare_combination("white_tophat", lambda x, run: x - run("grey_opening"))

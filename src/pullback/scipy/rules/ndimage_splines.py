@@ -87,13 +87,7 @@ def _require_mode(mode: str) -> None:
 
 
 @declare("spline_filter1d", "input")
-def _spline_filter1d(
-    input: Any,
-    order: int = 3,
-    axis: int = -1,
-    output: Any = np.float64,  # noqa: ARG001 - read by `declare`
-    mode: str = "mirror",
-) -> Any:
+def _spline_filter1d(input: Any, order: int, axis: int, mode: str) -> Any:
     _require_order(order)
     _require_mode(mode)
     require_axis(axis, input.ndim)
@@ -101,12 +95,7 @@ def _spline_filter1d(
 
 
 @declare("spline_filter", "input")
-def _spline_filter(
-    input: Any,
-    order: int = 3,
-    output: Any = np.float64,  # noqa: ARG001 - read by `declare`
-    mode: str = "mirror",
-) -> Any:
+def _spline_filter(input: Any, order: int, mode: str) -> Any:
     _require_order(order, 2)
     _require_mode(mode)
     found = _as_double(input)
@@ -265,18 +254,25 @@ def _raise_orders(orders: _Orders) -> _Orders:
     )
 
 
+def _slopes(c: Any, coordinates: Any, options: dict[str, Any]) -> Any:
+    """The derivatives of each result by each coordinate: (results, coordinates, points)."""
+    orders = options["orders"]
+    found = _EVALUATE(c, coordinates, **{**options, "orders": _raise_orders(orders)})
+    return xp.reshape(found, [len(orders), *coordinates.shape])
+
+
 def _by_coordinates(c: Any, coordinates: Any, y: Any, options: dict[str, Any]) -> Any:
     """The cotangent of the coordinates of ``sum(y * evaluate(c, coordinates))``."""
-    orders = options["orders"]
-    slopes = _EVALUATE(c, coordinates, **{**options, "orders": _raise_orders(orders)})
-    slopes = xp.reshape(slopes, [len(orders), *coordinates.shape])
+    slopes = _slopes(c, coordinates, options)
     found = xp.sum(conjugate(slopes) * xp.expand_dims(y, 1), 0)
     return xp.real(found) if found.dtype.kind == "c" else found
 
 
-def _spread_tangents(y: Any, tangent: Any) -> Any:
-    """Each result times the tangent of each coordinate."""
-    return xp.reshape(xp.expand_dims(y, 1) * xp.expand_dims(tangent, 0), [-1, y.shape[-1]])
+def _spread_slopes(y: Any, coordinates: Any, tangent: Any, options: dict[str, Any]) -> Any:
+    """The transpose of the slopes along the tangent of the coordinates."""
+    products = xp.expand_dims(y, 1) * xp.expand_dims(tangent, 0)
+    options = {**options, "orders": _raise_orders(options["orders"])}
+    return _SPREAD(xp.reshape(products, [-1, y.shape[-1]]), coordinates, **options)
 
 
 def _evaluate_vjp(known: Known, y: Tensor) -> Any:
@@ -292,10 +288,7 @@ def _evaluate_jvp(known: Known, by_c: Any, by_coordinates: Any) -> Any:
     if by_c is not None:
         terms.append(_EVALUATE(by_c, coordinates, **known.options))
     if by_coordinates is not None:
-        orders = known.options["orders"]
-        options = {**known.options, "orders": _raise_orders(orders)}
-        slopes = _EVALUATE(c, coordinates, **options)
-        slopes = xp.reshape(slopes, [len(orders), *coordinates.shape])
+        slopes = _slopes(c, coordinates, known.options)
         terms.append(xp.sum(slopes * xp.expand_dims(by_coordinates, 0), 1))
     return sum(terms[1:], terms[0])
 
@@ -313,8 +306,7 @@ def _spread_jvp(known: Known, by_y: Any, by_coordinates: Any) -> Any:
     if by_y is not None:
         terms.append(_SPREAD(by_y, coordinates, **known.options))
     if by_coordinates is not None:
-        options = {**known.options, "orders": _raise_orders(known.options["orders"])}
-        terms.append(_SPREAD(_spread_tangents(y, by_coordinates), coordinates, **options))
+        terms.append(_spread_slopes(y, coordinates, by_coordinates, known.options))
     return sum(terms[1:], terms[0])
 
 
@@ -355,15 +347,7 @@ def _interpolate(
 
 
 @declare("map_coordinates", "input coordinates cval")
-def _map_coordinates(
-    input: Any,
-    coordinates: Any,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    order: int = 3,
-    mode: str = "constant",
-    cval: Any = 0.0,
-    prefilter: bool = True,
-) -> Any:
+def _map_coordinates(input: Any, coordinates: Any, **spline: Any) -> Any:
     coordinates = as_tensor(coordinates)
     if coordinates.dtype.kind == "c":
         raise TypeError("Complex type not supported")
@@ -371,7 +355,7 @@ def _map_coordinates(
         raise RuntimeError("input and output rank must be > 0")
     if coordinates.shape[0] != input.ndim:
         raise RuntimeError("invalid shape for coordinate array")
-    return _interpolate(input, coordinates, order, mode, cval, prefilter)
+    return _interpolate(input, coordinates, **spline)
 
 
 def _mesh(shape: Sequence[int]) -> list[_Array]:
@@ -385,15 +369,7 @@ def _stack(parts: Sequence[Any], shape: Sequence[int]) -> Any:
 
 @declare("affine_transform", "input matrix offset cval")
 def _affine_transform(
-    input: Any,
-    matrix: Any,
-    offset: Any = 0.0,
-    output_shape: Any = None,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    order: int = 3,
-    mode: str = "constant",
-    cval: Any = 0.0,
-    prefilter: bool = True,
+    input: Any, matrix: Any, offset: Any, output_shape: Any, **spline: Any
 ) -> Any:
     shape = tuple(input.shape if output_shape is None else output_shape)
     if input.ndim < 1 or len(shape) < 1:
@@ -417,7 +393,7 @@ def _affine_transform(
         for other, at in enumerate(mesh):
             total = total + matrix[axis, other] * at
         parts.append(total)
-    return _interpolate(input, _stack(parts, shape), order, mode, cval, prefilter)
+    return _interpolate(input, _stack(parts, shape), **spline)
 
 
 def _require_homogeneous(matrix: Any, n: int) -> None:
@@ -431,33 +407,17 @@ def _require_homogeneous(matrix: Any, n: int) -> None:
 
 
 @declare("shift", "input shift cval")
-def _shift(
-    input: Any,
-    shift: Any,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    order: int = 3,
-    mode: str = "constant",
-    cval: Any = 0.0,
-    prefilter: bool = True,
-) -> Any:
+def _shift(input: Any, shift: Any, **spline: Any) -> Any:
     if input.ndim < 1:
         raise RuntimeError("input and output rank must be > 0")
     pairs = zip(_mesh(input.shape), sequence_of(shift, input.ndim), strict=True)
     coordinates = _stack([at - as_tensor(by) for at, by in pairs], input.shape)
-    return _interpolate(input, coordinates, order, mode, cval, prefilter)
+    return _interpolate(input, coordinates, **spline)
 
 
 @declare("zoom", "input cval")
 def _zoom(
-    input: Any,
-    zoom: Any,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    order: int = 3,
-    mode: str = "constant",
-    cval: Any = 0.0,
-    prefilter: bool = True,
-    *,
-    grid_mode: bool = False,
+    input: Any, zoom: Any, order: int, prefilter: bool, grid_mode: bool, **spline: Any
 ) -> Any:
     _require_order(order)
     if input.ndim < 1:
@@ -474,21 +434,11 @@ def _zoom(
         ends = (n, m) if grid_mode else (n - 1, m - 1)
         step = ends[0] / ends[1] if ends[1] else 1.0
         parts.append((at + 0.5) * step - 0.5 if grid_mode else at * step)
-    return _interpolate(input, _stack(parts, shape), order, mode, cval, prefilter)
+    return _interpolate(input, _stack(parts, shape), order, prefilter=prefilter, **spline)
 
 
 @declare("rotate", "input angle cval")
-def _rotate(
-    input: Any,
-    angle: Any,
-    axes: Any = (1, 0),
-    reshape: bool = True,
-    output: Any = None,  # noqa: ARG001 - read by `declare`
-    order: int = 3,
-    mode: str = "constant",
-    cval: Any = 0.0,
-    prefilter: bool = True,
-) -> Any:
+def _rotate(input: Any, angle: Any, axes: Any, reshape: bool, **spline: Any) -> Any:
     if input.ndim < 2:
         raise ValueError("input array should be at least 2D")
     places = sorted(axis + input.ndim if axis < 0 else axis for axis in axes)
@@ -514,7 +464,7 @@ def _rotate(
     ]
 
     def turn(plane: Any) -> Any:
-        return _affine_transform(plane, matrix, offset, extents, None, order, mode, cval, prefilter)
+        return _affine_transform(plane, matrix, offset, extents, **spline)
 
     if input.ndim == 2:
         return turn(input)
