@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from pullback._generated import functions_shape as shapes
-from pullback.autograd.forward.tangents import tangents_of
-from pullback.autograd.graph.views import requires_grad
+from pullback.autograd.forward.tangents import carries_gradient, tangents_of
 from pullback.autograd.levels import current_level, process_levels
-from pullback.autograd.modes import is_grad_enabled, no_grad
+from pullback.autograd.modes import no_grad
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
 from pullback.func.forward import jvp
 from pullback.func.jacobians import jacfwd
@@ -37,7 +36,6 @@ from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = [
     "attach",
-    "carries_gradient",
     "constant_of",
     "dense_inverse",
     "inverse_jacobian",
@@ -103,11 +101,6 @@ def steps_needed(order: int) -> int:
         active += 1
         level = level._outer
     return max(order, active)
-
-
-def carries_gradient(tensor: Tensor) -> bool:
-    """Whether a tensor has tangents, or a history that is being recorded."""
-    return bool(tangents_of(tensor)) or (requires_grad(tensor) and is_grad_enabled())
 
 
 def constant_of(tensor: Tensor) -> Tensor:

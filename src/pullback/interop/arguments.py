@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.forward.tangents import tangents_of
-from pullback.autograd.graph.views import requires_grad
-from pullback.autograd.modes import is_grad_enabled
+from pullback.autograd.forward.tangents import carries_gradient
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.operators.creation import functions as creation
 from pullback.tensor.tensor import Tensor, constant_tensor, fresh
@@ -78,11 +76,6 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
             yield from tensors_in(item)
     elif type(value) in HOLDERS:
         yield from HOLDERS[type(value)].tensors(value)
-
-
-def carries_gradient(tensor: Tensor) -> bool:
-    """Whether a derivative is lost when only the tensor's values are used."""
-    return bool(tangents_of(tensor)) or (requires_grad(tensor) and is_grad_enabled())
 
 
 def holds_gradient(value: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.function.array_function import apply_linear
+from pullback.func.primitive import apply_linear
 from pullback.interop.arguments import as_tensor, plain, refusal
 from pullback.sparse.products import Pattern, solve
 from pullback.sparse.solvers import DirectSolver

@@ -21,9 +21,9 @@ from scipy import integrate, optimize
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shapes
-from pullback.implicit.attach import attach, carries_gradient, constant_of
+from pullback.implicit.attach import attach, constant_of
 from pullback.implicit.linear_map import SampleMap
-from pullback.interop.arguments import as_tensor, refusal
+from pullback.interop.arguments import as_tensor, carries_gradient, refusal
 from pullback.scipy.ode_methods import (
     METHODS,
     Interpolation,

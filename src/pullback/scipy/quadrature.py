@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pullback._generated import functions_shape as shapes
 from pullback.errors import AutogradError
 from pullback.func.vmap import vmap
-from pullback.implicit.attach import carries_gradient, constant_of
-from pullback.interop.arguments import as_tensor, refusal
+from pullback.implicit.attach import constant_of
+from pullback.interop.arguments import as_tensor, carries_gradient, refusal
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = [

@@ -18,8 +18,8 @@ import scipy.sparse as theirs
 from numpy.typing import NDArray
 
 from pullback._generated.functions_shape import broadcast_to, concatenate
-from pullback.autograd.function.array_function import apply_linear, conjugate
 from pullback.errors import DerivativeMissingError
+from pullback.func.primitive import apply_linear, conjugate
 from pullback.interop.arguments import HOLDERS, Holder, as_tensor, plain
 from pullback.operators.creation import functions as creation
 from pullback.sparse.products import Pattern, product

@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.function.array_function import ArrayFunction, conjugate, cotangent_for
+from pullback.func.bilinear import Bilinear
+from pullback.func.primitive import Known, Primitive, conjugate
 from pullback.sparse.scipy_sparse import Matrix, scipy_sparse
 from pullback.tensor.tensor import Tensor
 
@@ -52,112 +53,70 @@ class Solver(Protocol):
         """The solver of the systems that derivatives need, with the same matrix."""
 
 
-class _Product(ArrayFunction):
-    @staticmethod
-    def kernel(values: _Array, dense: _Array, pattern: Pattern, transposed: bool) -> Any:
-        matrix = pattern.matrix(values)
-        return (matrix.T if transposed else matrix) @ dense
-
-    @staticmethod
-    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        (values, dense), (pattern, transposed) = ctx.saved_tensors, ctx.constants
-        by_values = by_dense = None
-        if ctx.needs_input_grad[0]:
-            factors = (conjugate(dense), grad) if transposed else (grad, conjugate(dense))
-            by_values = cotangent_for(values, _SampledOuter.apply(*factors, pattern))
-        if ctx.needs_input_grad[1]:
-            pulled = _Product.apply(conjugate(values), grad, pattern, not transposed)
-            by_dense = cotangent_for(dense, pulled)
-        return by_values, by_dense, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, values_tangent: Any, dense_tangent: Any, *_: Any) -> Any:
-        (values, dense), constants = ctx.saved_tensors, ctx.constants
-        terms = []
-        if values_tangent is not None:
-            terms.append(_Product.apply(values_tangent, dense, *constants))
-        if dense_tangent is not None:
-            terms.append(_Product.apply(values, dense_tangent, *constants))
-        return sum(terms[1:], terms[0])
+def _product(values: _Array, dense: _Array, pattern: Pattern, transposed: bool) -> Any:
+    matrix = pattern.matrix(values)
+    return (matrix.T if transposed else matrix) @ dense
 
 
-class _SampledOuter(ArrayFunction):
-    @staticmethod
-    def kernel(left: _Array, right: _Array, pattern: Pattern) -> Any:
-        found = left[pattern.rows] * right[pattern.indices]
-        return found if found.ndim == 1 else found.sum(-1)
-
-    @staticmethod
-    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        (left, right), (pattern,) = ctx.saved_tensors, ctx.constants
-        by_left = by_right = None
-        if ctx.needs_input_grad[0]:
-            by_left = cotangent_for(left, _Product.apply(grad, conjugate(right), pattern, False))
-        if ctx.needs_input_grad[1]:
-            by_right = cotangent_for(right, _Product.apply(grad, conjugate(left), pattern, True))
-        return by_left, by_right, None
-
-    @staticmethod
-    def jvp(ctx: Any, left_tangent: Any, right_tangent: Any, _: Any) -> Any:
-        (left, right), (pattern,) = ctx.saved_tensors, ctx.constants
-        terms = []
-        if left_tangent is not None:
-            terms.append(_SampledOuter.apply(left_tangent, right, pattern))
-        if right_tangent is not None:
-            terms.append(_SampledOuter.apply(left, right_tangent, pattern))
-        return sum(terms[1:], terms[0])
+def _sample_outer(dense: _Array, y: _Array, pattern: Pattern, transposed: bool) -> Any:
+    left, right = (dense, y) if transposed else (y, dense)
+    found = left[pattern.rows] * right[pattern.indices]
+    return found if found.ndim == 1 else found.sum(-1)
 
 
-class _Solve(ArrayFunction):
-    @staticmethod
-    def kernel(
-        values: _Array, right: _Array, pattern: Pattern, transposed: bool, solver: Solver
-    ) -> Any:
-        return solver.solve(pattern.matrix(values), right, transposed)
+def _transposed_product(values: _Array, y: _Array, pattern: Pattern, transposed: bool) -> Any:
+    return _product(values, y, pattern, not transposed)
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ArrayFunction.setup_context(ctx, inputs, output)
-        ctx.save_for_backward(inputs[0], inputs[1], output)
 
-    @staticmethod
-    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        values, right, solution = ctx.saved_tensors
-        pattern, transposed, solver = ctx.constants
-        solver = solver.for_derivatives()
-        pulled = _Solve.apply(values, conjugate(grad), pattern, not transposed, solver)
-        pulled = conjugate(pulled)
-        by_values = None
-        if ctx.needs_input_grad[0]:
-            known = conjugate(solution)
-            factors = (known, pulled) if transposed else (pulled, known)
-            by_values = cotangent_for(values, -_SampledOuter.apply(*factors, pattern))
-        return by_values, cotangent_for(right, pulled), None, None, None
+_PRODUCT = Bilinear("sparse product", _product, _sample_outer, _transposed_product)
 
-    @staticmethod
-    def jvp(ctx: Any, values_tangent: Any, right_tangent: Any, *_: Any) -> Any:
-        (values, right), (pattern, transposed, solver) = ctx.saved_tensors, ctx.constants
-        constants = (pattern, transposed, solver.for_derivatives())
-        change = right_tangent
-        if values_tangent is not None:
-            solution = _Solve.apply(values, right, *constants)
-            moved = _Product.apply(values_tangent, solution, pattern, transposed)
-            change = -moved if change is None else change - moved
-        return _Solve.apply(values, change, *constants)
+
+def _solve(
+    values: _Array, right: _Array, pattern: Pattern, transposed: bool, solver: Solver
+) -> Any:
+    return solver.solve(pattern.matrix(values), right, transposed)
+
+
+def _solve_vjp(known: Known, grad: Tensor) -> tuple[Any, ...]:
+    (values, _), (solution,) = known.inputs, known.outputs
+    pattern, transposed = known.options["pattern"], known.options["transposed"]
+    solver = known.options["solver"].for_derivatives()
+    pulled = conjugate(solve(values, conjugate(grad), pattern, solver, not transposed))
+    by_values = None
+    if known.needs[0]:
+        factors = (pulled, conjugate(solution))
+        by_values = -sample_outer(*(factors[::-1] if transposed else factors), pattern)
+    return by_values, pulled
+
+
+def _solve_jvp(known: Known, values_tangent: Any, right_tangent: Any) -> Any:
+    (values, _), (solution,) = known.inputs, known.outputs
+    pattern, transposed = known.options["pattern"], known.options["transposed"]
+    change = right_tangent
+    if values_tangent is not None:
+        moved = product(values_tangent, solution, pattern, transposed)
+        change = -moved if change is None else change - moved
+    return solve(values, change, pattern, known.options["solver"].for_derivatives(), transposed)
+
+
+_SOLVE = Primitive("sparse solve", _solve, _solve_jvp, _solve_vjp)
 
 
 def product(values: Tensor, dense: Tensor, pattern: Pattern, transposed: bool = False) -> Tensor:
     """The matrix with these values, or its transpose, times a vector or the columns of a matrix."""
-    return _Product.apply(values, dense, pattern, transposed)  # type: ignore[no-any-return]
+    found: Tensor = _PRODUCT(values, dense, pattern=pattern, transposed=transposed)
+    return found
 
 
 def sample_outer(left: Tensor, right: Tensor, pattern: Pattern) -> Tensor:
     """The entries of ``left @ right.T`` at the places of the pattern."""
-    return _SampledOuter.apply(left, right, pattern)  # type: ignore[no-any-return]
+    found: Tensor = _PRODUCT.to_left(right, left, pattern=pattern, transposed=False)
+    return found
 
 
 def solve(
     values: Tensor, right: Tensor, pattern: Pattern, solver: Solver, transposed: bool = False
 ) -> Tensor:
     """The solution of the linear system with the matrix, or its transpose."""
-    return _Solve.apply(values, right, pattern, transposed, solver)  # type: ignore[no-any-return]
+    found: Tensor = _SOLVE(values, right, pattern=pattern, transposed=transposed, solver=solver)
+    return found

@@ -33,9 +33,11 @@ from pullback.autograd.graph.views import (
     is_left_behind,
     left_behind_error,
     make_view,
+    requires_grad,
     view_of,
 )
 from pullback.autograd.levels import Level
+from pullback.autograd.modes import is_grad_enabled
 from pullback.autograd.namespaces import tensors
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import TRANSFORM, NormalModeGuard, State, StateGuard
@@ -54,6 +56,7 @@ else:
 __all__ = [
     "below",
     "beside",
+    "carries_gradient",
     "follow_base",
     "is_dual",
     "keep_tangents",
@@ -119,6 +122,11 @@ def tangents_of(tensor: Tensor, is_own: bool = False) -> dict[Level, Tensor]:
     if not found:
         tensor._flags &= ~DUAL
     return found
+
+
+def carries_gradient(tensor: Tensor) -> bool:
+    """Whether a derivative is lost when only the tensor's values are used."""
+    return bool(tangents_of(tensor)) or (requires_grad(tensor) and is_grad_enabled())
 
 
 def tangent_at(tensor: Tensor, level: Level) -> Tensor | None:

@@ -18,7 +18,7 @@ import scipy.fft as theirs
 from numpy.typing import NDArray
 
 from pullback import fft as ours
-from pullback.autograd.function.array_function import apply_linear
+from pullback.func.primitive import apply_linear
 from pullback.interop.arguments import as_tensor
 from pullback.operators.shape.functions_padding import pad
 from pullback.scipy.registry import option_without_rule, rule

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import integrate
 
 from pullback._generated import functions_shape as shapes
-from pullback.implicit.attach import attach, carries_gradient, constant_of
-from pullback.interop.arguments import as_tensor
+from pullback.implicit.attach import attach, constant_of
+from pullback.interop.arguments import as_tensor, carries_gradient
 from pullback.scipy.ode import Problem, Trajectory, trajectory
 from pullback.scipy.ode_methods import METHODS
 from pullback.scipy.registry import option_without_rule, rule

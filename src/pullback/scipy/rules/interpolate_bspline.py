@@ -16,7 +16,7 @@ from scipy import interpolate as theirs
 from pullback._generated.functions_pointwise import clip
 from pullback._generated.functions_reduction import cumsum
 from pullback._generated.functions_shape import concatenate, moveaxis, stack
-from pullback.autograd.function.array_function import all_values
+from pullback.func.primitive import all_values
 from pullback.implicit.attach import attach
 from pullback.interop.arguments import as_tensor, hold, plain
 from pullback.operators.creation import functions as creation

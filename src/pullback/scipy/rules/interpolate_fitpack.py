@@ -10,7 +10,7 @@ from scipy import interpolate as theirs
 
 from pullback._generated.functions_pointwise import clip
 from pullback._generated.functions_shape import broadcast_to, stack, swapaxes
-from pullback.autograd.function.array_function import all_values
+from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor, hold, plain
 from pullback.scipy.registry import class_rule, option_without_rule, rule
 from pullback.scipy.rules.interpolate_bspline import (

@@ -10,16 +10,12 @@ from numpy.typing import NDArray
 from scipy import interpolate as theirs
 
 from pullback._generated.functions_shape import broadcast_to, concatenate, flip, moveaxis, stack
-from pullback.autograd.function.array_function import (
-    ArrayFunction,
-    all_values,
-    conjugate,
-    cotangent_for,
-)
+from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor, hold, plain
 from pullback.scipy.registry import class_rule, option_without_rule, rule
 from pullback.scipy.rules.interpolate_bspline import interpolate, not_a_knot, spline_of
 from pullback.scipy.rules.interpolate_local import (
+    Evaluation,
     as_float,
     basis,
     choose,
@@ -52,118 +48,49 @@ def _corners(index: _Array, shape: tuple[int, ...]) -> list[tuple[tuple[int, ...
     return [(c, start + int(np.dot(c, strides))) for c in corners]
 
 
-def _weight(corner: tuple[int, ...], s: _Array, orders: str) -> Any:
+def _weight(corner: tuple[int, ...], s: _Array, orders: tuple[int, ...]) -> Any:
     """The weight of a corner in the value, or in a derivative of the orders 0 or 1."""
     found: Any = 1.0
     for side, column, order in zip(corner, s.T, orders, strict=True):
-        if order == "0":
+        if order == 0:
             found = found * (column if side else 1.0 - column)
         elif not side:
             found = -found
-    return found
+    return np.asarray(found)
 
 
-class _Multilinear(ArrayFunction):
-    """Values at the corners of cells, weighted by the distances s from their first corners.
-
-    `orders` has a digit for each axis: 1 where the derivative by the distance is taken.
-    """
-
-    @staticmethod
-    def kernel(values: _Array, s: _Array, index: _Array, orders: str) -> Any:
-        if max(orders) > "1":
-            return np.zeros((len(s), *values.shape[len(orders) :]), values.dtype)
-        shape = values.shape[: len(orders)]
-        flat = values.reshape(int(np.prod(shape)), -1)
-        flat = flat[:, 0] if values.ndim == len(orders) else flat
-        found: Any = 0.0
-        for corner, place in _corners(index, shape):
-            weight = np.asarray(_weight(corner, s, orders))
-            weight = weight[..., None] if flat.ndim > 1 else weight
-            found = found + np.take(flat, place, axis=0) * weight
-        return found.reshape(len(s), *values.shape[len(orders) :])
-
-    @staticmethod
-    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        (values, s, index), (orders,) = ctx.saved_tensors, ctx.constants
-        by_values = by_s = None
-        if ctx.needs_input_grad[0]:
-            sizes = ",".join(map(str, values.shape[: len(orders)]))
-            spread = _MultilinearSpread.apply(grad, s, index, orders, sizes)
-            by_values = cotangent_for(values, spread)
-        if ctx.needs_input_grad[1]:
-            by_s = _distances(grad, values, s, index, orders)
-        return by_values, by_s, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, values_tangent: Any, s_tangent: Any, *_: Any) -> Any:
-        (values, s, index), (orders,) = ctx.saved_tensors, ctx.constants
-        terms = []
-        if values_tangent is not None:
-            terms.append(_Multilinear.apply(values_tangent, s, index, orders))
-        if s_tangent is not None:
-            for axis in range(len(orders)):
-                slope = _Multilinear.apply(values, s, index, _raised(orders, axis))
-                terms.append(slope * _column(s_tangent, axis, slope.ndim))
-        return sum(terms[1:], terms[0])
+def _multilinear(values: _Array, s: _Array, index: _Array, orders: tuple[int, ...]) -> Any:
+    """Values at the corners of cells, weighted by the distances s from their first corners."""
+    if max(orders) > 1:
+        return np.zeros((len(s), *values.shape[len(orders) :]), values.dtype)
+    shape = values.shape[: len(orders)]
+    flat = values.reshape(int(np.prod(shape)), -1)
+    flat = flat[:, 0] if values.ndim == len(orders) else flat
+    found: Any = 0.0
+    for corner, place in _corners(index, shape):
+        weight = _weight(corner, s, orders)
+        weight = weight[..., None] if flat.ndim > 1 else weight
+        found = found + np.take(flat, place, axis=0) * weight
+    return found.reshape(len(s), *values.shape[len(orders) :])
 
 
-class _MultilinearSpread(ArrayFunction):
-    """The transpose of `_Multilinear` in its values; `sizes` lists the lengths of the axes."""
-
-    @staticmethod
-    def kernel(grad: _Array, s: _Array, index: _Array, orders: str, sizes: str) -> Any:
-        shape = tuple(map(int, sizes.split(",")))
-        count = int(np.prod(shape))
-        found = np.zeros((count, *grad.shape[1:]), grad.dtype)
-        if max(orders) <= "1":
-            for corner, place in _corners(index, shape):
-                weight = np.asarray(_weight(corner, s, orders))
-                if grad.ndim == 1 and grad.dtype.kind != "c":
-                    found += np.bincount(place, grad * weight, count)
-                else:
-                    np.add.at(found, place, grad * weight.reshape(-1, *[1] * (grad.ndim - 1)))
-        return found.reshape(*shape, *grad.shape[1:])
-
-    @staticmethod
-    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        (given, s, index), (orders, _) = ctx.saved_tensors, ctx.constants
-        by_given = by_s = None
-        if ctx.needs_input_grad[0]:
-            by_given = cotangent_for(given, _Multilinear.apply(grad, s, index, orders))
-        if ctx.needs_input_grad[1]:
-            by_s = _distances(given, grad, s, index, orders)
-        return by_given, by_s, None, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, given_tangent: Any, s_tangent: Any, *_: Any) -> Any:
-        (given, s, index), (orders, sizes) = ctx.saved_tensors, ctx.constants
-        terms = []
-        if given_tangent is not None:
-            terms.append(_MultilinearSpread.apply(given_tangent, s, index, orders, sizes))
-        if s_tangent is not None:
-            for axis in range(len(orders)):
-                part = given * _column(s_tangent, axis, given.ndim)
-                raised = _raised(orders, axis)
-                terms.append(_MultilinearSpread.apply(part, s, index, raised, sizes))
-        return sum(terms[1:], terms[0])
+def _multilinear_spread(
+    y: _Array, s: _Array, index: _Array, orders: tuple[int, ...], shape: tuple[int, ...]
+) -> Any:
+    grid = shape[: len(orders)]
+    count = int(np.prod(grid))
+    found = np.zeros((count, *y.shape[1:]), y.dtype)
+    if max(orders) <= 1:
+        for corner, place in _corners(index, grid):
+            weight = _weight(corner, s, orders)
+            if y.ndim == 1 and y.dtype.kind != "c":
+                found += np.bincount(place, y * weight, count)
+            else:
+                np.add.at(found, place, y * weight.reshape(-1, *[1] * (y.ndim - 1)))
+    return found.reshape(*grid, *y.shape[1:])
 
 
-def _raised(orders: str, axis: int) -> str:
-    return orders[:axis] + str(int(orders[axis]) + 1) + orders[axis + 1 :]
-
-
-def _column(s: Tensor, axis: int, ndim: int) -> Tensor:
-    return s[:, axis].reshape(-1, *[1] * (ndim - 1))
-
-
-def _distances(grad: Tensor, values: Tensor, s: Tensor, index: Tensor, orders: str) -> Tensor:
-    """The cotangent of the distances."""
-    columns = []
-    for axis in range(len(orders)):
-        slope = _Multilinear.apply(values, s, index, _raised(orders, axis))
-        columns.append((grad * conjugate(slope)).reshape(grad.shape[0], -1).sum(-1))
-    return cotangent_for(s, stack(columns, axis=1))
+_MULTILINEAR = Evaluation("multilinear interpolation", _multilinear, _multilinear_spread)
 
 
 # --- RegularGridInterpolator --------------------------------------------------------------------
@@ -276,7 +203,7 @@ class RegularGridInterpolatorTensor(theirs.RegularGridInterpolator):  # type: ig
         values = self._values
         if method == "linear":
             values = values if values.dtype.kind == "c" else as_float(values)
-            return _Multilinear.apply(values, s, index, "0" * len(self._grid))  # type: ignore[no-any-return]
+            return _MULTILINEAR(values, s, index, (0,) * len(self._grid))
         nearest = index + (s > 0.5).astype(np.int64)
         strides = [int(np.prod(values.shape[a + 1 : len(self._grid)])) for a in range(s.shape[1])]
         flat = values.reshape(-1, *values.shape[len(self._grid) :])

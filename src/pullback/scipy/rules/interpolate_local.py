@@ -1,11 +1,12 @@
 """Operators of piecewise functions: interval search, polynomials and B-splines on intervals.
 
 An interval number is an integer tensor, so that ``vmap`` may map over points and breakpoints. The
-derivatives of `evaluate` are made of `evaluate` and its transpose, to any order.
+derivatives of an `Evaluation` are made of itself and its transpose, to any order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from math import factorial
 from typing import Any
@@ -16,13 +17,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from pullback._generated.functions_shape import concatenate, stack
-from pullback.autograd.function.array_function import (
-    ArrayFunction,
-    all_values,
-    conjugate,
-    cotangent_for,
-)
 from pullback.errors import AutogradError
+from pullback.func.primitive import Known, Primitive, all_values, conjugate, no_tangent
 from pullback.interop.arguments import as_tensor
 from pullback.operators.array_functions import where
 from pullback.sparse.products import Pattern, Solver, solve
@@ -30,6 +26,7 @@ from pullback.tensor.tensor import Tensor
 
 __all__ = [
     "BandedSolver",
+    "Evaluation",
     "as_float",
     "basis",
     "choose",
@@ -43,6 +40,7 @@ __all__ = [
 ]
 
 _Array = NDArray[Any]
+_Kernel = Callable[..., Any]
 
 
 def as_float(value: Any) -> Tensor:
@@ -83,23 +81,13 @@ def _search(breakpoints: _Array, points: _Array, first: int, last: int) -> _Arra
     return np.clip(np.searchsorted(breakpoints, points, "right") - 1, first, last)
 
 
-class _Locate(ArrayFunction):
-    @staticmethod
-    def kernel(breakpoints: _Array, points: _Array, first: int, last: int) -> Any:
-        return _search(breakpoints, points, first, last)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
-        ctx.mark_non_differentiable(output)
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> None:  # noqa: ARG004 - integers have no tangent
-        return None
+_LOCATE = Primitive("locate", _search, no_tangent, reads="")
 
 
 def locate(breakpoints: Tensor, points: Tensor, first: int, last: int) -> Tensor:
     """The number of the interval of each point, between `first` and `last`."""
-    return _Locate.apply(breakpoints, points, first, last)  # type: ignore[no-any-return]
+    found: Tensor = _LOCATE(breakpoints, points, first=first, last=last)
+    return found
 
 
 def fixed_intervals(breakpoints: Tensor, points: Tensor, first: int, last: int) -> _Array:
@@ -122,7 +110,8 @@ def fixed_intervals(breakpoints: Tensor, points: Tensor, first: int, last: int) 
 
 def gather(values: Tensor, index: Tensor | _Array) -> Tensor:
     """``values[index]`` along the first axis; the index may be batched."""
-    return _Gather.apply(values, as_tensor(index))  # type: ignore[no-any-return]
+    found: Tensor = _GATHER(values, index)
+    return found
 
 
 def _adder(index: _Array, size: int) -> Any:
@@ -133,40 +122,108 @@ def _adder(index: _Array, size: int) -> Any:
     )
 
 
-class _Gather(ArrayFunction):
-    @staticmethod
-    def kernel(values: _Array, index: _Array) -> Any:
-        return np.take(values, index, axis=0)
-
-    @staticmethod
-    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        values, index = ctx.saved_tensors
-        return _Add.apply(grad, index, int(values.shape[0])), None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, _: Any) -> Any:
-        return None if tangent is None else _Gather.apply(tangent, ctx.saved_tensors[1])
+def _gather_vjp(known: Known, grad: Tensor) -> tuple[Any, ...]:
+    values, index = known.inputs
+    return _ADD(grad, index, size=int(values.shape[0])), None
 
 
-class _Add(ArrayFunction):
-    """The transpose of `_Gather`."""
+def _add(grad: _Array, index: _Array, size: int) -> Any:
+    """The transpose of ``values[index]``."""
+    if grad.ndim == index.ndim and grad.dtype.kind != "c":
+        return np.bincount(index.reshape(-1), grad.reshape(-1), size).astype(grad.dtype)
+    trailing = grad.shape[index.ndim :]
+    found = _adder(index, size) @ grad.reshape(index.size, -1)
+    return found.reshape(size, *trailing)
 
-    @staticmethod
-    def kernel(grad: _Array, index: _Array, size: int) -> Any:
-        if grad.ndim == index.ndim and grad.dtype.kind != "c":
-            return np.bincount(index.reshape(-1), grad.reshape(-1), size).astype(grad.dtype)
-        trailing = grad.shape[index.ndim :]
-        found = _adder(index, size) @ grad.reshape(index.size, -1)
-        return found.reshape(size, *trailing)
 
-    @staticmethod
-    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        return _Gather.apply(grad, ctx.saved_tensors[1]), None, None
+def _first_jvp(known: Known, tangent: Any, _: Any) -> Any:
+    """The JVP rule of a map that is linear in the first input; the other is an index."""
+    run = _ADD if known.options else _GATHER
+    return None if tangent is None else run(tangent, known.inputs[1], **known.options)
 
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        (size,) = ctx.constants
-        return None if tangent is None else _Add.apply(tangent, ctx.saved_tensors[1], size)
+
+_GATHER = Primitive(
+    "gather",
+    lambda values, index: np.take(values, index, axis=0),
+    _first_jvp,
+    _gather_vjp,
+    "inputs",
+)
+_ADD = Primitive(
+    "add", _add, _first_jvp, lambda known, g: (_GATHER(g, known.inputs[1]), None), "inputs"
+)
+
+
+# --- functions of points that are linear in coefficients ----------------------------------------
+
+
+class Evaluation:
+    """Values at points of a function that is linear in coefficients c, and their derivatives.
+
+    Point p has the coordinates ``s[p]`` in the place `index[p]`. `orders` has the order of the
+    derivative by each coordinate. The two kernels give all derivatives:
+
+    - ``evaluate(c, s, index, orders)`` gives the values, points first;
+    - ``spread(y, s, index, orders, shape)`` is its transpose by c; `shape` is that of c.
+    """
+
+    def __init__(self, name: str, evaluate: _Kernel, spread: _Kernel):
+        self._evaluate = Primitive(name, evaluate, self._jvp, self._vjp, "inputs")
+        self._spread = Primitive(name, spread, self._spread_jvp, self._spread_vjp, "inputs")
+
+    def __call__(self, c: Tensor, s: Tensor, index: Tensor, orders: tuple[int, ...]) -> Tensor:
+        """The values, or derivatives of the given orders."""
+        return self._evaluate(c, s, index, orders=orders)  # type: ignore[no-any-return]
+
+    def _jvp(self, known: Known, c_tangent: Any, s_tangent: Any, _: Any) -> Any:
+        (c, s, index), orders = known.inputs, known.options["orders"]
+        terms = [] if c_tangent is None else [self(c_tangent, s, index, orders)]
+        if s_tangent is not None:
+            for axis in range(len(orders)):
+                slope = self(c, s, index, _raised(orders, axis))
+                terms.append(slope * _column(s_tangent, axis, slope.ndim))
+        return sum(terms[1:], terms[0])
+
+    def _vjp(self, known: Known, grad: Tensor) -> tuple[Any, ...]:
+        (c, s, index), options = known.inputs, known.options
+        needs_c, needs_s, _ = known.needs
+        by_c = self._spread(grad, s, index, **options, shape=c.shape) if needs_c else None
+        return by_c, self._by_s(grad, c, s, index, **options) if needs_s else None, None
+
+    def _spread_jvp(self, known: Known, y_tangent: Any, s_tangent: Any, _: Any) -> Any:
+        (y, s, index), options = known.inputs, known.options
+        terms = [] if y_tangent is None else [self._spread(y_tangent, s, index, **options)]
+        if s_tangent is not None:
+            for axis in range(len(options["orders"])):
+                part = y * _column(s_tangent, axis, y.ndim)
+                raised = {**options, "orders": _raised(options["orders"], axis)}
+                terms.append(self._spread(part, s, index, **raised))
+        return sum(terms[1:], terms[0])
+
+    def _spread_vjp(self, known: Known, grad: Tensor) -> tuple[Any, ...]:
+        (y, s, index), orders = known.inputs, known.options["orders"]
+        needs_y, needs_s, _ = known.needs
+        by_y = self(grad, s, index, orders) if needs_y else None
+        return by_y, self._by_s(y, grad, s, index, orders) if needs_s else None, None
+
+    def _by_s(
+        self, y: Tensor, c: Tensor, s: Tensor, index: Tensor, orders: tuple[int, ...]
+    ) -> Tensor:
+        """The cotangent of the coordinates."""
+        columns = []
+        for axis in range(len(orders)):
+            slope = self(c, s, index, _raised(orders, axis))
+            columns.append((y * conjugate(slope)).reshape(y.shape[0], -1).sum(-1))
+        return stack(columns, axis=1)
+
+
+def _raised(orders: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return tuple(order + (place == axis) for place, order in enumerate(orders))
+
+
+def _column(s: Tensor, axis: int, ndim: int) -> Tensor:
+    found: Tensor = s[:, axis].reshape(-1, *[1] * (ndim - 1))
+    return found
 
 
 # --- piecewise polynomials ----------------------------------------------------------------------
@@ -178,88 +235,37 @@ def _factors(count: int, nu: int) -> list[int]:
     return [factorial(power) // factorial(power - nu) for power in powers]
 
 
-class _Evaluate(ArrayFunction):
+def _evaluate(c: _Array, s: _Array, index: _Array, orders: tuple[int]) -> Any:
     """``sum_k c[k, i] s**(K - 1 - k)``, or a derivative of it by s, for each point (i, s)."""
-
-    @staticmethod
-    def kernel(c: _Array, s: _Array, index: _Array, nu: int) -> Any:
-        factors = _factors(len(c), nu)
-        if not factors:
-            return np.zeros((len(s), *c.shape[2:]), c.dtype)
-        column = s.reshape(-1, *[1] * (c.ndim - 2))
-        found = np.take(c[0], index, axis=0) * factors[0]
-        for row, factor in zip(c[1:], factors[1:], strict=False):
-            found *= column
-            found += np.take(row, index, axis=0) * factor
-        return found
-
-    @staticmethod
-    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        (c, s, index), (nu,) = ctx.saved_tensors, ctx.constants
-        by_c = by_s = None
-        if ctx.needs_input_grad[0]:
-            count, size = map(int, c.shape[:2])
-            by_c = cotangent_for(c, _Spread.apply(grad, s, index, count, size, nu))
-        if ctx.needs_input_grad[1]:
-            by_s = _row_sums(grad * conjugate(_Evaluate.apply(c, s, index, nu + 1)), s)
-        return by_c, by_s, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, c_tangent: Any, s_tangent: Any, *_: Any) -> Any:
-        (c, s, index), (nu,) = ctx.saved_tensors, ctx.constants
-        terms = []
-        if c_tangent is not None:
-            terms.append(_Evaluate.apply(c_tangent, s, index, nu))
-        if s_tangent is not None:
-            slope = _Evaluate.apply(c, s, index, nu + 1)
-            terms.append(slope * s_tangent.reshape(-1, *[1] * (c.ndim - 2)))
-        return sum(terms[1:], terms[0])
+    factors = _factors(len(c), *orders)
+    if not factors:
+        return np.zeros((len(s), *c.shape[2:]), c.dtype)
+    column = s.reshape(-1, *[1] * (c.ndim - 2))
+    found = np.take(c[0], index, axis=0) * factors[0]
+    for row, factor in zip(c[1:], factors[1:], strict=False):
+        found *= column
+        found += np.take(row, index, axis=0) * factor
+    return found
 
 
-class _Spread(ArrayFunction):
-    """The transpose of `_Evaluate` in its coefficients."""
-
-    @staticmethod
-    def kernel(grad: _Array, s: _Array, index: _Array, count: int, size: int, nu: int) -> Any:
-        factors = _factors(count, nu)
-        found = np.zeros((count, size, *grad.shape[1:]), grad.dtype)
-        column = s.reshape(-1, *[1] * (grad.ndim - 1))
-        power = grad
-        adder = None if grad.ndim == 1 and grad.dtype.kind != "c" else _adder(index, size)
-        for place in range(len(factors) - 1, -1, -1):
-            if adder is None:
-                summed = np.bincount(index, power, size)
-            else:
-                summed = (adder @ power.reshape(len(index), -1)).reshape(found.shape[1:])
-            found[place] = summed * factors[place]
-            power = power * column
-        return found
-
-    @staticmethod
-    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        (given, s, index), (_, _, nu) = ctx.saved_tensors, ctx.constants
-        by_given = by_s = None
-        if ctx.needs_input_grad[0]:
-            by_given = _Evaluate.apply(grad, s, index, nu)
-        if ctx.needs_input_grad[1]:
-            by_s = _row_sums(given * conjugate(_Evaluate.apply(grad, s, index, nu + 1)), s)
-        return by_given, by_s, None, None, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, given_tangent: Any, s_tangent: Any, *_: Any) -> Any:
-        (given, s, index), (count, size, nu) = ctx.saved_tensors, ctx.constants
-        terms = []
-        if given_tangent is not None:
-            terms.append(_Spread.apply(given_tangent, s, index, count, size, nu))
-        if s_tangent is not None:
-            column = s_tangent.reshape(-1, *[1] * (given.ndim - 1))
-            terms.append(_Spread.apply(given * column, s, index, count, size, nu + 1))
-        return sum(terms[1:], terms[0])
+def _spread(y: _Array, s: _Array, index: _Array, orders: tuple[int], shape: Any) -> Any:
+    count, size = shape[:2]
+    factors = _factors(count, *orders)
+    found = np.zeros((count, size, *y.shape[1:]), y.dtype)
+    column = s.reshape(-1, *[1] * (y.ndim - 1))
+    power = y
+    adder = None if y.ndim == 1 and y.dtype.kind != "c" else _adder(index, size)
+    for place in range(len(factors) - 1, -1, -1):
+        if adder is None:
+            summed = np.bincount(index, power, size)
+        else:
+            summed = (adder @ power.reshape(len(index), -1)).reshape(found.shape[1:])
+        found[place] = summed * factors[place]
+        power = power * column
+    return found
 
 
-def _row_sums(products: Tensor, like: Tensor) -> Tensor:
-    flat = products.reshape(products.shape[0], -1).sum(-1)
-    return cotangent_for(like, flat)
+_POLYNOMIALS = Evaluation("piecewise polynomial", _evaluate, _spread)
 
 
 def evaluate(c: Tensor, s: Tensor, index: Tensor, nu: int = 0) -> Tensor:
@@ -268,7 +274,7 @@ def evaluate(c: Tensor, s: Tensor, index: Tensor, nu: int = 0) -> Tensor:
     Point p has the coefficients ``c[:, index[p]]`` and the distance ``s[p]`` from the interval's
     start.
     """
-    return _Evaluate.apply(c, s, index, nu)  # type: ignore[no-any-return]
+    return _POLYNOMIALS(c, s.reshape(-1, 1), index, (nu,))
 
 
 # --- B-splines ----------------------------------------------------------------------------------

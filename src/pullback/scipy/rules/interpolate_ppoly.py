@@ -18,7 +18,7 @@ from pullback._generated.functions_pointwise import abs as absolute
 from pullback._generated.functions_pointwise import floor, remainder, sign
 from pullback._generated.functions_reduction import cumsum
 from pullback._generated.functions_shape import broadcast_to, concatenate, moveaxis, stack
-from pullback.autograd.function.array_function import all_values
+from pullback.func.primitive import all_values
 from pullback.implicit.attach import attach
 from pullback.interop.arguments import as_tensor, hold, plain
 from pullback.operators.creation import functions as creation

@@ -14,7 +14,7 @@ from pullback._generated.functions_linalg import linalg_solve
 from pullback._generated.functions_pointwise import exp, log, sqrt
 from pullback._generated.functions_products import matmul
 from pullback._generated.functions_shape import concatenate, moveaxis, stack
-from pullback.autograd.function.array_function import ArrayFunction, all_values
+from pullback.func.primitive import Primitive, all_values, no_tangent
 from pullback.interop.arguments import as_tensor, hold, plain
 from pullback.operators.creation import functions as creation
 from pullback.scipy.registry import class_rule, option_without_rule, rule
@@ -33,21 +33,9 @@ _NAME = "scipy.interpolate"
 _Array = NDArray[Any]
 
 
-class _Index(ArrayFunction):
-    """Integers that a function of arrays computes; they have no derivative."""
-
-    @staticmethod
-    def kernel(points: _Array, nodes: _Array, function: Callable[[_Array, _Array], Any]) -> Any:
-        return function(points, nodes)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
-        ctx.mark_non_differentiable(output)
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> None:  # noqa: ARG004 - integers have no tangent
-        return None
-
+_INDEX = Primitive(  # integers that a function of points and nodes computes
+    "index", lambda points, nodes, function: function(points, nodes), no_tangent, reads=""
+)
 
 # --- radial basis functions ---------------------------------------------------------------------
 
@@ -121,7 +109,7 @@ class RBFInterpolatorTensor(theirs.RBFInterpolator):  # type: ignore[misc] # Sci
             def nearest(at: _Array, nodes: _Array) -> _Array:
                 return np.asarray(KDTree(nodes).query(at, count)[1]).reshape(len(at), count)
 
-            index = _Index.apply(points, y, nearest)
+            index = _INDEX(points, y, function=nearest)
             nodes, local, weights = (gather(part, index) for part in (y, data, ridge))
             found = self._local(points[:, None], nodes, local, weights, epsilon)[:, 0]
         return found.reshape(points.shape[0], *d.shape[1:])
@@ -349,7 +337,7 @@ def _griddata(
 
 def _nearest_node(nodes: _Array, data: Tensor, points: Tensor, fill_value: Any) -> Tensor:
     del fill_value  # every point has a nearest node
-    index = _Index.apply(points, as_tensor(nodes), lambda at, y: KDTree(y).query(at)[1])
+    index = _INDEX(points, nodes, function=lambda at, y: KDTree(y).query(at)[1])
     zero = (points * 0.0).sum(-1).reshape(-1, *[1] * (data.ndim - 1))
     return gather(data, index) + zero  # piecewise constant in points
 
@@ -357,7 +345,7 @@ def _nearest_node(nodes: _Array, data: Tensor, points: Tensor, fill_value: Any) 
 def _in_simplices(nodes: _Array, data: Tensor, points: Tensor, fill_value: Any) -> Tensor:
     """Linear interpolation in the simplices of a Delaunay triangulation."""
     mesh = Delaunay(nodes)
-    simplex = _Index.apply(points, as_tensor(nodes), lambda at, _: mesh.find_simplex(at))
+    simplex = _INDEX(points, nodes, function=lambda at, _: mesh.find_simplex(at))
     inside = simplex >= 0
     ndim = nodes.shape[1]
     transform = gather(as_tensor(mesh.transform), simplex * inside)

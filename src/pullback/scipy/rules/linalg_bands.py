@@ -8,8 +8,8 @@ import numpy as np
 import scipy.linalg as sl
 
 from pullback.autograd.namespaces import tensors as xp
+from pullback.func.primitive import Known
 from pullback.interop.arguments import as_tensor
-from pullback.scipy.primitive import Known
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.scipy.rules.linalg_solve import System, linear_solver
 from pullback.scipy.rules.linalg_tools import Array, as_matrix, require_finite

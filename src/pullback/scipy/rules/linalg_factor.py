@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from pullback.autograd.namespaces import tensors as xp
+from pullback.func.primitive import Known, Primitive
 from pullback.interop.arguments import as_tensor, refusal
 from pullback.operators.linalg.formulas import (
     inv_grad,
@@ -22,7 +23,6 @@ from pullback.operators.linalg.formulas import (
     pinv_jvp,
 )
 from pullback.operators.linalg.formulas_decompositions import qr_grad, qr_jvp
-from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.scipy.rules.linalg_solve import structured, triangular_solve, unpack_lu
 from pullback.scipy.rules.linalg_tools import (

@@ -14,8 +14,8 @@ import scipy.linalg as sl
 
 from pullback.autograd.namespaces import tensors as xp
 from pullback.errors import DerivativeMissingError
+from pullback.func.primitive import Known, Primitive
 from pullback.interop.arguments import as_tensor
-from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.scipy.rules.linalg_spectral import eig
 from pullback.scipy.rules.linalg_tools import (

@@ -15,8 +15,8 @@ import scipy.linalg as sl
 from scipy.linalg.lapack import get_lapack_funcs
 
 from pullback.autograd.namespaces import tensors as xp
+from pullback.func.primitive import Known, Primitive, no_tangent
 from pullback.interop.arguments import as_tensor
-from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import rule
 from pullback.scipy.rules.linalg_tools import (
     Array,
@@ -357,11 +357,7 @@ def _row_order(piv: Array) -> Any:
     return order
 
 
-def _no_tangent(known: Known, *_: Any) -> None:
-    del known
-
-
-_ROW_ORDER = Primitive("row_order", _row_order, _no_tangent)
+_ROW_ORDER = Primitive("row_order", _row_order, no_tangent)
 
 
 def unpack_lu(lu: Tensor, piv: Tensor) -> Any:

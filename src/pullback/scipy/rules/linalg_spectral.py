@@ -13,10 +13,10 @@ import numpy as np
 import scipy.linalg as sl
 
 from pullback.autograd.namespaces import tensors as xp
+from pullback.func.primitive import Known, Primitive
 from pullback.interop.arguments import as_tensor, refusal
 from pullback.operators.linalg.formulas import quiet
 from pullback.operators.linalg.formulas_decompositions import svd_grad, svd_jvp
-from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.scipy.rules.linalg_tools import (
     Array,

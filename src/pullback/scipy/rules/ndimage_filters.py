@@ -16,11 +16,11 @@ import numpy as np
 import scipy.ndimage as theirs
 from numpy.typing import NDArray
 
-from pullback.autograd.function.array_function import apply_linear, conjugate
 from pullback.autograd.namespaces import tensors as xp
 from pullback.errors import DataDependentError
+from pullback.func.bilinear import Bilinear, sum_of_products
+from pullback.func.primitive import apply_linear, conjugate
 from pullback.interop.arguments import as_tensor
-from pullback.scipy.bilinear import Bilinear, sum_of_products
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor

@@ -15,11 +15,10 @@ import scipy.ndimage as theirs
 from numpy.typing import NDArray
 from scipy.special import cosdg, sindg
 
-from pullback.autograd.function.array_function import apply_linear, conjugate
 from pullback.autograd.namespaces import tensors as xp
+from pullback.func.primitive import Known, Primitive, apply_linear, conjugate
 from pullback.interop.arguments import as_tensor
 from pullback.operators.shape.functions_padding import pad
-from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import option_without_rule
 from pullback.scipy.rules.ndimage_filters import (
     declare,

@@ -11,11 +11,11 @@ import scipy.signal as theirs
 from numpy.typing import NDArray
 from scipy.ndimage import correlate
 
-from pullback.autograd.function.array_function import conjugate
 from pullback.autograd.namespaces import tensors as xp
+from pullback.func.bilinear import Bilinear, sum_of_products
+from pullback.func.primitive import conjugate
 from pullback.interop.arguments import as_tensor
 from pullback.operators.shape.functions_padding import pad
-from pullback.scipy.bilinear import Bilinear, sum_of_products
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.tensor.tensor import Tensor
 

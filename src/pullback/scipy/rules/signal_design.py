@@ -12,9 +12,9 @@ import numpy as np
 import scipy.signal as theirs
 from numpy.typing import NDArray
 
-from pullback.autograd.function.array_function import all_values
 from pullback.autograd.namespaces import tensors as xp
 from pullback.errors import DataDependentError
+from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor
 from pullback.scipy.batches import call_on_values
 from pullback.scipy.registry import rule

@@ -8,11 +8,10 @@ import numpy as np
 import scipy.signal as theirs
 from numpy.typing import NDArray
 
-from pullback.autograd.function.array_function import apply_linear, conjugate
 from pullback.autograd.namespaces import tensors as xp
+from pullback.func.bilinear import Bilinear, sum_of_products
+from pullback.func.primitive import Known, Primitive, apply_linear, conjugate
 from pullback.interop.arguments import as_tensor, carries_gradient
-from pullback.scipy.bilinear import Bilinear, sum_of_products
-from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import rule
 from pullback.scipy.rules.linalg_tools import pad_zeros
 from pullback.scipy.rules.ndimage_filters import correlate_axis

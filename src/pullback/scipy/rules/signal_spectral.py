@@ -12,8 +12,8 @@ import scipy.signal as theirs
 from numpy.typing import NDArray
 
 from pullback import fft
-from pullback.autograd.function.array_function import apply_linear, conjugate
 from pullback.autograd.namespaces import tensors as xp
+from pullback.func.primitive import apply_linear, conjugate
 from pullback.interop.arguments import as_tensor
 from pullback.operators.shape.functions_padding import pad
 from pullback.scipy.registry import option_without_rule, rule

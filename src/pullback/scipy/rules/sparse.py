@@ -11,7 +11,7 @@ from typing import Any
 
 import scipy.sparse as theirs
 
-from pullback.autograd.function.array_function import apply_linear
+from pullback.func.primitive import apply_linear
 from pullback.interop.arguments import as_tensor
 from pullback.scipy.registry import class_rule, recorded, rule
 from pullback.scipy.rules import sparse_linalg as sparse_linalg

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import linalg
 
 from pullback._generated.functions_shape import concatenate, stack
-from pullback.autograd.function.array_function import ArrayFunction, all_values, apply_linear
+from pullback.func.primitive import Known, Primitive, all_values, apply_linear
 from pullback.interop.arguments import as_tensor, plain, refusal
 from pullback.operators.creation import functions as creation
 from pullback.scipy.captures import captures_gradient
@@ -265,46 +265,41 @@ def _lsmr(A: Any, b: Any, damp: Any = 0.0, *args: Any, **options: Any) -> Any:
 # --- eigenvalues --------------------------------------------------------------------------------
 
 
-class _EigenPairs(ArrayFunction):
-    """Eigenvectors of a symmetric matrix as columns, with the eigenvalues as the last row.
+# Eigenvectors of a symmetric matrix as columns, with the eigenvalues as the last row. A pair is the
+# solution of ``A v - w M v = 0`` and ``v.T M v = 1``; its derivatives solve the linear system with
+# the bordered Jacobian of these equations.
 
-    A pair is the solution of ``A v - w M v = 0`` and ``v.T M v = 1``; its derivatives solve the
-    linear system with the bordered Jacobian of these equations.
-    """
 
-    @staticmethod
-    def kernel(values: Any, pattern: Pattern, mass: Any, run: Callable[[Any], Any]) -> Any:  # noqa: ARG004
-        eigenvalues, vectors = run(pattern.matrix(values))
-        return np.concatenate([vectors, eigenvalues[None]])
+def _eigen_pairs(values: Any, pattern: Pattern, mass: Any, run: Callable[[Any], Any]) -> Any:
+    del mass
+    eigenvalues, vectors = run(pattern.matrix(values))
+    return np.concatenate([vectors, eigenvalues[None]])
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.constants = inputs[1:]
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(inputs[0], output)
-        ctx.save_for_forward(inputs[0], output)
 
-    @staticmethod
-    def vjp_rule(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        (values, pairs), (pattern, mass, _) = ctx.saved_tensors, ctx.constants
-        found = None
-        for number in range(pairs.shape[1]):
-            pair = pairs[:, number]
-            pulled = _solve_bordered(values, pair, grad[:, number], pattern, mass)
-            term = -sample_outer(pulled[:-1], pair[:-1], pattern)
-            found = term if found is None else found + term
-        return found, None, None, None
+def _eigen_pairs_vjp(known: Known, grad: Tensor) -> Any:
+    (values,), (pairs,) = known.inputs, known.outputs
+    pattern, mass = known.options["pattern"], known.options["mass"]
+    terms = []
+    for number in range(pairs.shape[1]):
+        pair = pairs[:, number]
+        pulled = _solve_bordered(values, pair, grad[:, number], pattern, mass)
+        terms.append(-sample_outer(pulled[:-1], pair[:-1], pattern))
+    return sum(terms[1:], terms[0])
 
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        (values, pairs), (pattern, mass, _) = ctx.saved_tensors, ctx.constants
-        columns = []
-        for number in range(pairs.shape[1]):
-            pair = pairs[:, number]
-            change = product(tangent, pair[:-1], pattern)
-            right = concatenate([-change, creation.zeros(1, dtype=change.dtype)])
-            columns.append(_solve_bordered(values, pair, right, pattern, mass))
-        return stack(columns, axis=1)
+
+def _eigen_pairs_jvp(known: Known, tangent: Any) -> Any:
+    (values,), (pairs,) = known.inputs, known.outputs
+    pattern, mass = known.options["pattern"], known.options["mass"]
+    columns = []
+    for number in range(pairs.shape[1]):
+        pair = pairs[:, number]
+        change = product(tangent, pair[:-1], pattern)
+        right = concatenate([-change, creation.zeros(1, dtype=change.dtype)])
+        columns.append(_solve_bordered(values, pair, right, pattern, mass))
+    return stack(columns, axis=1)
+
+
+_EIGEN_PAIRS = Primitive("eigenpairs", _eigen_pairs, _eigen_pairs_jvp, _eigen_pairs_vjp)
 
 
 def _solve_bordered(
@@ -410,7 +405,8 @@ def _pairs(name: str, A: Any, M: Any, run: Callable[[Any], Any]) -> Tensor:
     matrix = _canonical(A).tocsr()
     pattern, values, _ = pattern_and_values(matrix)
     mass = theirs.eye_array(matrix.shape[0], format="csr") if M is None else theirs.csr_array(M)
-    return _EigenPairs.apply(values, pattern, mass, run)  # type: ignore[no-any-return]
+    found: Tensor = _EIGEN_PAIRS(values, pattern=pattern, mass=mass, run=run)
+    return found
 
 
 # --- functions of matrices ----------------------------------------------------------------------

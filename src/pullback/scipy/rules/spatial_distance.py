@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy import spatial as theirs
 
-from pullback.autograd.function.array_function import all_values
 from pullback.autograd.namespaces import tensors as xp
 from pullback.errors import DerivativeMissingError
+from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor, raw
 from pullback.scipy.batches import call_on_values
 from pullback.scipy.registry import class_rule, constant, option_without_rule, refused, rule

@@ -15,12 +15,11 @@ import numpy as np
 from scipy import spatial as theirs
 from scipy.spatial.transform import Rotation, Slerp
 
-from pullback.autograd.function.array_function import all_values
 from pullback.autograd.namespaces import tensors as xp
 from pullback.errors import DerivativeMissingError
+from pullback.func.primitive import Known, Primitive, all_values
 from pullback.interop.arguments import as_tensor, plain
 from pullback.scipy.batches import call_on_values
-from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import class_rule, constant, option_without_rule, refused, rule
 from pullback.scipy.rules.linalg_tools import as_double
 from pullback.tensor.batched import levels_of

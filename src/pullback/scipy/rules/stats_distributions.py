@@ -13,10 +13,10 @@ import scipy.stats as st
 
 from pullback.autograd.namespaces import tensors as xp
 from pullback.func.forward import jvp as func_jvp
+from pullback.func.primitive import Known, Primitive
 from pullback.interop.arguments import as_tensor, plain
 from pullback.kernels.errstate import errstate
 from pullback.scipy.messages import refuse
-from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.registry import rule
 from pullback.scipy.rules.linalg_tools import Array
 from pullback.scipy.rules.stats_formulas import CONTINUOUS, DISCRETE, Continuous, Discrete

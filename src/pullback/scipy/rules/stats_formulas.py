@@ -17,8 +17,8 @@ from scipy.special import _ufuncs as sc
 from scipy.special._ufuncs import betainc, betaincc, gammainc, gammaincc, stdtr
 
 from pullback.autograd.namespaces import tensors as xp
+from pullback.func.primitive import Known, Primitive
 from pullback.interop.arguments import plain
-from pullback.scipy.primitive import Known, Primitive
 from pullback.scipy.rules.linalg_tools import reduce_to
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor

@@ -18,9 +18,9 @@ import scipy.stats as st
 from scipy.special import _ufuncs as sc
 from scipy.stats import _multivariate
 
-from pullback.autograd.function.array_function import all_values
 from pullback.autograd.namespaces import tensors as xp
 from pullback.errors import DerivativeMissingError
+from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor, plain, tensors_in
 from pullback.scipy.registry import refused, rule
 from pullback.scipy.rules.linalg_tools import as_double, diagonal, from_diagonal

@@ -1,4 +1,4 @@
-"""Bilinear maps: filters by signal and by weights, from three kernels on arrays.
+"""Bilinear maps, such as filters by signal and by weights, from three kernels on arrays.
 
 A bilinear map y = f(x, w) belongs to a trilinear form t(x, w, y). Its transposes by x and by w are
 the other two bilinear maps of that form, so that three kernels give derivatives of every order.
@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.function.array_function import conjugate
-from pullback.scipy.primitive import Known, Primitive
+from pullback.func.primitive import Known, Primitive, conjugate
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["Bilinear", "sum_of_products"]
@@ -49,7 +48,7 @@ class Bilinear:
 
     def __init__(self, name: str, forward: _Kernel, to_left: _Kernel, to_right: _Kernel):
         self._maps = [
-            Primitive(name, kernel, partial(self._jvp, space), partial(self._vjp, space))
+            Primitive(name, kernel, partial(self._jvp, space), partial(self._vjp, space), "inputs")
             for space, kernel in enumerate((to_left, to_right, forward))
         ]
 
