@@ -22,8 +22,9 @@ from pullback.compiled.arrays.nest import LANES, Nest, Store
 from pullback.compiled.arrays.plan import FUSED, Kernel, make_plan, squeeze
 from pullback.compiled.arrays.products import emit_matmul, find_blas, find_matrix
 from pullback.compiled.arrays.threads import (
-    MIN_THREADED_WORK,
+    MIN_SHARED_WORK,
     SHARE_CHUNKS,
+    is_threaded,
     register_share_chunks,
 )
 from pullback.compiled.ir import Graph, Node, Place, c_strides
@@ -56,6 +57,11 @@ class _Step(NamedTuple):
     name: str
     chunks: int
     work: int  # an estimate: operations on elements
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several threads run its chunks."""
+        return self.chunks > 1 and self.work >= MIN_SHARED_WORK
 
 
 class Emitted(NamedTuple):
@@ -136,11 +142,12 @@ class _Emitter:
             getattr(self, f"_emit_{kernel.kind}")(kernel, in_place)
             for node in dying.get(number, ()):
                 self._release(node)
-        work = sum(step.work for step in self.steps if step.chunks > 1)
-        is_threaded = work >= MIN_THREADED_WORK
-        run = self._emit_share() if is_threaded else self._emit_run()
-        counters = self.arena.extend(16 * len(self.steps)) if is_threaded else 0
-        self._emit_entry(run, is_threaded, counters)
+        if is_threaded([step.work for step in self.steps if step.is_shared]):
+            stages = self._find_stages()
+            counters = self.arena.extend(16 * len(stages))
+            self._emit_threaded_entry(self._emit_share(stages), stages, counters)
+        else:
+            self._emit_function(self.name, [POINTER.as_pointer()], self.steps)
         return Emitted(self.name, self.plan.outputs, self.arena.size)
 
     # --- memory -----------------------------------------------------------------------------------
@@ -283,53 +290,81 @@ class _Emitter:
 
     # --- running ----------------------------------------------------------------------------------
 
-    def _emit_entry(self, run: Any, is_threaded: bool, counters: int) -> None:
-        """Writes the function of the graph, which runs all steps."""
+    def _emit_threaded_entry(self, run: Any, stages: list[_Step], counters: int) -> None:
+        """Writes the function of the graph, which asks other threads to take part."""
         kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer()])
         function = ir.Function(self.module, kind, self.name)
         b = ir.IRBuilder(function.append_basic_block("entry"))
         table = function.args[0]
-        if is_threaded:
-            memory = b.load(b.gep(table, [WORD(self.arena_entry)]))
-            numbers = b.bitcast(b.gep(memory, [WORD(counters)]), WORD.as_pointer())
-            for number in range(2 * len(self.steps)):
-                b.store(WORD(0), b.gep(numbers, [WORD(number)]))
-            register_share_chunks()
-            kinds = [POINTER, POINTER.as_pointer(), WORD.as_pointer(), WORD]
-            ask = self._declare(SHARE_CHUNKS, ir.VoidType(), kinds)
-            most = WORD(max(step.chunks for step in self.steps))
-            b.call(ask, [b.bitcast(run, POINTER), table, numbers, most])
-            b.call(run, [table, numbers])
-        else:
-            b.call(run, [table])
+        memory = b.load(b.gep(table, [WORD(self.arena_entry)]))
+        numbers = b.bitcast(b.gep(memory, [WORD(counters)]), WORD.as_pointer())
+        for number in range(2 * len(stages)):
+            b.store(WORD(0), b.gep(numbers, [WORD(number)]))
+        register_share_chunks()
+        kinds = [POINTER, POINTER.as_pointer(), WORD.as_pointer(), WORD]
+        ask = self._declare(SHARE_CHUNKS, ir.VoidType(), kinds)
+        most = WORD(max(stage.chunks for stage in stages))
+        b.call(ask, [b.bitcast(run, POINTER), table, numbers, most])
+        b.call(run, [table, numbers, WORD(0)])
         b.ret_void()
+
+    def _find_stages(self) -> list[_Step]:
+        """The steps between which threads wait for each other.
+
+        Small steps in a row become one, which one thread runs: to wait for another thread takes up
+        to 2 µs on some machines.
+        """
+        found: list[_Step] = []
+        small: list[_Step] = []
+        for step in [*self.steps, None]:
+            if step is not None and not step.is_shared:
+                small.append(step)
+                continue
+            if small:
+                name = f"{self.name}_stage{len(found)}"
+                function = self._emit_function(name, [POINTER.as_pointer(), WORD], small)
+                function.linkage = "internal"
+                found.append(_Step(name, 1, sum(each.work for each in small)))
+                small = []
+            if step is not None:
+                found.append(step)
+        return found
 
     def _declare(self, name: str, result: Any, kinds: list[Any]) -> Any:
         known = self.module.globals.get(name)
         return known or ir.Function(self.module, ir.FunctionType(result, kinds), name)
 
-    def _emit_share(self) -> Any:
-        """Writes ``void run_share(void **table, int64 *counters)``, which several threads call.
+    def _emit_share(self, stages: list[_Step]) -> Any:
+        """Writes ``void run_share(void **table, int64 *counters, int64 thread)``.
 
-        There are two counters for each step: the next chunk to be done, and the chunks that are
-        done. A step begins when all chunks of the one before are done.
+        Several threads call it. There are two counters for each stage: the chunks that are begun,
+        and those that are done. A stage begins when all chunks of the one before are done. Threads
+        with even numbers take chunks from the first on, and count in the low half; others take them
+        from the last on, and count in the high half. So chunks of one stage mostly read what the
+        same processor has written in the stage before.
         """
-        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), WORD.as_pointer()])
+        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), WORD.as_pointer(), WORD])
         function = ir.Function(self.module, kind, f"{self.name}_share")
-        table, counters = function.args
+        table, counters, thread = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
+        half, low_bits = WORD(32), WORD(2**32 - 1)
+        is_backwards = b.trunc(thread, ir.IntType(1))
+        unit = b.select(is_backwards, WORD(2**32), WORD(1))
         yields = self._declare("sched_yield", ir.IntType(32), [])
         pause = self._declare("llvm.x86.sse2.pause", ir.VoidType(), [])
         one = WORD(1)
-        for number, step in enumerate(self.steps):
+        for number, step in enumerate(stages):
             begun, done = (b.gep(counters, [WORD(2 * number + k)]) for k in range(2))
             blocks = [b.append_basic_block(name) for name in ("next", "run", "wait", "spin", "end")]
             following, run, wait, spin, end = blocks
             b.branch(following)
             b.position_at_end(following)
-            chunk = b.atomic_rmw("add", begun, one, "acq_rel")
-            b.cbranch(b.icmp_signed("<", chunk, WORD(step.chunks)), run, wait)
+            before = b.atomic_rmw("add", begun, unit, "acq_rel")
+            front, back = b.and_(before, low_bits), b.lshr(before, half)
+            is_left = b.icmp_signed("<", b.add(front, back), WORD(step.chunks))
+            b.cbranch(is_left, run, wait)
             b.position_at_end(run)
+            chunk = b.select(is_backwards, b.sub(WORD(step.chunks - 1), back), front)
             b.call(self.module.globals[step.name], [table, chunk])
             b.atomic_rmw("add", done, one, "acq_rel")
             b.branch(following)
@@ -349,13 +384,11 @@ class _Emitter:
         b.ret_void()
         return function
 
-    def _emit_run(self) -> Any:
-        """Writes ``void run(void **table)``."""
-        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer()])
-        function = ir.Function(self.module, kind, f"{self.name}_run")
-        function.linkage = "internal"
+    def _emit_function(self, name: str, kinds: list[Any], steps: list[_Step]) -> Any:
+        """Writes a function of the table that runs steps one after the other."""
+        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), name)
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        for step in self.steps:
+        for step in steps:
             target = self.module.globals[step.name]
             if step.chunks == 1:
                 b.call(target, [function.args[0], WORD(0)])

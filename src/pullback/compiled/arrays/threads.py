@@ -10,20 +10,43 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from pullback.compiled.machine import name_address
 from pullback.kernels.threads import get_num_threads, share
 
-__all__ = ["MIN_THREADED_WORK", "SHARE_CHUNKS", "register_share_chunks"]
+__all__ = [
+    "MIN_SHARED_WORK",
+    "MIN_THREADED_WORK",
+    "SHARE_CHUNKS",
+    "is_threaded",
+    "register_share_chunks",
+]
 
 SHARE_CHUNKS = "pullback_share_chunks"
 """``void f(void *run_share, void **table, int64 *counters, int64 chunks)`` of machine code."""
 MIN_THREADED_WORK = 1 << 22
 """Operations on elements, some 200 µs, from which two threads beat one: 314 and 188 µs for tanh and
 exp of 262,144 elements, 157 and 166 µs for half of them."""
+MIN_SHARED_WORK = 1 << 19
+"""Operations of one step, some 20 µs, from which its chunks are shared."""
+_STAGE_WORK = 1 << 20
+"""Operations that one more shared step has to add: what another processor has written is read
+slowly (a Gaussian mixture of 25 in 10 dimensions has 11 steps, and takes 420 µs in one thread, 460
+in two; one of 5 in 64 dimensions 1310 and 1030)."""
 
-_run_share = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+def is_threaded(shared: Sequence[int]) -> bool:
+    """Whether threads pay for a program, by the operations of its shared steps.
+
+    >>> is_threaded([MIN_THREADED_WORK]), is_threaded([MIN_SHARED_WORK] * 20)
+    (True, False)
+    """
+    return sum(shared) >= MIN_THREADED_WORK + _STAGE_WORK * (len(shared) - 1) and bool(shared)
+
+
+_run_share = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _callback = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
 )
@@ -33,7 +56,7 @@ def _share_chunks(function: int, table: int, counters: int, chunks: int) -> None
     threads = min(get_num_threads(), chunks)
     if threads > 1:
         run = _run_share(function)
-        share(lambda _low, _high: run(table, counters), threads, threads)
+        share(lambda thread, _: run(table, counters, thread), threads, threads)
 
 
 @functools.cache
