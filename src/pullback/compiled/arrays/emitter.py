@@ -291,7 +291,7 @@ class _Emitter:
     # --- running ----------------------------------------------------------------------------------
 
     def _emit_threaded_entry(self, run: Any, stages: list[_Step], counters: int) -> None:
-        """Writes the function of the graph, which asks other threads to take part."""
+        """Writes the function of the graph, which wakes other threads for its chunks."""
         kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer()])
         function = ir.Function(self.module, kind, self.name)
         b = ir.IRBuilder(function.append_basic_block("entry"))
@@ -302,9 +302,9 @@ class _Emitter:
             b.store(WORD(0), b.gep(numbers, [WORD(number)]))
         register_share_chunks()
         kinds = [POINTER, POINTER.as_pointer(), WORD.as_pointer(), WORD]
-        ask = self._declare(SHARE_CHUNKS, ir.VoidType(), kinds)
+        wake = self._declare(SHARE_CHUNKS, ir.VoidType(), kinds)
         most = WORD(max(stage.chunks for stage in stages))
-        b.call(ask, [b.bitcast(run, POINTER), table, numbers, most])
+        b.call(wake, [b.bitcast(run, POINTER), table, numbers, most])
         b.call(run, [table, numbers, WORD(0)])
         b.ret_void()
 
