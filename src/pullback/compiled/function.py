@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
 import warnings
 from collections import OrderedDict
@@ -15,12 +14,13 @@ import numpy as np
 
 from pullback._lazy import lazy_module
 from pullback.autograd.graph.views import requires_grad
+from pullback.compiled.arguments import is_hashable, parameter_names
 from pullback.compiled.draws import Draws, run_program
 from pullback.compiled.entry import MISS
 from pullback.compiled.expressions import CannotLower
 from pullback.compiled.machine import is_supported, require_llvmlite
 from pullback.compiled.object_cache import use_cache
-from pullback.compiled.program import Program, compile_program
+from pullback.compiled.program import Program, compile_program, run_first
 from pullback.compiled.progress import show_progress
 from pullback.compiled.report import (
     describe_kind,
@@ -316,7 +316,7 @@ class CompiledFunction:
         except TypeError:
             pairs = zip(given.leaves, given.kinds, strict=True)
             static = [x for x, kind in pairs if kind[0] == "static"]
-            bad = next((x for x in static if not _is_hashable(x)), None)
+            bad = next((x for x in static if not is_hashable(x)), None)
             if bad is None:
                 raise
             raise TypeError(
@@ -362,12 +362,14 @@ class CompiledFunction:
         if len(self._traces) < _MOST_TRACE_REASONS:
             self._traces.append(reason)
 
-    def _trace(self, entry: _Entry, given: _Arguments, args: Any, kwargs: Any) -> Any:
-        self._stats["traces"] += 1
+    def _trace(
+        self, entry: _Entry, given: _Arguments, args: Any, kwargs: Any, traces_loops: bool = True
+    ) -> Any:
+        self._stats["traces"] += traces_loops  # a trace step by step is the same one again
         pairs = zip(given.leaves, given.kinds, strict=True)
         constants = [_Static.unwrap(leaf) for leaf, kind in pairs if kind[0] == "static"]
         watches = find_watches(self._func, constants)
-        tracer = Tracer(allows_reads=not self._fullgraph)
+        tracer = Tracer(allows_reads=not self._fullgraph, traces_loops=traces_loops)
         traced_args, traced_kwargs = pytree.unflatten(given.spec, self._traced(tracer, given))
         traced_args = [_Static.unwrap(a) for a in traced_args]
         effects = _Effects(tracer)
@@ -378,6 +380,8 @@ class CompiledFunction:
             reason = _lost_history(tracer, found)
         except Exception as error:
             effects.undo()
+            if tracer.has_loops:
+                return self._trace(entry, given, args, kwargs, traces_loops=False)
             if self._fullgraph:
                 raise
             result = self._call_func(args, kwargs)  # raises, if it is the function's own error
@@ -399,6 +403,16 @@ class CompiledFunction:
             self._refuse(entry, program.reason)
         else:
             entry.paths.insert(0, (program, out_spec))
+        if tracer.has_loops:  # values behind a loop are not known yet
+            effects.undo()
+            if program.reason:
+                return self._call_func(args, kwargs)
+            values = run_first(program, _inputs(given))
+            if values is MISS:
+                effects.undo()
+                entry.paths.pop(0)
+                self._drop_natives()
+                return self._trace(entry, given, args, kwargs, traces_loops=False)
         return build_result(values, out_spec, given.returns_arrays)
 
     def _program(
@@ -437,7 +451,7 @@ class CompiledFunction:
         return compile_program(tracer, outputs)
 
     def _traced(self, tracer: Tracer, given: _Arguments) -> list[Any]:
-        names = _names(self._func, given.spec)
+        names = parameter_names(self._func, given.spec)
         made: list[Any] = []
         for name, leaf, kind in zip(names, given.leaves, given.kinds, strict=True):
             if kind[0] == "tensor":
@@ -608,14 +622,6 @@ def _lifted(leaf: Any) -> Any:
     return wrap(leaf) if type(leaf) is np.ndarray else leaf
 
 
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
 def _kind(leaf: Any) -> tuple[Any, ...] | None:
     """The signature of a leaf; None if it has a graph, a tangent or no array."""
     if type(leaf) is Tensor:
@@ -645,21 +651,6 @@ def _inputs(given: _Arguments) -> list[Any]:
         else:
             made.append(wrap(np.asarray(leaf)) if kind[0] == "array" else leaf)
     return made
-
-
-def _names(func: Callable[..., Any], spec: pytree.Spec) -> list[str]:
-    """A name for each leaf of ``(args, kwargs)``, from the names of the parameters."""
-    try:
-        names = [p.name for p in inspect.signature(func).parameters.values()]
-    except (TypeError, ValueError):
-        names = []
-    positional, by_name = spec.children
-    found: list[str] = []
-    for place, child in enumerate(positional.children):
-        found += [names[place] if place < len(names) else f"arg{place}"] * child.size
-    for step, child in zip(by_name.steps(), by_name.children, strict=True):
-        found += [step.strip("[]'\"")] * child.size
-    return found
 
 
 class _Effects(Draws):

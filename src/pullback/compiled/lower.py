@@ -25,9 +25,11 @@ from pullback.compiled.batch import Batched, batch_graph
 from pullback.compiled.build import Builder
 from pullback.compiled.expressions import CannotLower, Value, apply, evaluate
 from pullback.compiled.ir import Graph, Node, Place, c_strides
+from pullback.compiled.loops import add_loop, prune_loops
 from pullback.compiled.opaque import Hole, OpaqueCall
 from pullback.compiled.rules import MOVES, RULES, affine_place, moved
 from pullback.fx.batched import BatchedCall
+from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node as TracedNode
 from pullback.fx.tracer import Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
@@ -314,6 +316,9 @@ class _Lowering:
         if target is as_operand:
             self.numbers[node] = self.numbers[node.args[0]]
             return
+        if isinstance(target, LoopCall):
+            self._loop(node)
+            return
         schema = getattr(getattr(target, "operator", target), "schema", None)
         if schema is None:
             self._number_call(node)
@@ -434,6 +439,18 @@ class _Lowering:
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
             return type(value)(self._given(item) for item in value)
         return value
+
+    def _loop(self, node: TracedNode) -> None:
+        """A loop whose step is a traced graph of its own."""
+        steps = node.target.body
+        inner = _Lowering(steps.tracer, steps.outputs)
+        inner.run()
+        order = [n for n in steps.tracer.graph.nodes if n in inner.views or n in inner.numbers]
+        order = [n for n in order if n.op in ("placeholder", "get_attr")]
+        given = [
+            self.numbers[arg].node if arg in self.numbers else self.read(arg) for arg in node.args
+        ]
+        self.lists[node] = add_loop(self.builder, node.target, inner.graph, order, given)
 
     # --- vmap -------------------------------------------------------------------------------------
 
@@ -640,4 +657,5 @@ def _has_value(value: Any) -> bool:
 
 def lower(tracer: Tracer, outputs: list[Any]) -> Lowered:
     """The lowered form of a traced program with these results; raises ``CannotLower``."""
-    return _Lowering(tracer, outputs).run()
+    lowered = _Lowering(tracer, outputs).run()
+    return lowered._replace(graph=prune_loops(lowered.graph)) if tracer.has_loops else lowered

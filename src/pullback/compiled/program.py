@@ -17,12 +17,13 @@ from pullback.compiled.reuse import Reuse, find_reuse
 from pullback.compiled.simplify import merge_equal_nodes
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import get_state, set_state
+from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node, map_arg
 from pullback.fx.source import SourceWriter
 from pullback.fx.tracer import PLAIN_STATE, Guard, Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
-__all__ = ["Program", "compile_program"]
+__all__ = ["Program", "compile_program", "run_first"]
 
 _CPU = KEY_BITS[DispatchKey.CPU]
 _NUMBERS = (bool, int, float, complex)
@@ -83,6 +84,17 @@ def compile_program(tracer: Tracer, outputs: list[Any]) -> Program:
             set_state(before)
 
     return Program(run, source, tracer, outputs, _refusal(tracer))
+
+
+def run_first(program: Program, inputs: list[Any]) -> Any:
+    """The results of the first run of a program; MISS where it raises.
+
+    In the trace, an operator behind a loop has had values of one step.
+    """
+    try:
+        return program.run(*inputs)
+    except Exception:
+        return MISS
 
 
 def _executed(source: str, writer: _KernelWriter) -> Callable[..., Any]:
@@ -196,6 +208,8 @@ class _KernelWriter(SourceWriter):
         """The name of the kernel of an operator, or of any other function."""
         if hasattr(target, "overloadpacket"):
             return self._object(target.below(_CPU), target.overloadpacket.__name__)
+        if isinstance(target, LoopCall):
+            return self._object(target.with_step(_step_of(target)), "loop")
         return super().function(target)
 
     def statement(self, node: Node) -> str:
@@ -244,6 +258,19 @@ class _KernelWriter(SourceWriter):
         if not isinstance(value, Node):
             return self.constant(value)
         return f"{self._object(_copied, 'copied')}({value.name})" if _is_kept(value) else value.name
+
+
+def _step_of(call: LoopCall) -> Callable[..., Any]:
+    """The function of one step of a loop, of the operands of the loop's body."""
+    body = call.body
+    program = compile_program(body.tracer, body.outputs)
+    places = {node: place for place, node in enumerate(body.inputs)}
+    order = [places[node] for node in body.tracer.graph.find_nodes(op="placeholder")]
+
+    def step(*operands: Any) -> Any:
+        return program.run(*(operands[place] for place in order))
+
+    return step
 
 
 def _is_kept(node: Node) -> bool:

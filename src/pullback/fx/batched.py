@@ -26,7 +26,15 @@ from pullback.tensor.tensor import Tensor, fresh, wrap
 if TYPE_CHECKING:
     from pullback.fx.tracer import Tracer
 
-__all__ = ["LEVEL_OPS", "BatchedCall", "has_batched", "record_batched"]
+__all__ = [
+    "LEVEL_OPS",
+    "BatchedCall",
+    "add_levels",
+    "has_batched",
+    "move_axis",
+    "parts_of",
+    "record_batched",
+]
 
 
 class BatchedCall:
@@ -83,7 +91,7 @@ def _physical(found: Any) -> Any:
 # --- levels ---------------------------------------------------------------------------------------
 
 
-def _parts(tracer: Tracer, tensor: Tensor) -> tuple[TracedArray, Levels]:
+def parts_of(tracer: Tracer, tensor: Tensor) -> tuple[TracedArray, Levels]:
     """The traced array of a tensor, and the levels of its batch dimensions."""
     held: Any = tensor._array
     levels: Levels = ()
@@ -93,30 +101,43 @@ def _parts(tracer: Tracer, tensor: Tensor) -> tuple[TracedArray, Levels]:
     return (held if isinstance(held, TracedArray) else tracer.lift(np.asarray(held))), levels
 
 
-def _move(tracer: Tracer, array: TracedArray, source: int, destination: int) -> TracedArray:
+def move_axis(tracer: Tracer, array: TracedArray, source: int, destination: int) -> TracedArray:
+    """An array with one axis at another place."""
     axes = list(range(array.ndim))
     axes.insert(destination, axes.pop(source))
     return array if axes == sorted(axes) else tracer.call("permute_dims", array, axes)
 
 
+def add_levels(
+    tracer: Tracer, array: TracedArray, own: Levels, wanted: Levels, sizes: dict[int, int]
+) -> tuple[TracedArray, Levels]:
+    """An array with the batch dimensions of all wanted levels, which contain its own."""
+    if own == wanted:
+        return array, wanted
+    rest = array.shape[len(own) :]
+    lead = [sizes[level] if level in own else 1 for level in wanted]
+    wide = tracer.call("reshape", array, [*lead, *rest])
+    return tracer.call("broadcast_to", wide, [*(sizes[n] for n in wanted), *rest]), wanted
+
+
 def _add_level(tracer: Tracer, x: Tensor, axis: int, level: int) -> Any:
-    array, levels = _parts(tracer, x)
+    array, levels = parts_of(tracer, x)
     axis = normalize_axis_index(axis, array.ndim - len(levels)) + len(levels)
     together = tuple(sorted((*levels, level)))
-    return BatchedArray(_move(tracer, array, axis, together.index(level)), together)
+    return BatchedArray(move_axis(tracer, array, axis, together.index(level)), together)
 
 
 def _remove_level(tracer: Tracer, x: Tensor, axis: int, level: int) -> Any:
-    array, levels = _parts(tracer, x)
+    array, levels = parts_of(tracer, x)
     place = levels.index(level)
     rest = levels[:place] + levels[place + 1 :]
     axis = normalize_axis_index(axis, array.ndim - len(rest)) + len(rest)
-    array = _move(tracer, array, place, axis)
+    array = move_axis(tracer, array, place, axis)
     return BatchedArray(array, rest) if rest else array
 
 
 def _sum_level(tracer: Tracer, x: Tensor, level: int, size: int) -> Any:  # noqa: ARG001
-    array, levels = _parts(tracer, x)
+    array, levels = parts_of(tracer, x)
     place = levels.index(level)
     rest = levels[:place] + levels[place + 1 :]
     total = tracer.call("sum", array, [place], False)
@@ -124,10 +145,10 @@ def _sum_level(tracer: Tracer, x: Tensor, level: int, size: int) -> Any:  # noqa
 
 
 def _expand_level(tracer: Tracer, x: Tensor, level: int, size: int) -> Any:
-    array, levels = _parts(tracer, x)
+    array, levels = parts_of(tracer, x)
     wide = tracer.call("broadcast_to", array, [size, *array.shape])
     together = tuple(sorted((*levels, level)))
-    return BatchedArray(_move(tracer, wide, 0, together.index(level)), together)
+    return BatchedArray(move_axis(tracer, wide, 0, together.index(level)), together)
 
 
 LEVEL_OPS: dict[str, Callable[..., Any]] = {
@@ -203,7 +224,7 @@ class _Batch:
     def physical(self, value: Any) -> Any:
         """An argument with arrays that have their batch dimensions in front."""
         if isinstance(value, Tensor):
-            return value if _is_number(value._array) else wrap(_parts(self.tracer, value)[0])
+            return value if _is_number(value._array) else wrap(parts_of(self.tracer, value)[0])
         if isinstance(value, list | tuple):
             return type(value)(self.physical(item) for item in value)
         return value
@@ -214,7 +235,7 @@ class _Batch:
             return type(value)(self.aligned(item) for item in value)
         if not isinstance(value, Tensor) or _is_number(value._array):
             return value
-        array, own = _parts(self.tracer, value)
+        array, own = parts_of(self.tracer, value)
         lead = [n if level in own else 1 for level, n in zip(self.levels, self.sizes, strict=True)]
         shape = array.shape[len(own) :]
         shape = (*lead, *(1,) * (self._ndim - len(shape)), *shape)

@@ -31,6 +31,7 @@ from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
 from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
 from pullback.fx.graph import Graph
+from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import TracedNumber
@@ -88,10 +89,12 @@ class Tracer:
         random: nodes that draw random numbers.
         leaves: captured tensors that require grad by id, each with the gradient that it had.
         allows_reads: whether the program may read values; each read is a guard.
+        traces_loops: whether ``scan`` and its kind are one node each, whose step is traced once.
+        has_loops: whether there is such a node. Values behind it are those of one step only.
         decompositions: functions by operator that run, and are recorded, in the operator's place.
     """
 
-    def __init__(self, *, allows_reads: bool = False):
+    def __init__(self, *, allows_reads: bool = False, traces_loops: bool = False):
         self.graph = Graph()
         self.captured: dict[str, NDArray[Any]] = {}
         self.guards: list[Guard] = []
@@ -99,6 +102,8 @@ class Tracer:
         self.random: list[Node] = []
         self.leaves: dict[int, tuple[Tensor, Any]] = {}
         self.allows_reads = allows_reads
+        self.traces_loops = traces_loops
+        self.has_loops = False
         self.decompositions: dict[Any, Callable[..., Any]] = {}
         self._lifted: dict[Any, TracedArray] = {}
         self._outside: dict[int, Any] = {}  # memory from outside by id: kept, so that it is unique
@@ -150,7 +155,7 @@ class Tracer:
         if current_tracer() is not self:
             raise escaped_error(what)
         line = user_line()
-        if not self.allows_reads:
+        if not self.allows_reads or self.has_loops:
             raise _read_error(what, line)
         self.guards.append(Guard(array.node, array.value.copy(), what, line))
         return array.value.copy()
@@ -241,6 +246,21 @@ class Tracer:
             parts.append(self._result(item, part, tensors))
         return type(result)(parts) if not hasattr(result, "_fields") else type(result)(*parts)
 
+    def record_loop(
+        self, call: LoopCall, operands: list[Node], values: list[NDArray[Any]]
+    ) -> list[TracedArray]:
+        """Adds a loop, which does not run: its results get the values of one step."""
+        node = self.graph.call_function(call, tuple(operands))
+        carried = len(call.body.carried)
+        found = []
+        for place, value in enumerate(values):
+            item = self.graph.call_function(python_operators.getitem, (node, place))
+            lead = () if place < carried else (call.length,)
+            array = np.empty((*lead, *value.shape), value.dtype)
+            array[...] = value
+            found.append(self._made(array, item))
+        return found
+
     def _result(self, node: Node, result: Tensor, tensors: list[tuple[Tensor, Tensor]]) -> Tensor:
         array = result._array
         for original, real in tensors:
@@ -264,6 +284,13 @@ class Tracer:
                 node.meta["byte_offset"] = _address(array) - _address(real._array)
                 break
         return fresh(made)
+
+    def localize(self, tensor: Tensor) -> Tensor:
+        """A tensor as a value of this trace; notes one that requires grad."""
+        is_leaf = tensor._edge is None and isinstance(tensor._array, np.ndarray)
+        if is_leaf and tensor._flags & REQUIRES_GRAD:
+            self.leaves.setdefault(id(tensor), (tensor, tensor.grad))
+        return tensor
 
     def undo_writes(self) -> None:
         """Gives memory from outside the values that it had before the program ran."""

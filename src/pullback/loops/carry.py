@@ -83,16 +83,21 @@ class Carry:
                     f"and dtype of the result, or convert the result with astype() or reshape()."
                 )
 
-    def promote(self, after: list[Tensor]) -> bool:
-        """Gives Python numbers in `init` the dtype of the first result, where it can hold them.
+    def promotions(self, after: list[Tensor]) -> dict[int, np.dtype[Any]]:
+        """The Python numbers in `init` that take the dtype of the first result, if it holds them.
 
-        Returns whether one has changed; the first step has to run again then.
+        The first step has to run again then, after ``promote``.
         """
-        changed = False
+        found = {}
         for place, (old, new) in enumerate(zip(self.first, after, strict=True)):
             if not self.is_number[place] or old.dtype == new.dtype or new.shape != ():
                 continue
             if np.result_type(new.dtype, old.dtype.type(0).item()) == new.dtype:
-                self.first[place] = old.astype(new.dtype)
-                changed = True
-        return changed
+                found[place] = new.dtype
+        return found
+
+    def promote(self, dtypes: dict[int, np.dtype[Any]]) -> bool:
+        """Gives numbers in `init` other dtypes; returns whether there were any."""
+        for place, dtype in dtypes.items():
+            self.first[place] = self.first[place].astype(dtype)
+        return bool(dtypes)

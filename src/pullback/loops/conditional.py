@@ -41,7 +41,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         if not _is_true(condition):
             return carry.tree(leaves)
         after = carry.leaves(body(carry.tree(leaves)))
-        if is_first and carry.promote(after):
+        if is_first and carry.promote(carry.promotions(after)):
             leaves = carry.first
             after = carry.leaves(body(carry.tree(leaves)))
         is_first = False

@@ -14,7 +14,9 @@ from typing import Any
 
 from pullback._generated.public import stack
 from pullback.errors import AutogradTypeError, AutogradValueError
+from pullback.fx.tracer import Tracer
 from pullback.loops.carry import Carry, as_tensor, kind_of, structure_error
+from pullback.loops.traced import loop_tracer, trace_loop
 from pullback.operators.array_functions import unstack
 from pullback.operators.creation.functions import zeros
 from pullback.tensor.tensor import Tensor
@@ -57,9 +59,13 @@ def scan(
     >>> total, sums
     (tensor(6.), tensor([1., 3., 6.]))
     """
-    slices, spec, length = _slices(xs, length)
+    tensors, spec, length = _leaves(xs, length)
     order = range(length - 1, -1, -1) if reverse else range(length)
     carry = Carry("scan", init)
+    tracer = loop_tracer()
+    if tracer is not None and length:
+        return _traced(tracer, step, carry, tensors, spec, length, reverse)
+    slices = [unstack(tensor) for tensor in tensors]
 
     def run(leaves: list[Tensor], place: int) -> tuple[list[Tensor], Any]:
         x = pytree.unflatten(spec, [parts[place] for parts in slices])
@@ -110,8 +116,8 @@ def fori_loop(
     return carry.tree(last)
 
 
-def _slices(xs: Any, length: int | None) -> tuple[list[Any], pytree.Spec, int]:
-    """The slices of each leaf of `xs`, its structure, and the number of steps."""
+def _leaves(xs: Any, length: int | None) -> tuple[list[Tensor], pytree.Spec, int]:
+    """The leaves of `xs` as tensors, its structure, and the number of steps."""
     if length is not None:
         try:
             length = index(length)
@@ -137,7 +143,39 @@ def _slices(xs: Any, length: int | None) -> tuple[list[Any], pytree.Spec, int]:
         tensors.append(tensor)
     if length is None:
         raise AutogradValueError("scan: without xs, length has to be given")
-    return [unstack(tensor) for tensor in tensors], spec, length
+    return tensors, spec, length
+
+
+def _traced(
+    tracer: Tracer,
+    step: _Step,
+    carry: Carry,
+    tensors: list[Tensor],
+    spec: pytree.Spec,
+    length: int,
+    reverse: bool,
+) -> tuple[Any, Any]:
+    """A scan in a traced program: one loop, whose step is traced once."""
+    outputs: _Outputs | None = None
+    dtypes: dict[int, Any] = {}
+
+    def run(leaves: list[Tensor], x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        nonlocal outputs
+        after, y = _split(carry, step(carry.tree(leaves), pytree.unflatten(spec, x)))
+        if outputs is None:
+            dtypes.update(carry.promotions(after))
+            if dtypes:
+                return leaves, []
+            outputs = _Outputs(y)
+        carry.check(leaves, after)
+        return after, outputs.leaves(y)
+
+    while True:
+        last, stacked = trace_loop(tracer, run, carry.first, tensors, length, reverse)
+        if outputs is not None:
+            return carry.tree(last), pytree.unflatten(outputs.spec, stacked)
+        carry.promote(dtypes)
+        dtypes.clear()
 
 
 def _split(carry: Carry, returned: Any) -> tuple[list[Tensor], Any]:
@@ -189,7 +227,7 @@ def _loop(
         nonlocal outputs
         after, y = run(leaves, place)
         if outputs is None:
-            if carry.promote(after):
+            if carry.promote(carry.promotions(after)):
                 leaves = carry.first
                 after, y = run(leaves, place)
             outputs = _Outputs(y)
@@ -226,7 +264,7 @@ def _empty_outputs(carry: Carry, step: _Step, xs: Any) -> tuple[list[Any], pytre
     """The `y` of a loop without steps, from the shapes of one step on zeros."""
     x = pytree.map(lambda leaf: zeros(leaf.shape[1:], leaf.dtype), pytree.map(_tensor, xs))
     after, y = _split(carry, step(carry.tree(carry.first), x))
-    if carry.promote(after):
+    if carry.promote(carry.promotions(after)):
         after, y = _split(carry, step(carry.tree(carry.first), x))
     carry.check(carry.first, after)
     outputs = _Outputs(y)

@@ -1,0 +1,175 @@
+"""``BodyTracer``: records one step of a loop, inside a program that is being traced.
+
+The step may use values of the program around it. Each is *captured*: it becomes an input of the
+step's graph. A captured tensor that can be differentiated is also noted as the tensor that it is,
+so that the loop can have derivatives by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.graph.views import edge_of, requires_grad
+from pullback.dispatch.keys import DUAL, SUBCLASS
+from pullback.errors import TraceError
+from pullback.fx.node import Node
+from pullback.fx.traced_array import TracedArray
+from pullback.fx.traced_number import TracedNumber
+from pullback.fx.tracer import Tracer
+from pullback.tensor.batched import BatchedArray, Levels
+from pullback.tensor.tensor import Tensor, as_operand, wrap
+
+__all__ = ["BodyTracer"]
+
+_SLOTS = ("_array", "_flags", "_edge", "_counter", "_meta")
+
+
+class BodyTracer(Tracer):
+    """Tracer of one step of a loop.
+
+    Args:
+        outer: the tracer of the program around the loop.
+        may_differentiate: whether captured tensors may require grad or have tangents; else these
+            raise, because the step is then traced on stand-ins for them.
+
+    Attributes:
+        tensors: the captured tensors that belong to the program around, by id.
+        operands: for each captured value, its input and the value outside.
+    """
+
+    def __init__(self, outer: Tracer, *, may_differentiate: bool):
+        super().__init__(traces_loops=True)
+        self.outer = outer
+        self.may_differentiate = may_differentiate
+        self.tensors: dict[int, Tensor] = {}
+        self.operands: list[tuple[Node, TracedArray | TracedNumber]] = []
+        self._before_stand_in: list[tuple[Tensor, list[Any]]] = []
+        self._own: dict[int, Any] = {}  # by the id of a value outside, which `operands` keeps
+
+    def intercept(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Records a call, after the values from outside among its arguments are captured."""
+        own_args = tuple(self._localized(value) for value in args)
+        own_kwargs = {key: self._localized(value) for key, value in kwargs.items()}
+        if operator.schema.is_mutable:
+            pairs = zip((*args, *kwargs.values()), (*own_args, *own_kwargs.values()), strict=True)
+            if any(isinstance(a, Tensor) and a is not b for a, b in pairs):
+                raise TraceError(
+                    f"{operator}: a step of a loop writes to, or with, a tensor from outside"
+                )
+        return super().intercept(operator, own_args, own_kwargs)
+
+    def _localized(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self.localize(value)
+        if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+            found = [self._localized(item) for item in value]
+            same = all(a is b for a, b in zip(found, value, strict=True))
+            return value if same else type(value)(found)
+        return value
+
+    def localize(self, tensor: Tensor) -> Tensor:
+        """A tensor as a value of this trace."""
+        held: Any = tensor._array
+        levels: Levels = ()
+        if isinstance(held, BatchedArray):
+            held, levels = held.array, held.levels
+        if isinstance(held, TracedArray):
+            if held.tracer is self:
+                return tensor
+        elif not isinstance(held, np.ndarray) or not _is_differentiable(tensor):
+            return tensor
+        if not isinstance(held, TracedArray) or held.number is None:
+            self._note(tensor)
+        own = self._array(held)
+        return wrap(BatchedArray(own, levels) if levels else own)
+
+    def _note(self, tensor: Tensor) -> None:
+        if _is_differentiable(tensor) and not self.may_differentiate:
+            raise TraceError("a step of a loop uses another tensor than when it was traced before")
+        if tensor._flags & SUBCLASS:
+            raise TraceError(f"a step of a loop uses a {type(tensor).__name__}")
+        self.tensors.setdefault(id(tensor), tensor)
+
+    def _array(self, held: Any) -> TracedArray:
+        """The input of an array from outside."""
+        if isinstance(held, np.ndarray):
+            held = self.outer.lift(held)
+        known: TracedArray | None = self._own.get(id(held))
+        if known is not None:
+            return known
+        if held.number is not None:
+            number = self._number(TracedNumber(held.number, held.node.args[0], held.tracer))
+            node = self.graph.call_function(as_operand, (number.node,))
+            made = TracedArray(held.value, node, self, held.number)
+            self._own[id(held)] = made
+            self.operands.append((node, held))
+            return made
+        made = self.input(f"outer{len(self.operands)}", np.array(held.value, order="C"))
+        self._own[id(held)] = made
+        self.operands.append((made.node, held))
+        return made
+
+    def _number(self, number: TracedNumber) -> TracedNumber:
+        """The input of a number from outside."""
+        key = id(number.node)
+        if key not in self._own:
+            self._own[key] = self.input_number(f"outer{len(self.operands)}", number.value)
+            self.operands.append((self._own[key].node, number))
+        found: TracedNumber = self._own[key]
+        return found
+
+    def _given(self, value: Any) -> tuple[Any, Any]:
+        if isinstance(value, TracedNumber) and value.tracer is not self:
+            value = self._number(value)
+        elif isinstance(value, Tensor):
+            held = value._array
+            if isinstance(held, TracedArray) and held.tracer is not self:
+                value = wrap(self._array(held))
+        return super()._given(value)
+
+    def stand_in(self, tensors: list[Tensor], given: list[Tensor]) -> None:
+        """Makes captured tensor objects be the given tensors, until ``restore_tensors``.
+
+        Nodes save tensors as objects: what a step has recorded is pulled back with these contents,
+        so that they stay for the whole trace.
+        """
+        if self._before_stand_in:
+            raise TraceError("a step of a loop runs twice in one trace")
+        for tensor, other in zip(tensors, given, strict=True):
+            edge_of(other)  # a leaf gets the node that its gradient arrives at
+            self._before_stand_in.append((tensor, [getattr(tensor, slot) for slot in _SLOTS]))
+            for slot in _SLOTS:
+                setattr(tensor, slot, getattr(other, slot))
+
+    def restore_tensors(self) -> None:
+        """Gives captured tensor objects their own contents."""
+        for tensor, contents in reversed(self._before_stand_in):
+            for slot, value in zip(_SLOTS, contents, strict=True):
+                setattr(tensor, slot, value)
+        self._before_stand_in.clear()
+
+    def captured_operands(self) -> list[tuple[Node, Node]]:
+        """For each captured value: its input here, and its node in the program around."""
+        found: list[tuple[Node, Node]] = []
+        for node, value in self.operands:
+            if node.op == "placeholder":
+                found.append((node, _node_outside(self.outer, value)))
+        for node in self.graph.find_nodes(op="get_attr"):
+            found.append((node, self.outer.lift(self.captured[node.target]).node))
+        return found
+
+
+def _node_outside(outer: Tracer, value: Any) -> Node:
+    """The node of a value in the program around a loop."""
+    if value.tracer is not outer:
+        assert isinstance(outer, BodyTracer)
+        is_number = isinstance(value, TracedNumber)
+        value = outer._number(value) if is_number else outer._array(value)
+    node: Node = value.node
+    return node
+
+
+def _is_differentiable(tensor: Tensor) -> bool:
+    return requires_grad(tensor) or bool(tensor._flags & DUAL)

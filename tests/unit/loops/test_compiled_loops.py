@@ -1,0 +1,384 @@
+"""Loops in compiled functions: one loop, whose step is traced once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.fx.loop_call import LoopCall
+from pullback.utils import pytree
+
+
+def assert_close(found: Any, expected: Any, rtol: float = 1e-10) -> None:
+    left, spec = pytree.flatten(found)
+    right, other = pytree.flatten(expected)
+    assert spec == other
+    for a, b in zip(left, right, strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol, atol=1e-12)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+def loops_of(compiled: Any) -> int:
+    return sum(isinstance(n.target, LoopCall) for n in compiled.fx_graphs()[-1].nodes)
+
+
+def check(function: Callable[..., Any], *args: Any, is_loop: bool = True) -> None:
+    """Compares a compiled function with the function, in the first call and the next."""
+    for backend in ("eager", "llvm"):
+        compiled = pb.compile(function, backend=backend, cache=False)
+        for _ in range(2):
+            assert_close(compiled(*args), function(*args))
+        other = tuple(
+            a * 1.1 if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in args
+        )
+        assert_close(compiled(*other), function(*other))
+        assert (loops_of(compiled) > 0) == is_loop, backend
+
+
+def derivatives(f: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Functions of derivatives of a scalar function of one array."""
+    grad = pb.func.grad(f)
+
+    def along(g: Callable[..., Any], x: Any) -> Any:
+        return pb.func.jvp(g, (x,), (pb.cos(x),))
+
+    return {
+        "value": f,
+        "value_and_grad": pb.value_and_grad(f),
+        "jvp": lambda x: along(f, pb.asarray(x)),
+        "forward over reverse": lambda x: along(grad, pb.asarray(x)),
+        "reverse over reverse": pb.grad(lambda x: (grad(x) * pb.sin(x)).sum()),
+        "reverse over forward": pb.grad(lambda x: along(f, x)[1]),
+        "hessian": pb.hessian(f),
+        "jacrev of grad": lambda x: pb.func.jacrev(grad)(pb.asarray(x)),
+        "third": pb.grad(lambda x: pb.grad(lambda y: (grad(y) ** 2).sum())(x).sum()),
+    }
+
+
+ALL = list(derivatives(lambda x: x))
+X = np.array([0.3, -0.7, 1.2])
+W = np.random.default_rng(0).normal(size=(3, 3)) * 0.5
+
+
+def recurrent(w: Any, x: Any, steps: int = 7) -> Any:
+    def step(h: Any, u: Any) -> Any:
+        h = pb.tanh(w @ h + u * x)
+        return h, (h * x).sum()
+
+    last, sums = pb.scan(step, pb.zeros(3), pb.arange(steps * 3.0).reshape(steps, 3) / 9)
+    return (last**2).sum() + (sums**3).sum()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_derivatives_by_captured_tensors(name: str) -> None:
+    check(derivatives(lambda x: recurrent(pb.asarray(W), x))[name], X)
+
+
+@pytest.mark.parametrize("name", ["value_and_grad", "jvp", "hessian"])
+def test_derivatives_by_captured_matrix(name: str) -> None:
+    check(derivatives(lambda w: recurrent(w, pb.asarray(X)))[name], W)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_derivatives_by_carry_and_slices(name: str, reverse: bool) -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, u: Any) -> Any:
+            return {"a": c["a"] * pb.cos(u) + c["b"], "b": c["b"] - u * c["a"]}, (
+                c["a"],
+                u * c["b"],
+            )
+
+        init = {"a": x[0], "b": x[1] * x[2]}
+        last, (p, q) = pb.scan(
+            step, init, pb.outer(x, pb.asarray([1.0, 2.0])).ravel(), reverse=reverse
+        )
+        return last["a"] * last["b"] + (p * pb.arange(6.0)).sum() + (q**2).sum()
+
+    check(derivatives(f)[name], X)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_scan_within_scan(name: str) -> None:
+    def f(x: Any) -> Any:
+        def outer(c: Any, u: Any) -> Any:
+            def inner(d: Any, v: Any) -> Any:
+                return pb.sin(d + v * u) * x[0] + c[0], d * v
+
+            last, ys = pb.scan(inner, c[1], x)
+            return pb.stack([last, c[0] * 0.5, ys.sum()]), last
+
+        last, ys = pb.scan(outer, x, pb.arange(4.0) * x[2])
+        return (last**2).sum() + ys.sum()
+
+    check(derivatives(f)[name], X)
+
+
+def test_captured_tensor_that_requires_grad() -> None:
+    w = pb.tensor(2.0, requires_grad=True)
+
+    def f(x: Any) -> Any:
+        last, _ = pb.scan(lambda c, u: (c * w + u, None), x, pb.asarray([1.0, 2.0, 3.0]))
+        return pb.autograd.grad(last, (w,))[0]
+
+    check(f, np.array(3.0))
+
+
+def test_two_captured_tensors_of_which_one_is_made_of_the_other() -> None:
+    def f(x: Any) -> Any:
+        y = pb.exp(x)
+        last, _ = pb.scan(lambda c, _: (c * x + y, None), x, None, 5)
+        return last.sum()
+
+    check(pb.value_and_grad(f), X)
+    check(pb.hessian(f), X)
+
+
+def test_detach_no_grad_and_custom_functions_in_a_step() -> None:
+    class Cube(pb.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x**3
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return ctx.saved_tensors[0] * grad * 7  # not the derivative: it has to be used
+
+    def f(x: Any) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            with pb.no_grad():
+                still = pb.sin(c) * x
+            return c * 0.5 + still + c.detach() * x + Cube.apply(c * x) * 0.1, None
+
+        return pb.scan(step, x, None, 4)[0].sum()
+
+    check(pb.value_and_grad(f), X)
+
+
+def test_grad_inside_a_step() -> None:
+    def f(x: Any) -> Any:
+        def potential(q: Any) -> Any:
+            return (pb.cos(q) * x).sum()
+
+        def step(s: Any, _: Any) -> Any:
+            q, p = s
+            p = p - 0.1 * pb.func.grad(potential)(q)
+            return (q + 0.1 * p, p), None
+
+        (q, p), _ = pb.scan(step, (x, pb.zeros(3)), None, 6)
+        return (q * p).sum()
+
+    check(pb.value_and_grad(f), X)
+    check(pb.hessian(f), X)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: pb.func.vmap(f),
+        lambda f: pb.func.vmap(pb.func.grad(f)),
+        lambda f: pb.grad(lambda x: pb.func.vmap(f)(x).sum()),
+        lambda f: pb.func.vmap(pb.func.hessian(f)),
+        lambda f: pb.func.vmap(lambda x: pb.func.vmap(lambda s: f(s * x))(pb.asarray([1.0, 2.0]))),
+        lambda f: lambda x: pb.func.jvp(pb.func.vmap(f), (pb.asarray(x),), (pb.sin(x),)),
+    ],
+    ids=["vmap", "vmap grad", "grad vmap", "vmap hessian", "vmap vmap", "jvp vmap"],
+)
+def test_vmap(transform: Any) -> None:
+    rows = np.random.default_rng(1).normal(size=(4, 3))
+    check(transform(lambda x: recurrent(pb.asarray(W), x, 3)), rows)
+
+
+def test_vmap_of_a_gradient_by_what_all_samples_share() -> None:
+    rows = np.random.default_rng(1).normal(size=(4, 3))
+    w = pb.asarray(W)
+    check(lambda x: pb.func.vmap(lambda r: pb.func.grad(lambda v: recurrent(v, r, 3))(w))(x), rows)
+    check(
+        lambda x: pb.func.grad(
+            lambda v: pb.func.vmap(lambda r: recurrent(v, r, 3))(pb.asarray(x)).sum()
+        )(w),
+        rows,
+    )
+
+
+def test_a_vmap_inside_a_step() -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            return pb.func.vmap(lambda a: pb.tanh(w @ (a * x)))(c), None
+
+        w = pb.asarray(W)
+        return (pb.scan(step, pb.stack([x, 2 * x]), None, 3)[0] ** 2).sum()
+
+    check(pb.value_and_grad(f), X)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int64", "bool"])
+def test_dtypes_of_the_carry(dtype: str) -> None:
+    def f(x: Any) -> Any:
+        c = pb.asarray(x).astype(dtype)
+
+        def step(s: Any, u: Any) -> Any:
+            c, n, found = s
+            return ((c * u).astype(dtype), n + 1, found | (n > 2)), c
+
+        last, ys = pb.scan(step, (c, pb.asarray(0), pb.asarray(False)), pb.asarray([1, 2, 3, 1, 2]))
+        return last, ys
+
+    check(f, np.array([1.5, 0.0, 3.0]))
+
+
+def test_integer_carries_beside_differentiated_ones() -> None:
+    def f(x: Any) -> Any:
+        def step(s: Any, _: Any) -> Any:
+            c, n = s
+            return (c * x[n % 3] + n, n + 1), n * c
+
+        (c, _), ys = pb.scan(step, (x.sum(), 0), None, 7)
+        return c + ys.sum()
+
+    check(pb.value_and_grad(f), X)
+    check(pb.hessian(f), X)
+
+
+def test_numbers_in_init_take_the_dtype_of_the_first_result() -> None:
+    check(lambda x: pb.scan(lambda c, u: (c + u, None), 0, x), X)
+    check(lambda x: pb.scan(lambda c, u: (c + u, None), 0, x), X.astype(np.float32))
+
+
+def test_lengths() -> None:
+    for length in (0, 1, 2):
+        check(
+            lambda x, n=length: pb.scan(lambda c, _: (c * 2, c), x, None, n), X, is_loop=length > 0
+        )
+    check(lambda x: pb.scan(lambda c, u: (c * u, None), x[0], x[:0]), X, is_loop=False)
+
+
+def test_in_place_writes_in_a_step() -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, u: Any) -> Any:
+            c = c.clone()
+            c[0] = c[1] * u
+            c[1:] += x[:2]
+            return c, c[0]
+
+        last, ys = pb.scan(step, x, pb.asarray([1.0, 2.0, 3.0, 4.0]))
+        return (last**2).sum() + ys.sum()
+
+    check(pb.value_and_grad(f), X)
+    check(pb.hessian(f), X)
+
+
+def test_steps_that_are_traced_one_by_one() -> None:
+    def branch(x: Any) -> Any:
+        def step(c: Any, u: Any) -> Any:
+            return (c * u if c.sum() > 0 else c - u), None
+
+        return pb.scan(step, x, pb.asarray([1.0, -2.0, 3.0]))[0]
+
+    check(branch, X, is_loop=False)
+
+    def write(x: Any) -> Any:
+        def step(c: Any, u: Any) -> Any:
+            c += u
+            return c, c.sum()
+
+        return pb.scan(step, x * 1.0, pb.asarray([1.0, -2.0]))
+
+    check(write, X, is_loop=False)
+
+    def read(x: Any) -> Any:
+        last, _ = pb.scan(lambda c, u: (c * u, None), x, pb.asarray([1.0, -2.0]))
+        return last * 2 if float(last.sum()) > 0 else last
+
+    check(read, X, is_loop=False)
+
+
+def test_a_step_that_computes_otherwise_in_the_backward_pass() -> None:
+    calls = []
+
+    def f(x: Any) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            calls.append(0)
+            return c * (2.0 if len(calls) == 1 else 3.0), None
+
+        calls.clear()
+        return pb.scan(step, x, None, 3)[0].sum()
+
+    compiled = pb.compile(pb.value_and_grad(f), backend="eager")
+    assert_close(compiled(X), pb.value_and_grad(f)(X))
+
+
+def test_errors_are_those_of_the_function() -> None:
+    def f(x: Any) -> Any:
+        return pb.scan(lambda c, _: (c[:1], None), x, None, 3)
+
+    with pytest.raises(TypeError, match=r"scan: carry is float64\[3\] before a step"):
+        pb.compile(f, backend="eager")(X)
+
+
+def test_operators_without_machine_code_in_a_step() -> None:
+    def f(x: Any) -> Any:
+        def step(p: Any, u: Any) -> Any:
+            p = pb.linalg.inv(p + u * pb.eye(3))
+            return p, pb.linalg.slogdet(p)[1]
+
+        last, ys = pb.scan(step, pb.diag(pb.exp(x)), pb.arange(5.0))
+        return last.sum() + ys.sum()
+
+    check(pb.value_and_grad(f), X)
+
+
+def test_a_position_outside_in_a_step_raises() -> None:
+    table = np.arange(5.0)
+    f = pb.compile(
+        lambda n: pb.scan(lambda c, _: (c + 1, pb.asarray(table)[c]), n, None, 3)[1], backend="llvm"
+    )
+    np.testing.assert_array_equal(f(np.array(1)), [1, 2, 3])
+    with pytest.raises(IndexError):
+        f(np.array(3))
+
+
+def test_captured_arrays_are_read_in_each_call() -> None:
+    table = np.ones(3)
+    for backend in ("eager", "llvm"):
+        f = pb.compile(
+            lambda x: pb.scan(lambda c, _: (c + table, None), x, None, 2)[0], backend=backend
+        )
+        table[...] = 1.0
+        np.testing.assert_allclose(f(X), X + 2)
+        table[...] = 5.0
+        np.testing.assert_allclose(f(X), X + 10)
+
+
+def test_python_numbers_are_inputs() -> None:
+    def f(x: Any, h: float) -> Any:
+        return pb.scan(lambda c, _: (c + h / 2 * c, None), x, None, 3)[0].sum()
+
+    for backend in ("eager", "llvm"):
+        compiled = pb.compile(pb.value_and_grad(f), backend=backend, cache=False)
+        for h in (0.1, 0.2):
+            assert_close(compiled(X, h), pb.value_and_grad(f)(X, h))
+        assert compiled.stats["traces"] == 1
+        assert loops_of(compiled) == 2
+
+
+def test_time_of_tracing_does_not_depend_on_the_length() -> None:
+    sizes = set()
+    for length in (10, 1000, 100_000):
+        compiled = pb.compile(
+            pb.value_and_grad(
+                lambda x, n=length: pb.scan(lambda c, _: (pb.sin(c) * x, None), x, None, n)[0].sum()
+            ),
+            cache=False,
+        )
+        compiled(X)
+        sizes.add(len(compiled.fx_graphs()[-1]))
+    assert len(sizes) == 1
