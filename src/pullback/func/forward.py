@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pullback._lazy import lazy_module
 from pullback.autograd.forward.tangents import beside, set_tangent, split, tangents_of, zeros_like
 from pullback.autograd.graph.escapes import end_inputs
 from pullback.autograd.graph.views import edge_of, requires_grad
@@ -15,8 +16,13 @@ from pullback.errors import AutogradError
 from pullback.func.arguments import dtype_error, require_function, result_leaves, with_aux
 from pullback.func.reverse import Pulled
 from pullback.func.vjp_graph import Alias, VjpGraph
-from pullback.tensor.tensor import TRACKED, Tensor, tag_level, wrap
+from pullback.tensor.tensor import TRACES, TRACKED, Tensor, tag_level, wrap
 from pullback.utils import pytree
+
+if TYPE_CHECKING:
+    from pullback.fx import tracer
+else:
+    tracer = lazy_module("pullback.fx.tracer")
 
 __all__ = ["jvp", "linearize", "push"]
 
@@ -136,6 +142,8 @@ def _primal(tensor: Tensor) -> Tensor:
 
 def _dual(argument: Tensor, tangent: Tensor | None, level: TransformLevel) -> Tensor:
     """Makes a dual tensor of an argument: the same memory, with a tangent."""
+    if TRACES:
+        argument = tracer.localized(argument)
     dual = wrap(argument._array)
     dual._counter = level.take_input(argument if argument._flags & TRACKED else dual)
     if requires_grad(argument):

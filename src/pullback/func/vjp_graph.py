@@ -54,6 +54,7 @@ from pullback.dispatch.modes import DISPATCH_MODE, INFERENCE, TRACE, get_state
 from pullback.tensor.memory import owner_of
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import (
+    TRACES,
     TRACKED,
     Tensor,
     fresh,
@@ -66,9 +67,11 @@ from pullback.tensor.tensor import (
 if TYPE_CHECKING:
     from pullback.autograd.debug import anomaly_task
     from pullback.autograd.linearize import backward as dual_backward
+    from pullback.fx import tracer
 else:
     anomaly_task = lazy_module("pullback.autograd.debug.anomaly_task")
     dual_backward = lazy_module("pullback.autograd.linearize.backward")
+    tracer = lazy_module("pullback.fx.tracer")
 
 __all__ = ["Alias", "AliasGrad", "Seeds", "VjpGraph", "records_outside", "released"]
 
@@ -122,6 +125,8 @@ class Alias:
 
     def __init__(self, argument: Tensor, level: TransformLevel, outside: bool):
         """`outside` says whether what happens around the transform is recorded."""
+        if TRACES:
+            argument = tracer.localized(argument)
         self.tensor = tensor = wrap(argument._array)
         tensor._flags |= REQUIRES_GRAD
         tensor._counter = level.take_input(argument if argument._flags & TRACKED else tensor)

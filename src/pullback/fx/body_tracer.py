@@ -1,8 +1,8 @@
 """``BodyTracer``: records one step of a loop, inside a program that is being traced.
 
 The step may use values of the program around it. Each is *captured*: it becomes an input of the
-step's graph. A captured tensor that can be differentiated is also noted as the tensor that it is,
-so that the loop can have derivatives by it.
+step's graph. Captured tensors are also kept as the tensors that they are, so that the loop can have
+derivatives by them.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ __all__ = [
     "TensorMetadata",
     "Tracer",
     "current_tracer",
+    "localized",
     "untraced",
     "user_line",
 ]
@@ -359,6 +360,12 @@ class Tracer:
                 gc.enable()
             tensor_module.TRACES.remove(self)
             _current.reset(token)
+
+
+def localized(tensor: Tensor) -> Tensor:
+    """A tensor as a value of the trace that runs: one from outside of a loop is captured by it."""
+    tracer = _current.get()
+    return tensor if tracer is None else tracer.localize(tensor)
 
 
 @contextmanager

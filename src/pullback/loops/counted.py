@@ -13,12 +13,12 @@ from operator import index
 from typing import Any
 
 from pullback._generated.public import stack
-from pullback.errors import AutogradTypeError, AutogradValueError
+from pullback.errors import AutogradTypeError, AutogradValueError, TraceError
 from pullback.fx.tracer import Tracer
 from pullback.loops.carry import Carry, as_tensor, kind_of, structure_error
-from pullback.loops.traced import loop_tracer, trace_loop
+from pullback.loops.traced import loop_tracer, probe_step, trace_loop
 from pullback.operators.array_functions import unstack
-from pullback.operators.creation.functions import zeros
+from pullback.operators.creation.functions import arange, zeros
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 from pullback.utils.checkpoint.loop import run_checkpointed
@@ -108,6 +108,9 @@ def fori_loop(
                 f"fori_loop: {name} is of type {type(bound).__name__}; an integer is expected"
             ) from None
     carry = Carry("fori_loop", init)
+    tracer = loop_tracer()
+    if tracer is not None and bounds[0] < bounds[1]:
+        return _traced_range(tracer, body, carry, range(*bounds))
 
     def run(leaves: list[Tensor], place: int) -> tuple[list[Tensor], Any]:
         return carry.leaves(body(place, carry.tree(leaves))), None
@@ -157,25 +160,64 @@ def _traced(
 ) -> tuple[Any, Any]:
     """A scan in a traced program: one loop, whose step is traced once."""
     outputs: _Outputs | None = None
-    dtypes: dict[int, Any] = {}
+
+    def call(leaves: list[Tensor], x: list[Tensor]) -> tuple[list[Tensor], Any]:
+        return _split(carry, step(carry.tree(leaves), pytree.unflatten(spec, x)))
 
     def run(leaves: list[Tensor], x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         nonlocal outputs
-        after, y = _split(carry, step(carry.tree(leaves), pytree.unflatten(spec, x)))
-        if outputs is None:
-            dtypes.update(carry.promotions(after))
-            if dtypes:
-                return leaves, []
-            outputs = _Outputs(y)
+        after, y = call(leaves, x)
         carry.check(leaves, after)
+        outputs = outputs or _Outputs(y)
         return after, outputs.leaves(y)
 
+    if any(carry.is_number):
+        _promote_traced(tracer, carry, tensors, lambda leaves, x: call(leaves, x)[0])
+    last, stacked = trace_loop(tracer, run, carry.first, tensors, length, reverse)
+    assert outputs is not None
+    return carry.tree(last), pytree.unflatten(outputs.spec, stacked)
+
+
+def _traced_range(tracer: Tracer, body: Callable[..., Any], carry: Carry, order: range) -> Any:
+    """A ``fori_loop`` in a traced program: `i` is a tensor, where results have the same dtypes."""
+    kinds: list[str] = []
+
+    def first(leaves: list[Tensor], _: Any) -> list[Tensor]:
+        after = carry.leaves(body(order[0], carry.tree(leaves)))
+        kinds[:] = map(kind_of, after)
+        return after
+
+    def run(leaves: list[Tensor], x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        after = carry.leaves(body(x[0], carry.tree(leaves)))
+        carry.check(leaves, after)
+        if kinds != list(map(kind_of, after)):
+            raise TraceError("fori_loop: i as a tensor gives other dtypes than as a number")
+        return after, []
+
+    numbers = [arange(order.start, order.stop)]
+    _promote_traced(tracer, carry, numbers, first)
+    last, _ = trace_loop(tracer, run, carry.first, numbers, len(order), False)
+    return carry.tree(last)
+
+
+def _promote_traced(
+    tracer: Tracer,
+    carry: Carry,
+    xs: list[Tensor],
+    call: Callable[[list[Tensor], list[Tensor]], list[Tensor]],
+) -> None:
+    """Gives Python numbers in `init` the dtype of the first result, in a traced program."""
+    dtypes: dict[int, Any] = {}
+
+    def run(leaves: list[Tensor], x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        dtypes.update(carry.promotions(call(leaves, x)))
+        return leaves, []
+
     while True:
-        last, stacked = trace_loop(tracer, run, carry.first, tensors, length, reverse)
-        if outputs is not None:
-            return carry.tree(last), pytree.unflatten(outputs.spec, stacked)
-        carry.promote(dtypes)
         dtypes.clear()
+        probe_step(tracer, run, carry.first, xs)
+        if not carry.promote(dtypes):
+            return
 
 
 def _split(carry: Carry, returned: Any) -> tuple[list[Tensor], Any]:

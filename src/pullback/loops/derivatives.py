@@ -23,7 +23,7 @@ from pullback.loops.step import Operands, Step, record_loop
 from pullback.operators.creation.functions import zeros
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["apply_loop"]
+__all__ = ["TracedLoop", "apply_loop"]
 
 
 def apply_loop(step: Step, given: Operands) -> list[Tensor]:

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pullback.fx.body_tracer import BodyTracer
 from pullback.fx.tracer import Tracer, current_tracer
 from pullback.loops.derivatives import apply_loop
-from pullback.loops.step import Operands, Step, trace_step
+from pullback.loops.step import Operands, Step, TracedStep, trace_step
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["loop_tracer", "trace_loop"]
+__all__ = ["Run", "loop_tracer", "probe_step", "trace_loop"]
+
+# Takes the carry and the slices of one step, returns the next carry and what is stacked.
+Run = Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]]
 
 
 def loop_tracer() -> Tracer | None:
@@ -19,9 +22,20 @@ def loop_tracer() -> Tracer | None:
     return tracer if tracer is not None and tracer.traces_loops else None
 
 
+def probe_step(tracer: Tracer, run: Run, carry: list[Tensor], xs: list[Tensor]) -> TracedStep:
+    """The trace of the first step of a loop, to find out what it reads and returns."""
+    tracer.has_loops = True
+
+    def first(inner: Operands) -> tuple[list[Tensor], list[Tensor]]:
+        return run(inner.carry, inner.xs)
+
+    step = Step(first, 1, False, (0, len(carry), len(xs)))
+    return trace_step(tracer, step, Operands([], carry, xs), is_first=True)
+
+
 def trace_loop(
     tracer: Tracer,
-    run: Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]],
+    run: Run,
     carry: list[Tensor],
     xs: list[Tensor],
     length: int,
@@ -29,17 +43,9 @@ def trace_loop(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """The last carry and the stacked results of a loop.
 
-    `run` takes the carry and the slices of one step, and returns the next carry and what is
-    stacked. It runs once to find the tensors that it reads besides, and again for each derivative.
+    `run` runs once to find the tensors that it reads besides, and again for each derivative.
     """
-    tracer.has_loops = True
-    sizes = (0, len(carry), len(xs))
-    given = Operands([], carry, xs)
-
-    def first(inner: Operands) -> tuple[list[Tensor], list[Tensor]]:
-        return run(inner.carry, inner.xs)
-
-    probe = trace_step(tracer, Step(first, length, is_reversed, sizes), given, is_first=True)
+    probe = probe_step(tracer, run, carry, xs)
     captured = probe.tensors
 
     def pure(inner: Operands) -> tuple[list[Tensor], list[Tensor]]:

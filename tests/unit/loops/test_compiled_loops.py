@@ -382,3 +382,21 @@ def test_time_of_tracing_does_not_depend_on_the_length() -> None:
         compiled(X)
         sizes.add(len(compiled.fx_graphs()[-1]))
     assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("name", ["value_and_grad", "jvp", "hessian"])
+def test_fori_loop(name: str) -> None:
+    def f(x: Any) -> Any:
+        def body(i: Any, c: Any) -> Any:
+            return c * x[i % 3] + i * 0.5
+
+        return pb.fori_loop(2, 9, body, x).sum()
+
+    check(derivatives(f)[name], X)
+
+
+def test_fori_loop_whose_index_is_read() -> None:
+    check(lambda x: pb.fori_loop(0, 3, lambda i, c: c * 2 if i else c + 1, x), X, is_loop=False)
+    narrow = X.astype(np.float32)
+    check(lambda x: pb.fori_loop(0, 3, lambda i, c: c * i, x), narrow, is_loop=False)
+    check(lambda x: pb.fori_loop(0, 3, lambda i, c: c * i + x[0], 0.0), narrow)
