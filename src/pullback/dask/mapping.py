@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.typing import NDArray
 
 from pullback.autograd.api import grad as gradients_of
-from pullback.autograd.function import Function, FunctionCtx
-from pullback.dask.array import DaskArray, unique_name
+from pullback.autograd.function import Function
+from pullback.dask.array import DaskArray, constant, is_dask, unique_name
 from pullback.dask.blocks import add_parts
-from pullback.dask.graphs import Chunks, array_of_tasks, grid, keys_of, lengths_at
-from pullback.dask.halo import Boundary, HaloSpec, add_halo
-from pullback.dispatch.modes import is_grad_enabled
+from pullback.dask.graphs import Chunks, array_of_tasks, keys_of, lengths_at
+from pullback.dask.halo import HaloSpec, add_halo, halo_specs
 from pullback.errors import AutogradTypeError, AutogradValueError, DaskError
+from pullback.interop.mode import differentiable
 from pullback.tensor.tensor import Tensor, fresh, wrap
 
 __all__ = ["map_blocks", "map_overlap"]
 
-_BOUNDARIES = ("reflect", "periodic", "nearest", "none")
+_Place = tuple[int, ...]
+_Axes = tuple[int | None, ...]
+_REFUSED = (
+    "is not supported; write the function with operators on tensors that hold dask arrays, whose "
+    "derivatives of all orders exist"
+)
 
 
 class _Mapped(NamedTuple):
-    """One call of `map_blocks`: what the tasks of both passes have in common."""
+    """One call of `map_blocks`: what the tasks of both passes have in common.
+
+    A call has a grid of blocks, with one task for each pass at each place. An axis of an operand or
+    of the result follows an axis of the grid, or has one block (None).
+    """
 
     func: Callable[..., Any]
+    kwargs: dict[str, Any]
     name: str
-    blocked: tuple[bool, ...]  # which operands are cut into blocks; each task gets all of others
+    numblocks: tuple[int, ...]  # of the grid
+    operands: tuple[_Axes, ...]
+    result: _Axes
     chunks: Chunks  # of the result
     dtype: np.dtype[Any]
+    casts: bool  # whether results of another kind are converted to the dtype
     halos: tuple[HaloSpec, ...]
 
-    def trim(self, place: tuple[int, ...]) -> tuple[slice, ...]:
+    def places(self) -> Iterator[_Place]:
+        """All places of the grid."""
+        return itertools.product(*map(range, self.numblocks))
+
+    def trim(self, place: _Place) -> tuple[slice, ...]:
         """The part of a block's result that remains."""
         parts = [slice(None)] * len(self.chunks)
         for spec in self.halos:
@@ -44,22 +63,47 @@ class _Mapped(NamedTuple):
         return tuple(parts)
 
 
-def _evaluate(func: Any, name: str, tensors: list[Tensor], trim: Any, shape: Any) -> Tensor:
-    found = func(*tensors)
+def _block_at(axes: _Axes, place: _Place) -> _Place:
+    """The number of the block that an array has at a place of the grid."""
+    return tuple(0 if axis is None else place[axis] for axis in axes)
+
+
+def _evaluate(mapped: _Mapped, tensors: list[Tensor], trim: Any, shape: Any) -> Tensor:
+    """The function's result on blocks; raises unless it has the shape and kind of the result."""
+    found = mapped.func(*tensors, **mapped.kwargs)
     result: Tensor = found if isinstance(found, Tensor) else fresh(np.asarray(found))
-    trimmed = np.broadcast_to(np.empty(()), result.shape)[trim].shape
-    if trimmed != shape:
+    is_array = result.ndim == len(shape)
+    left = np.broadcast_to(np.empty(()), result.shape)[trim].shape if is_array else result.shape
+    if left != shape:
         raise AutogradValueError(
-            f"{name}: the function returned an array of shape {result.shape} for a block of shape "
-            f"{tensors[0].shape}, of which {trimmed} remains, but {shape} is expected; pass "
+            f"{mapped.name}: the function returned an array of shape {result.shape} for a block of "
+            f"shape {tensors[0].shape}, of which {left} remains, but {shape} is expected; pass "
             f"chunks= for a function that changes the shape"
+        )
+    if not mapped.casts and not np.can_cast(result.dtype, mapped.dtype, "same_kind"):
+        raise AutogradValueError(
+            f"{mapped.name}: the function returned an array of dtype {result.dtype}, which does "
+            f"not fit into {mapped.dtype}, the dtype of the first operand; pass "
+            f"dtype={result.dtype.name!r}"
         )
     return result
 
 
+def _read_only(block: Any) -> Tensor:
+    """A block that other tasks read, too."""
+    view = np.asarray(block).view()
+    view.flags.writeable = False
+    return wrap(view)
+
+
 def _forward(mapped: _Mapped, trim: Any, shape: Any, *blocks: Any) -> NDArray[Any]:
     """A task of the forward pass."""
-    result = _evaluate(mapped.func, mapped.name, [wrap(b) for b in blocks], trim, shape)
+    result = _evaluate(mapped, [_read_only(block) for block in blocks], trim, shape)
+    if result.requires_grad:
+        raise AutogradValueError(
+            f"{mapped.name}: the function uses a tensor that requires grad and is no operand, so "
+            f"its gradient would be lost; pass it as an operand, or use its detach()"
+        )
     return np.asarray(result.detach().numpy()[trim]).astype(mapped.dtype, copy=False)
 
 
@@ -69,9 +113,8 @@ def _backward(
     """A task of the backward pass: the VJP of the function on one block."""
     tensors = []
     for block, needed in zip(blocks, needs, strict=True):
-        tensor = wrap(np.array(block) if needed else block)
-        tensors.append(tensor.requires_grad_() if needed else tensor)
-    result = _evaluate(mapped.func, mapped.name, tensors, trim, shape)
+        tensors.append(wrap(np.array(block)).requires_grad_() if needed else _read_only(block))
+    result = _evaluate(mapped, tensors, trim, shape)
     seed = np.zeros(result.shape, result.dtype)
     seed[trim] = cotangent
     leaves = [tensor for tensor, needed in zip(tensors, needs, strict=True) if needed]
@@ -87,107 +130,124 @@ def _pick(results: tuple[Any, ...], number: int, axes: int) -> Any:
     return results[number][(np.newaxis,) * axes] if axes else results[number]
 
 
-def _lazy(tensor: Tensor, is_blocked: bool) -> Any:
+def _lazy(tensor: Tensor) -> Any:
     held = tensor._array
-    if not isinstance(held, DaskArray):
-        return da.from_array(np.array(held), chunks=-1, name=unique_name("constant"))
-    array = held.whole()
-    return array if is_blocked or array.npartitions == 1 else array.rechunk(-1)
+    if isinstance(held, DaskArray):
+        return held.whole()
+    return da.from_array(np.array(held), chunks=-1, name=unique_name("constant"))
+
+
+def _keys(mapped: _Mapped, arrays: list[Any], place: _Place) -> list[Any]:
+    pairs = zip(arrays, mapped.operands, strict=True)
+    return [keys_of(array, _block_at(axes, place)) for array, axes in pairs]
 
 
 class _MapBlocks(Function):
     """A function on blocks, whose VJP runs in tasks."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, mapped: _Mapped, *tensors: Tensor) -> Tensor:
-        ctx.save_for_backward(*tensors)
-        ctx.mapped = mapped  # type: ignore[attr-defined]
-        arrays = [_lazy(t, b) for t, b in zip(tensors, mapped.blocked, strict=True)]
+    def forward(mapped: _Mapped, *tensors: Tensor) -> Tensor:
+        arrays = [_lazy(tensor) for tensor in tensors]
         tasks = {}
-        for place in grid(mapped.chunks):
-            call = partial(_forward, mapped, mapped.trim(place), lengths_at(mapped.chunks, place))
-            tasks[place] = (call, *_keys(mapped, arrays, place))
+        for place in mapped.places():
+            block = _block_at(mapped.result, place)
+            call = partial(_forward, mapped, mapped.trim(block), lengths_at(mapped.chunks, block))
+            tasks[block] = (call, *_keys(mapped, arrays, place))
         name = unique_name(mapped.name)
         made = array_of_tasks(name, tasks, mapped.chunks, mapped.dtype, arrays)
         return fresh(DaskArray(made))
 
     @staticmethod
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Any, ...]:
-        mapped: _Mapped = ctx.mapped  # type: ignore[attr-defined]
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
+        ctx.mapped = inputs[0]
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        mapped: _Mapped = ctx.mapped
         tensors: tuple[Any, ...] = ctx.saved_tensors
         needs = tuple(bool(need) for need in ctx.needs_input_grad[1:])
-        arrays = [_lazy(t, b) for t, b in zip(tensors, mapped.blocked, strict=True)]
-        cotangent = grad._array.whole().rechunk(mapped.chunks)
+        found = [None, *_Vjp.apply(mapped, needs, grad, *tensors)]
+        return tuple(g if need else None for g, need in zip(found, (False, *needs), strict=True))
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise DaskError(f"{ctx.mapped.name}: forward mode {_REFUSED}")
+
+
+class _Vjp(Function):
+    """The gradients of the operands of `_MapBlocks`, which cannot be differentiated again."""
+
+    @staticmethod
+    def forward(
+        mapped: _Mapped, needs: tuple[bool, ...], grad: Tensor, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        arrays = [_lazy(tensor) for tensor in tensors]
+        cotangent = _lazy(grad).rechunk(mapped.chunks)
         tasks = {}
-        for place in grid(mapped.chunks):
-            shape = lengths_at(mapped.chunks, place)
-            call = partial(_backward, mapped, needs, mapped.trim(place), shape)
-            blocks = _keys(mapped, arrays, place)
-            tasks[place] = (call, keys_of(cotangent, place), *blocks)
+        for place in mapped.places():
+            block = _block_at(mapped.result, place)
+            shape = lengths_at(mapped.chunks, block)
+            call = partial(_backward, mapped, needs, mapped.trim(block), shape)
+            tasks[place] = (call, keys_of(cotangent, block), *_keys(mapped, arrays, place))
         name = unique_name(f"{mapped.name}-vjp")
-        vjp = array_of_tasks(name, tasks, mapped.chunks, object, [cotangent, *arrays])
-        found: list[Any] = [None]
-        number = 0
-        for array, need, is_blocked in zip(arrays, needs, mapped.blocked, strict=True):
-            found.append(_gradient(vjp, array, number, is_blocked) if need else None)
+        ones = tuple((1,) * n for n in mapped.numblocks)
+        vjp = array_of_tasks(name, tasks, ones, object, [cotangent, *arrays])
+        found, number = [], 0
+        for array, need, axes in zip(arrays, needs, mapped.operands, strict=True):
+            zeros = fresh(constant(0, array.shape, array.dtype))
+            found.append(_gradient(mapped, vjp, array, number, axes) if need else zeros)
             number += need
-        if not is_grad_enabled():
-            return tuple(found)
-        # create_graph=True: the gradients depend on the operands, which a constant would hide
-        sources = (grad, *tensors)
-        return tuple(None if g is None else _Once.apply(mapped.name, g, *sources) for g in found)
-
-
-class _Once(Function):
-    """A gradient that cannot be differentiated again."""
+        return tuple(found)
 
     @staticmethod
-    def forward(ctx: FunctionCtx, name: str, gradient: Tensor, *_: Tensor) -> Tensor:
-        ctx.name_of_function = name  # type: ignore[attr-defined]
-        return fresh(gradient._array.copy())
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
+        ctx.name_of_function = inputs[0].name
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *_: Tensor) -> tuple[Any, ...]:
-        name = ctx.name_of_function  # type: ignore[attr-defined]
-        raise DaskError(
-            f"{name}: its second derivative is not supported; write the function with operators on "
-            f"tensors that hold dask arrays, whose derivatives of all orders exist"
-        )
+    def backward(ctx: Any, *_: Tensor) -> tuple[Any, ...]:
+        raise DaskError(f"{ctx.name_of_function}: its second derivative {_REFUSED}")
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise DaskError(f"{ctx.name_of_function}: forward mode {_REFUSED}")
 
 
-def _keys(mapped: _Mapped, arrays: list[Any], place: tuple[int, ...]) -> list[Any]:
-    pairs = zip(arrays, mapped.blocked, strict=True)
-    return [keys_of(a, place if blocked else (0,) * a.ndim) for a, blocked in pairs]
-
-
-def _gradient(vjp: Any, array: Any, number: int, is_blocked: bool) -> Tensor:
-    """The gradient of one operand out of the results of all blocks."""
-    name = unique_name("gradient")
-    places = list(grid(vjp.chunks))
-    if is_blocked:
-        tasks: dict[Any, Any] = {p: (_pick, keys_of(vjp, p), number, 0) for p in places}
-        return fresh(DaskArray(array_of_tasks(name, tasks, array.chunks, array.dtype, [vjp])))
-    axes = vjp.ndim
-    tail = (0,) * array.ndim
-    tasks = {(*p, *tail): (_pick, keys_of(vjp, p), number, axes) for p in places}
-    ones = tuple((1,) * len(chunk) for chunk in vjp.chunks)
-    whole = tuple((n,) for n in array.shape)
-    parts = array_of_tasks(name, tasks, (*ones, *whole), array.dtype, [vjp])
-    return fresh(DaskArray(add_parts(parts, axes, array.dtype)))
+def _gradient(mapped: _Mapped, vjp: Any, array: Any, number: int, axes: _Axes) -> Tensor:
+    """The gradient of one operand: results of places that share a block of it are added."""
+    shared = [axis for axis in range(vjp.ndim) if axis not in axes]
+    tasks = {}
+    for place in mapped.places():
+        key = (*(place[axis] for axis in shared), *_block_at(axes, place))
+        tasks[key] = (_pick, keys_of(vjp, place), number, len(shared))
+    chunks = (*((1,) * mapped.numblocks[axis] for axis in shared), *array.chunks)
+    made = array_of_tasks(unique_name("gradient"), tasks, chunks, array.dtype, [vjp])
+    return fresh(DaskArray(add_parts(made, len(shared), array.dtype) if shared else made))
 
 
 def map_blocks(
-    func: Callable[..., Any], *operands: Any, chunks: Any = None, dtype: Any = None
+    func: Callable[..., Any],
+    *operands: Any,
+    chunks: Any = None,
+    dtype: Any = None,
+    drop_axis: int | Sequence[int] = (),
+    new_axis: int | Sequence[int] = (),
+    **kwargs: Any,
 ) -> Tensor:
     """Calls a function on the blocks of tensors; its derivative runs in tasks of its own.
 
     Args:
         func: takes one block of each tensor that holds a dask array, and all of each other operand,
-            as tensors; returns the block of the result. Each block is differentiated by itself.
-        operands: tensors that hold dask arrays with the same blocks, and tensors or arrays in
-            memory, such as parameters. The gradients of the latter are summed over the blocks.
+            as tensors; returns the block of the result. It runs in `numpy_mode`, and each block is
+            differentiated by itself.
+        operands: tensors that hold dask arrays whose blocks are the same or broadcast, and tensors
+            or arrays in memory, such as parameters. The gradient of what several blocks get is the
+            sum over them.
         chunks: the chunks of the result, if the function changes the shape of blocks.
         dtype: of the result; that of the first tensor by default.
+        drop_axis: axes of the operands, each of one block, that the result does not have.
+        new_axis: axes of the result, each of one block, that the operands do not have.
+        kwargs: further arguments of the function, which is not differentiated by them.
 
     The second derivative is refused.
 
@@ -199,53 +259,115 @@ def map_blocks(
     >>> round(float(pb.dask.compute(gradient)[0]), 6)
     1.891888
     """
-    return _mapped("map_blocks", func, operands, chunks, dtype, ())
+    given = _Given("map_blocks", func, operands, kwargs, dtype)
+    axes = _result_axes(given, drop_axis, new_axis)
+    return given.mapped(axes, _result_chunks(given, axes, chunks), ())
 
 
-def _mapped(
-    name: str, func: Any, operands: Sequence[Any], chunks: Any, dtype: Any, halos: Any
-) -> Tensor:
-    if not callable(func):
-        raise AutogradTypeError(f"{name}: expected a function, but got {type(func).__name__}")
-    tensors = [x if isinstance(x, Tensor) else fresh(np.asarray(x)) for x in operands]
-    lazy = [t for t in tensors if isinstance(t._array, DaskArray)]
-    if not lazy:
-        raise AutogradTypeError(f"{name}: no operand is a tensor that holds a dask array")
-    first = lazy[0]._array.whole()
-    for tensor in lazy[1:]:
-        if tensor._array.whole().chunks != first.chunks:
+class _Given:
+    """What a user passes, with the grid of its blocks."""
+
+    def __init__(
+        self, name: str, func: Any, operands: Sequence[Any], kwargs: dict[str, Any], dtype: Any
+    ):
+        if not callable(func):
+            raise AutogradTypeError(f"{name}: expected a function, but got {type(func).__name__}")
+        self.name, self.func, self.kwargs = name, differentiable(func), kwargs
+        self.tensors = [x if isinstance(x, Tensor) else fresh(np.asarray(x)) for x in operands]
+        lazy = [t._array for t in self.tensors if isinstance(t._array, DaskArray)]
+        if not lazy:
+            raise AutogradTypeError(f"{name}: no operand is a tensor that holds a dask array")
+        for key, value in kwargs.items():
+            if isinstance(value, Tensor) and (value.requires_grad or is_dask(value)):
+                raise AutogradTypeError(
+                    f"{name}: the argument {key!r} is a tensor that requires grad or holds a dask "
+                    f"array; pass it as an operand, which stands before the options"
+                )
+        self.casts = dtype is not None
+        self.dtype = np.dtype(lazy[0].dtype if dtype is None else dtype)
+        self.grid = self._grid([held.whole().chunks for held in lazy])
+
+    def _grid(self, given: Sequence[Chunks]) -> Chunks:
+        """The chunks of the operands together; axes of length one broadcast."""
+        grid: list[tuple[int, ...]] = [(1,)] * max(len(chunks) for chunks in given)
+        for chunks in given:
+            for axis, chunk in enumerate(reversed(chunks), start=1):
+                if grid[-axis] == (1,):
+                    grid[-axis] = chunk
+                elif chunk not in ((1,), grid[-axis]):
+                    raise AutogradValueError(
+                        f"{self.name}: operands have different blocks: {tuple(grid)} and {chunks}; "
+                        f"rechunk them before from_dask"
+                    )
+        return tuple(grid)
+
+    def _axes(self, tensor: Tensor) -> _Axes:
+        if not isinstance(tensor._array, DaskArray):
+            return (None,) * tensor.ndim
+        first = len(self.grid) - tensor.ndim
+        chunks = tensor._array.whole().chunks
+        pairs = zip(chunks, self.grid[first:], strict=True)
+        return tuple(first + n if own == grid else None for n, (own, grid) in enumerate(pairs))
+
+    def mapped(self, result: _Axes, chunks: Chunks, halos: tuple[HaloSpec, ...]) -> Tensor:
+        """The tensor of the call."""
+        call = _Mapped(
+            func=self.func,
+            kwargs=self.kwargs,
+            name=self.name,
+            numblocks=tuple(map(len, self.grid)),
+            operands=tuple(map(self._axes, self.tensors)),
+            result=result,
+            chunks=chunks,
+            dtype=self.dtype,
+            casts=self.casts,
+            halos=halos,
+        )
+        return _MapBlocks.apply(call, *self.tensors)  # type: ignore[no-any-return]
+
+
+def _axis_list(given: int | Sequence[int], ndim: int) -> tuple[int, ...]:
+    return normalize_axis_tuple(given, ndim) if ndim else ()
+
+
+def _result_axes(given: _Given, drop_axis: Any, new_axis: Any) -> _Axes:
+    """The axes of the grid that the axes of the result follow; None of new ones."""
+    dropped = _axis_list(drop_axis, len(given.grid))
+    for axis in dropped:
+        if len(given.grid[axis]) > 1:
             raise AutogradValueError(
-                f"{name}: operands have different blocks: {first.chunks} and "
-                f"{tensor._array.whole().chunks}; rechunk them before from_dask"
+                f"{given.name}: drop_axis {axis} has {len(given.grid[axis])} blocks; an axis that "
+                f"the result does not have must be one block: rechunk before from_dask"
             )
-    wanted = _result_chunks(name, first.chunks, chunks, halos)
-    blocked = tuple(isinstance(t._array, DaskArray) for t in tensors)
-    kind = np.dtype(first.dtype if dtype is None else dtype)
-    return _MapBlocks.apply(  # type: ignore[no-any-return]
-        _Mapped(func, name, blocked, wanted, kind, tuple(halos)), *tensors
-    )
+    kept: list[int | None] = [n for n in range(len(given.grid)) if n not in dropped]
+    added = (new_axis,) if isinstance(new_axis, int) else tuple(new_axis)
+    for axis in sorted(_axis_list(added, len(kept) + len(added))):
+        kept.insert(axis, None)
+    return tuple(kept)
 
 
-def _result_chunks(name: str, given: Chunks, chunks: Any, halos: Sequence[HaloSpec]) -> Chunks:
-    if chunks is not None:
-        wanted = tuple(tuple(int(n) for n in chunk) for chunk in chunks)
-        if [len(c) for c in wanted] != [len(c) for c in given]:
-            raise AutogradValueError(
-                f"{name}: chunks= has to have as many blocks along each axis as the operands, "
-                f"{[len(c) for c in given]}, but has {[len(c) for c in wanted]}"
-            )
-        return wanted
-    inner = {spec.axis: spec.chunks for spec in halos}
-    return tuple(inner.get(axis, chunk) for axis, chunk in enumerate(given))
+def _result_chunks(given: _Given, axes: _Axes, chunks: Any) -> Chunks:
+    if chunks is None:
+        return tuple((1,) if axis is None else given.grid[axis] for axis in axes)
+    counts = [1 if axis is None else len(given.grid[axis]) for axis in axes]
+    wanted = tuple(tuple(int(n) for n in chunk) for chunk in chunks)
+    if [len(chunk) for chunk in wanted] != counts:
+        raise AutogradValueError(
+            f"{given.name}: chunks= has to have as many blocks along each axis as the result, "
+            f"{counts}, but has {[len(c) for c in wanted]}; drop_axis= and new_axis= name axes "
+            f"that only one of operands and result has"
+        )
+    return wanted
 
 
 def map_overlap(
     func: Callable[..., Any],
     x: Tensor,
     *operands: Any,
-    depth: int | Mapping[int, int],
-    boundary: Boundary | Mapping[int, Any] | None = "reflect",
+    depth: Any,
+    boundary: Any = "reflect",
     dtype: Any = None,
+    **kwargs: Any,
 ) -> Tensor:
     """Calls a function on the blocks of a tensor with `depth` elements of their neighbours.
 
@@ -254,9 +376,12 @@ def map_overlap(
             shape, whose halo is cut off.
         x: a tensor that holds a dask array.
         operands: tensors or arrays in memory, such as parameters.
-        depth: the width of the halo, for all axes or by axis.
+        depth: the width of the halo: a number for all axes, or for each, in a sequence or by axis
+            in a mapping; a pair of numbers is what a block gets of its neighbours before and after.
         boundary: what lies outside of the array, for all axes or by axis: ``"reflect"`` (with the
             edge), ``"periodic"``, ``"nearest"``, ``"none"`` (nothing), or a number.
+        dtype: of the result; that of `x` by default.
+        kwargs: further arguments of the function, which is not differentiated by them.
 
     The halo's derivative adds what a halo has got to the elements that it was copied from.
 
@@ -269,32 +394,12 @@ def map_overlap(
     """
     if not isinstance(x, Tensor) or not isinstance(x._array, DaskArray):
         raise AutogradTypeError("map_overlap: x has to be a tensor that holds a dask array")
-    chunks = x._array.whole().chunks
-    specs = []
-    for axis, chunk in enumerate(chunks):
-        width = _by_axis(depth, axis, x.ndim, 0)
-        mode = _by_axis(boundary, axis, x.ndim, "none")
-        mode = "none" if mode is None else mode
-        if isinstance(mode, str) and mode not in _BOUNDARIES:
-            raise AutogradValueError(
-                f"map_overlap: boundary has to be one of {_BOUNDARIES} or a number, not {mode!r}"
-            )
-        if width < 0 or width > min(chunk):
-            raise AutogradValueError(
-                f"map_overlap: depth {width} along axis {axis} has to be at least 0 and at most "
-                f"the length of the shortest block, {min(chunk)}; rechunk before from_dask"
-            )
-        if width:
-            specs.append(HaloSpec(axis, width, mode, chunk))
-    if any(isinstance(getattr(other, "_array", None), DaskArray) for other in operands):
+    if any(is_dask(other) for other in operands):
         raise AutogradTypeError(
             "map_overlap: only x may hold a dask array; stack fields along a new axis of one chunk"
         )
-    padded = add_halo(x, tuple(specs)) if specs else x
-    return _mapped("map_overlap", func, (padded, *operands), None, dtype, tuple(specs))
-
-
-def _by_axis(given: Any, axis: int, ndim: int, missing: Any) -> Any:
-    if not isinstance(given, Mapping):
-        return given
-    return given.get(axis, given.get(axis - ndim, missing))
+    chunks = x._array.whole().chunks
+    specs = halo_specs(x, chunks, depth, boundary)
+    padded = add_halo(x, specs) if specs else x
+    given = _Given("map_overlap", func, (padded, *operands), kwargs, dtype)
+    return given.mapped(tuple(range(x.ndim)), chunks, specs)
