@@ -391,6 +391,8 @@ def test_errors_on_a_worker_come_back_with_their_traceback(client):
         (5, {}, AutogradTypeError, "partitions must be a list"),
         (ROWS, {"executor": 3}, AutogradTypeError, "executor must be None"),
         (ROWS, {"weights": [1.0]}, AutogradValueError, "one number for each of the 37 partitions"),
+        (ROWS, {"weights": "ab"}, AutogradTypeError, "weights must be real numbers"),
+        (ROWS, {"weights": [1j] * 37}, AutogradTypeError, "weights must be real numbers"),
     ],
 )
 def test_bad_arguments_are_refused_early(partitions, options, error, message):
@@ -413,6 +415,59 @@ def test_parameters_with_a_history_are_refused():
 def test_residuals_need_an_axis():
     with pytest.raises(AutogradValueError, match="without an axis"):
         residuals_over(loss, ROWS)(PARAMS)
+
+
+def test_jacobians_need_an_axis_of_residuals():
+    with pytest.raises(AutogradValueError, match="without an axis"):
+        jacobian_over(loss, ROWS)(PARAMS)
+
+
+@pytest.mark.parametrize("over", [value_over, value_and_grad_over, residuals_over])
+@pytest.mark.parametrize("written", ["params", "rows"])
+def test_losses_do_not_write_to_what_tasks_share(over, written):
+    def careless(p: Any, x: Any) -> Any:
+        if written == "params":
+            p += 1
+        else:
+            x += 1
+        return p.sum() * (x if over is residuals_over else x.sum())
+
+    rows, params = [np.ones(2), np.ones(3)], np.ones(2)
+    with pytest.raises((ValueError, RuntimeError), match=r"read-only|in-place"):
+        over(careless, rows)(params)
+    assert [r.tolist() for r in rows] == [[1.0] * 2, [1.0] * 3]
+    assert params.tolist() == [1.0, 1.0]
+
+
+def test_values_have_to_be_numbers():
+    with pytest.raises(AutogradTypeError, match="returned a str"):
+        value_over(lambda p, x: "one", ROWS[:2])(1.0)
+
+
+def test_products_with_the_hessian_need_a_vector():
+    with pytest.raises(AutogradTypeError, match="the parameters and a vector"):
+        hvp_over(loss, ROWS)(PARAMS)
+
+
+def test_gradients_of_arrays_without_axes_are_arrays():
+    for count in (1, 2, 5):
+        _, slope = value_and_grad_over(losses.product, ROWS[:count])(np.array(1.0))
+        assert isinstance(slope, np.ndarray)
+
+
+def test_partitions_that_pickle_cannot_send():
+    pytest.importorskip("cloudpickle")
+    with ProcessPoolExecutor(1) as pool:
+        step = value_and_grad_over(lambda p, make: p * make(), [lambda: 2.0], executor=pool)
+        assert step(3.0) == (6.0, 2.0)
+        step = value_and_grad_over(lambda p, x: p * 1.0, [(n for n in "ab")], executor=pool)
+        with pytest.raises(AutogradTypeError, match="a partition cannot be pickled"):
+            step(3.0)
+        recorded = pb.tensor([1.0], requires_grad=True) * 2
+        with pytest.raises(RuntimeError, match="MulBackward0"):
+            value_and_grad_over(losses.product, [recorded], executor=pool)(1.0)
+        with pytest.raises(RuntimeError, match="MulBackward0"):
+            value_and_grad_over(lambda p, x: p * recorded.sum(), ROWS, executor=pool)(1.0)
 
 
 def test_weights_that_add_up_to_nothing_have_no_mean():

@@ -248,7 +248,10 @@ def __reduce__(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:  
     )
 
 
-_TASK_BORDERS = ("distributed.protocol", "loky.backend", "multiprocessing.reduction")
+_TASK_BORDERS = (
+    *("distributed.protocol", "loky.backend", "multiprocessing.reduction"),
+    "pullback.distributed.encoding",
+)
 
 
 def _refuse_task_border(tensor: Tensor) -> None:

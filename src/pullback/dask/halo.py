@@ -21,7 +21,7 @@ from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["HaloSpec", "add_halo", "halo_specs"]
 
-Boundary = str | float | int | complex
+_Boundary = str | float | int | complex
 _BOUNDARIES = ("reflect", "periodic", "nearest", "none")
 
 
@@ -31,7 +31,7 @@ class HaloSpec(NamedTuple):
     axis: int
     low: int  # elements of the block before
     high: int  # elements of the block after
-    boundary: Boundary  # "reflect", "periodic", "nearest", "none", or a number
+    boundary: _Boundary  # "reflect", "periodic", "nearest", "none", or a number
     chunks: tuple[int, ...]  # of the array without halo
 
     def sides(self, number: int) -> tuple[int, int]:
@@ -54,7 +54,7 @@ class HaloSpec(NamedTuple):
 
 
 def halo_specs(x: Tensor, chunks: Chunks, depth: Any, boundary: Any) -> tuple[HaloSpec, ...]:
-    """The halos that ``map_overlap`` is asked for, of axes that have one."""
+    """The halos of ``map_overlap``, of axes that have one."""
     depths = _by_axis("depth", depth, x.ndim, 0)
     boundaries = _by_axis("boundary", boundary, x.ndim, "none")
     specs = []

@@ -265,7 +265,7 @@ def map_blocks(
 
 
 class _Given:
-    """What a user passes, with the grid of its blocks."""
+    """The operands and options of a call, with the grid of their blocks."""
 
     def __init__(
         self, name: str, func: Any, operands: Sequence[Any], kwargs: dict[str, Any], dtype: Any

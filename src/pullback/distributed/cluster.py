@@ -87,7 +87,7 @@ class ClusterRunner(Runner):
                 self._check_partitions(error)
                 futures = [*common, *(future for _, future in self._sent.values())]
                 is_whole = all(future.status == "finished" for future in futures)
-                if attempt + 1 == _MOST_ATTEMPTS or is_whole:
+                if attempt + 1 == _MOST_ATTEMPTS or (is_whole and not self._futures):
                     raise
                 self._sent = {k: v for k, v in self._sent.items() if v[1].status == "finished"}
 
@@ -136,7 +136,8 @@ class ClusterRunner(Runner):
             self._client.cancel(futures)
 
     def _check_partitions(self, error: BaseException) -> None:
-        lost = [n for n, future in enumerate(self._futures) if future.status != "finished"]
+        # "lost" are futures that dask is computing again
+        lost = [n for n, future in enumerate(self._futures) if future.status == "cancelled"]
         if lost:
             raise PartitionLostError(
                 f"{self._name}: partition {lost[0]} ({len(lost)} of {len(self._futures)} in all) "

@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
-from pullback.distributed.task import Block, BlockResult, Payload, encode, run_block
+from pullback.distributed.encoding import encode_value
+from pullback.distributed.task import (
+    Block,
+    BlockResult,
+    Payload,
+    encode,
+    run_block,
+    run_encoded_block,
+)
 
 __all__ = ["Job", "PoolRunner", "Runner", "SerialRunner"]
 
@@ -68,12 +76,18 @@ class PoolRunner(Runner):
 
     def run(self, payload: Payload, jobs: Sequence[Job]) -> Iterator[tuple[int, BlockResult]]:
         """Yields results as they arrive."""
-        common = payload if isinstance(self._pool, ThreadPoolExecutor) else encode(payload)
+        has_threads = isinstance(self._pool, ThreadPoolExecutor)
+        common: Any = payload if has_threads else encode(payload)
         futures: dict[Future[BlockResult], int] = {}
         missing = set(range(len(jobs)))
         try:
             for place, (block, partitions) in enumerate(jobs):
-                futures[self._pool.submit(run_block, common, block, partitions)] = place
+                run: Any = run_block
+                given: Any = partitions
+                if not has_threads:
+                    run = run_encoded_block
+                    given = encode_value(self._name, "a partition", partitions)
+                futures[self._pool.submit(run, common, block, given)] = place
             for future in as_completed(futures):
                 result = future.result()
                 missing.discard(futures[future])

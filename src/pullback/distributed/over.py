@@ -98,6 +98,10 @@ class Step:
         begin = time.perf_counter()
         if not arguments:
             raise AutogradTypeError(f"{self._name}: the step takes the parameters; got nothing")
+        if self._kind == "hvp" and len(arguments) < 2:
+            raise AutogradTypeError(
+                f"{self._name}: the step takes the parameters and a vector; got only one of them"
+            )
         given = check_parameters(self._name, arguments)
         jobs = self._jobs()
         total = combine(self._name, self._kind, self._run(Payload(self._program, given), jobs))
@@ -169,7 +173,12 @@ def _make_runner(name: str, executor: Any, partitions: list[Any]) -> Runner:
 def _weights(name: str, weights: Any, partitions: list[Any]) -> list[float] | None:
     if weights is None:
         return None
-    found = np.asarray(weights, dtype=np.float64)
+    try:
+        found = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise AutogradTypeError(
+            f"{name}: weights must be real numbers, or a function of a partition; got {weights!r}"
+        ) from error
     if found.shape != (len(partitions),):
         raise AutogradValueError(
             f"{name}: weights must be one number for each of the {len(partitions)} partitions, or "

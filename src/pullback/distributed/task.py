@@ -19,12 +19,13 @@ import numpy as np
 
 from pullback._lazy import lazy_module
 from pullback.autograd.graph.views import requires_grad
+from pullback.distributed.encoding import encode_value
 from pullback.distributed.partitions import PrivateGraph
 from pullback.distributed.tree_sum import TreeSum
 from pullback.errors import AutogradTypeError, AutogradValueError
 from pullback.func.numpy_style import grad, hvp, jacobian, value_and_grad
 from pullback.interop.mode import differentiable
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import Tensor, fresh
 from pullback.utils import pytree
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ __all__ = [
     "combine",
     "decode",
     "encode",
+    "freeze",
     "run_block",
+    "run_encoded_block",
 ]
 
 
@@ -122,24 +125,9 @@ def encode(payload: Payload) -> Encoded:
     """The payload as bytes; functions that no module holds need cloudpickle."""
     program, arguments = payload
     return Encoded(
-        _encode(program.name, repr(program.func), program),
-        _encode(program.name, "an argument of the step", arguments),
+        encode_value(program.name, repr(program.func), program),
+        encode_value(program.name, "an argument of the step", arguments),
     )
-
-
-def _encode(name: str, what: str, value: Any) -> bytes:
-    try:
-        pickled = pickle.dumps(value)
-    except Exception as error:
-        pickler: Any = _cloudpickle()
-        if pickler is None:
-            raise AutogradTypeError(
-                f"{name}: {what} cannot be pickled ({error}), so other processes cannot run it; "
-                f"define it in a module, or pip install cloudpickle"
-            ) from error
-        return pickler.dumps(value)  # type: ignore[no-any-return]
-    pickler = _cloudpickle() if b"__main__" in pickled else None
-    return pickler.dumps(value) if pickler is not None else pickled
 
 
 def decode(encoded: Payload | Encoded) -> Payload:
@@ -161,21 +149,27 @@ def _decode_arguments(encoded: bytes) -> Any:
     return pickle.loads(encoded)  # our own bytes: see `encode`
 
 
+def run_encoded_block(given: Encoded, block: Block, partitions: bytes) -> BlockResult:
+    """`run_block` of partitions as `encode_value` gives them."""
+    return run_block(given, block, pickle.loads(partitions))
+
+
 def run_block(given: Payload | Encoded, block: Block, partitions: Sequence[Any]) -> BlockResult:
     """Computes and adds the derivatives of a block of partitions."""
     begin = time.perf_counter()
     program, arguments = decode(given)
+    arguments = freeze(arguments)
     total, stacked, aux, weights = TreeSum(), [], [], TreeSum()
     spec = pytree.LEAF
     is_weighted = program.weigh is not None or block.weights is not None
     for place, partition in enumerate(partitions):
         try:
-            data = partition.load() if isinstance(partition, PrivateGraph) else partition
+            is_delayed = isinstance(partition, PrivateGraph)
+            data = partition.load() if is_delayed else freeze(partition)
             found, extra = _compute(program, arguments, data)
             terms, spec = pytree.flatten(found)
             weight = _weight(program, block, place, data)
         except Exception as error:
-            is_delayed = isinstance(partition, PrivateGraph)
             what = partition.key if is_delayed else reprlib.repr(partition)
             error.add_note(f"{program.name}: raised for partition {block.first + place}, {what}")
             raise
@@ -230,7 +224,9 @@ def _compute(program: Program, arguments: tuple[Any, ...], data: Any) -> tuple[A
         value, aux = value if has_aux else (value, None)
         return (value, gradient), aux
     found, aux = found if has_aux else (found, None)
-    return (_plain(params, found) if kind in _VALUES else found), aux
+    if kind == "jacobian":
+        _check_rows(program.name, params, found)
+    return (_plain(program.name, params, found) if kind in _VALUES else found), aux
 
 
 _Function = Callable[..., Any]
@@ -271,20 +267,56 @@ _STACKED = ("jacobian", "residuals")
 # --- details --------------------------------------------------------------------------------------
 
 
-def _plain(params: Any, value: Any) -> Any:
+def _plain(name: str, params: Any, value: Any) -> Any:
     """A value as arrays and numbers, unless the parameters are tensors."""
+    for leaf in pytree.leaves(value):
+        if not isinstance(leaf, Tensor) and np.asarray(leaf).dtype.kind not in "biufc":
+            raise AutogradTypeError(
+                f"{name}: the function returned a {type(leaf).__name__}; it has to return numbers "
+                f"or arrays of them"
+            )
     if any(isinstance(leaf, Tensor) for leaf in pytree.leaves(params)):
         return value
     arrays = pytree.map(lambda leaf: leaf.numpy() if isinstance(leaf, Tensor) else leaf, value)
     return pytree.map(lambda leaf: leaf if np.ndim(leaf) else np.asarray(leaf).item(), arrays)
 
 
+def freeze(tree: Any) -> Any:
+    """The same values with arrays that cannot be written to.
+
+    Tasks of one process share parameters and partitions, and so do steps: a function that wrote to
+    them would make the results depend on the executor.
+    """
+    return pytree.map(_frozen, tree)
+
+
+def _frozen(leaf: Any) -> Any:
+    if type(leaf) is Tensor and isinstance(leaf._array, np.ndarray) and not leaf.requires_grad:
+        return fresh(_frozen(leaf._array))
+    if type(leaf) is not np.ndarray:
+        return leaf
+    view = leaf.view()
+    view.flags.writeable = False
+    return view
+
+
+def _check_rows(name: str, params: Any, jacobians: Any) -> None:
+    """Raises if a residual has no axis, so that the first axis of a Jacobian is a parameter's."""
+    wanted = [np.ndim(leaf) for leaf in pytree.leaves(params)]
+    for place, leaf in enumerate(pytree.leaves(jacobians)):
+        if np.ndim(leaf) <= wanted[place % len(wanted)]:
+            raise AutogradValueError(_NO_AXIS.format(name=name))
+
+
+_NO_AXIS = (
+    "{name}: the function returned a number without an axis; it has to return one array of "
+    "residuals for each partition, which are stacked along their first axis"
+)
+
+
 def _stack(name: str, parts: Sequence[Any]) -> Any:
     if any(np.ndim(part) == 0 for part in parts):
-        raise AutogradValueError(
-            f"{name}: the function returned a number without an axis; it has to return one array "
-            f"of residuals for each partition, which are stacked along their first axis"
-        )
+        raise AutogradValueError(_NO_AXIS.format(name=name))
     if isinstance(parts[0], Tensor):
         return Tensor.__array_namespace__(parts[0]).concat(list(parts), axis=0)
     return np.concatenate(parts, axis=0)
@@ -300,14 +332,6 @@ def _is_compiled(func: Any) -> bool:
     """Whether a function is the result of ``pb.compile``; loads nothing if there is none."""
     is_loaded = "pullback.compiled.function" in sys.modules
     return is_loaded and isinstance(func, compiled.CompiledFunction)
-
-
-def _cloudpickle() -> Any:
-    try:
-        __import__("cloudpickle")
-    except ImportError:
-        return None
-    return sys.modules["cloudpickle"]
 
 
 def check_parameters(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -68,5 +68,6 @@ def _added(left: _Terms, right: _Terms, owns: bool) -> _Terms:
         if owns and isinstance(a, np.ndarray) and a.ndim:
             found.append(np.add(a, b, out=a))
         else:
-            found.append(a + b)
+            # arrays without axes stay arrays
+            found.append(np.asarray(a + b) if isinstance(a, np.ndarray) else a + b)
     return found
