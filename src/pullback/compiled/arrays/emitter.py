@@ -18,7 +18,7 @@ import numpy as np
 from pullback.compiled.arrays.code import POINTER, WORD, Buffer, Code, combine, exact_sum, neutral
 from pullback.compiled.arrays.columns import split_columns
 from pullback.compiled.arrays.gemm import GemmEmitter, make_gemm, uses_loops
-from pullback.compiled.arrays.nest import LANES, Nest, Store
+from pullback.compiled.arrays.nest import LANES, Access, Nest, Store
 from pullback.compiled.arrays.plan import FUSED, Kernel, make_plan, squeeze
 from pullback.compiled.arrays.products import emit_matmul, find_blas, find_matrix
 from pullback.compiled.arrays.threads import (
@@ -136,6 +136,8 @@ class _Emitter:
             dying.setdefault(number, []).append(node)
         for number, kernel in enumerate(self.plan.kernels):
             in_place = self._update_in_place(kernel, number)
+            if kernel.kind == "nest":
+                self._reuse_operands(kernel, number)
             for node in kernel.stored:
                 if node not in self.buffers:
                     self._allocate(node, node.size * node.dtype.itemsize)
@@ -176,6 +178,29 @@ class _Emitter:
         self.buffers[node] = self.buffers[base]
         return True
 
+    def _reuse_operands(self, kernel: Kernel, number: int) -> None:
+        """Gives results of a nest the memory of operands that nothing reads later.
+
+        The nest reads such an operand at the elements that it writes alone.
+        """
+        nest = self._make_nest(kernel)
+        places: dict[Node, list[Access]] = {}
+        for source in nest.sources.values():
+            places.setdefault(source.base, []).append(source)
+        taken = {x.inputs[0] for x in kernel.nodes if x.op == "take"}
+        taken |= {x.inputs[0] for x in taken if x.op == "view"}
+        for store in nest.stores:
+            node = store.node
+            for base, accesses in places.items():
+                is_last = base in self.held and self.plan.last_use.get(base) == number
+                is_same = all(a[1:] == (0, store.strides, None) for a in accesses)
+                size, own = base.size * base.dtype.itemsize, node.size * node.dtype.itemsize
+                if is_last and is_same and size == own and base not in taken:
+                    if node not in self.buffers:
+                        self.held[node] = self.held.pop(base)
+                        self.buffers[node] = self.buffers[base]
+                    break
+
     def _reads(self, node: Node, base: Node) -> bool:
         if node is base:
             return True
@@ -206,13 +231,16 @@ class _Emitter:
             for node in nest.partials:
                 self._release((node, "partial"))
 
-    def _emit_nest(self, kernel: Kernel, _: bool) -> None:
+    def _make_nest(self, kernel: Kernel) -> Nest:
         stores = [
             Store(node, node, 0, c_strides(kernel.space))
             for node in kernel.stored
             if node.op != "reduce"
         ]
-        self._emit_loops(Nest(kernel.space, kernel.nodes, stores, self.plan.virtual))
+        return Nest(kernel.space, kernel.nodes, stores, self.plan.virtual)
+
+    def _emit_nest(self, kernel: Kernel, _: bool) -> None:
+        self._emit_loops(self._make_nest(kernel))
 
     def _emit_matmul(self, kernel: Kernel, _: bool) -> None:
         node = kernel.nodes[0]
