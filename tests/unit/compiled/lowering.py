@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import pullback as pb
-from pullback.compiled.function import _node
 from pullback.compiled.interpret import interpret
 from pullback.compiled.lower import Output, lower
+from pullback.compiled.results import result_node
 from pullback.fx.tracer import Tracer
 from pullback.tensor.tensor import wrap
 from pullback.utils import pytree
@@ -25,7 +25,7 @@ def traced(function, *args):
     with tracer.running():
         returned = function(*given)
     found, _ = pytree.flatten(returned, none_is_leaf=True)
-    return tracer, [_node(tracer, value) for value in found]
+    return tracer, [result_node(tracer, value) for value in found]
 
 
 def lowered(function, *args):
