@@ -424,3 +424,33 @@ def test_many_calls_keep_no_memory():
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 5000
+
+
+def test_a_result_takes_the_memory_of_an_operand_that_it_replaces():
+    x, w = RNG.normal(size=(200, 50)), RNG.normal(size=(50, 50))
+
+    def layers(x, w):
+        for _ in range(4):
+            x = pb.tanh(x @ w)
+        return x.sum()
+
+    graph, arrays = program(layers, x, w)
+    compiled = ArrayFunction(graph)
+    assert compiled.memory <= 2 * x.nbytes + 1000
+    np.testing.assert_allclose(compiled(arrays)[0], layers(pb.tensor(x), pb.tensor(w)).numpy())
+
+
+def test_an_operand_that_is_also_read_elsewhere_keeps_its_memory():
+    x = RNG.normal(size=(300, 40))
+    check(lambda x: pb.exp(x @ x.T)[::-1] + pb.exp(x @ x.T), x / 10)
+    check(lambda x: (x @ x.T) * (x @ x.T).T, x)
+    check(lambda x: (x @ x.T) * (x @ x.T)[:1], x)
+
+
+def test_a_value_is_computed_where_it_is_read():
+    """``x * 2`` is read beside the product only, and needs no memory before."""
+    x, w = RNG.normal(size=(200, 50)), RNG.normal(size=(50, 50))
+    graph, arrays = program(lambda x, w: (pb.exp(x * 2 + x @ w)).sum(), x, w)
+    compiled = ArrayFunction(graph)
+    assert compiled.memory <= x.nbytes + 1000
+    np.testing.assert_allclose(compiled(arrays)[0], np.exp(x * 2 + x @ w).sum())
