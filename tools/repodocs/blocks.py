@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 MOST_NAME_BYTES = 230  # of a file name: file systems allow 255
+OWN_NAMES = {".repodocs", "_names", "repodocs-names.js", "repodocs.css", "repodocs.js"}
+PAGE_ENDINGS = (".html", ".md")
 
 
 class Code(NamedTuple):
@@ -102,12 +104,23 @@ def keyword_page(path: str) -> str:
 
 
 def folder_page(folder: str) -> str:
-    """Return the page of a folder."""
-    return f"{folder}/index" if folder else "index"
+    """Return the page of a folder.
+
+    >>> folder_page("src/pages"), folder_page("_names/index.html")
+    ('src/pages/index', '_names~/index.html~/index')
+    """
+    return f"{_free(folder)}/index" if folder else "index"
+
+
+def _free(folder: str) -> str:
+    """Return the place of a folder; one named like a page or a part of the output gets a mark."""
+    parts = folder.split("/")
+    return "/".join(f"{p}~" if p in OWN_NAMES or p.endswith(PAGE_ENDINGS) else p for p in parts)
 
 
 def _shorten(target: str) -> str:
     folder, slash, name = target.rpartition("/")
+    folder = _free(folder)
     data = os.fsencode(name)
     if len(data) > MOST_NAME_BYTES:
         mark = hashlib.sha256(data).hexdigest()[:12]

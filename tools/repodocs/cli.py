@@ -15,7 +15,10 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, 1 for stale pages or broken links, 2 after bad input."""
+    """Run a command.
+
+    Return 0, 1 for stale pages or broken links, 2 after bad input, 130 after Ctrl-C.
+    """
     arguments = _parser().parse_args(argv)
     options = Options(
         root=arguments.path,
@@ -31,9 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         return _check(options) if arguments.command == "check" else _build(options)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted; the next build goes on from here", file=sys.stderr)
+        return 130
 
 
 def _build(options: Options) -> int:

@@ -40,6 +40,9 @@ def inspect_script(script: str, arguments: list[str], out: str | None) -> int:
     if not os.path.isfile(script):
         print(f"pullback inspect: there is no file {script!r}", file=sys.stderr)
         return 2
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        print(f"pullback inspect: there is no folder for --out {path!r}", file=sys.stderr)
+        return 2
     before = sys.argv, list(sys.path)
     sys.argv, sys.path[0:1] = [script, *arguments], [os.path.dirname(os.path.abspath(script))]
     try:

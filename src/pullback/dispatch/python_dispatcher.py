@@ -99,6 +99,9 @@ class PythonDispatcher:
         """The whole computed table, as the dispatcher keeps it."""
         return repr(DispatchTable(self._entry()))
 
+    def _repr_html_(self) -> str:
+        return DispatchTable(self._entry())._repr_html_()
+
     def registrations(self) -> str:
         """The registered kernels, as a table."""
         table = "\nRegistered Kernels\n" + _HEADER

@@ -325,8 +325,8 @@ class OperatorEntry:
                 linked = _link_subclass(self.operator, self.link_call(flags & ~SUBCLASS))
             else:
                 linked = self._link(self.without_fallthrough((flags | state.include) & state.keep))
-                if _observer is not None:
-                    linked = _observer(self.operator, linked)
+                for observer in _observers:
+                    linked = observer(self.operator, linked)
             self.calls.setdefault(state, {})[flags] = linked
             return linked
 
@@ -388,22 +388,21 @@ class OperatorEntry:
 # Every operator by qualified name, dangling ones included; only ``registry.py`` changes it.
 ENTRIES: dict[str, OperatorEntry] = {}
 
-_observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
+_Observer = Callable[[Any, Callable[..., Any]], Callable[..., Any]]
+_observers: tuple[_Observer, ...] = ()
 
 
-def observe_calls(
-    observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None,
-) -> Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None:
-    """Sets ``observer(operator, kernel)``, which wraps linked calls; None removes it.
+def observe_calls(observer: _Observer, is_active: bool) -> None:
+    """Adds or removes ``observer(operator, kernel)``, which wraps linked calls.
 
-    Returns the observer before it.
+    Several may be active, of several threads as well; they end in any order.
     """
-    global _observer
+    global _observers
     with LOCK:
-        before, _observer = _observer, observer
+        others = tuple(other for other in _observers if other != observer)
+        _observers = (*others, observer) if is_active else others
         for entry in ENTRIES.values():
             entry.invalidate()
-    return before
 
 
 def _link_plainly(_: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:

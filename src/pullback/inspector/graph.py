@@ -114,7 +114,9 @@ def _describe(node: Node, place: int, index: dict[Node, int]) -> NodeData:
     data.inputs = [index[target] for target in map(node_of, node._edges) if target is not None]
     _add_outputs(data, node)
     if isinstance(node, AccumulateGrad):
-        _add_leaf(data, node.variable)
+        data.kind = "leaf"
+        if node.variable is not None:  # None: the tensor is gone
+            _add_leaf(data, node.variable)
     else:
         _add_operator(data, node)
         data.saved = list(_saved_values(node))
@@ -151,7 +153,6 @@ def _add_outputs(data: NodeData, node: Node) -> None:
 
 
 def _add_leaf(data: NodeData, variable: Tensor) -> None:
-    data.kind = "leaf"
     data.shapes, data.dtype = [str(list(variable.shape))], str(variable.dtype)
     meta = variable._meta
     if meta is not None and meta.role:

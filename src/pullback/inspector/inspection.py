@@ -6,6 +6,7 @@ import functools
 import html
 import os
 import tempfile
+import warnings
 import webbrowser
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from pullback.autograd.graph.gradient_edge import GradientEdge
 from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.autograd.graph.node import Node, node_of
 from pullback.autograd.graph.views import edge_of, requires_grad
-from pullback.errors import AutogradTypeError
+from pullback.errors import AutogradTypeError, PullbackError
 from pullback.fx.graph import Graph
 from pullback.inspector.export import to_dot, to_networkx
 from pullback.inspector.graph import GraphData, NodeData, collect, collect_program
@@ -148,6 +149,11 @@ def inspect(
     'MulBackward0'
     """
     wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    for tensor in wanted:
+        if not isinstance(tensor, Tensor):
+            raise AutogradTypeError(
+                f"inspect: inputs must be tensors of the graph, not {type(tensor).__name__}"
+            )
     if isinstance(target, (Tensor, Node, GradientEdge)) or _are_tensors(target):
         made = _of_results(target, wanted, title or _kind(target), measured, backward)
     elif isinstance(target, Graph):
@@ -182,6 +188,8 @@ def _are_tensors(target: Any) -> bool:
 
 
 def _kind(target: Any) -> str:
+    if isinstance(target, GradientEdge):
+        return target.node.name()
     if isinstance(target, list | tuple):
         return f"{len(target)} tensors"
     return target.name() if isinstance(target, Node) else type(target).__name__.lower()
@@ -210,13 +218,17 @@ def _add_norms(graph: GraphData, results: list[Any]) -> None:
             "tensor that it made"
         )
     reached = [result for result in results if requires_grad(result)]
-    leaves = {node: data for node, data in _with_data(graph) if isinstance(node, AccumulateGrad)}
+    leaves = {
+        node: data
+        for node, data in _with_data(graph)
+        if isinstance(node, AccumulateGrad) and node.variable is not None
+    }
     if not leaves:
         return
     handles = [
         RemovableHandle(node.make_hooks().pre, functools.partial(_note_norm, data))
         for node, data in _with_data(graph)
-        if node not in leaves
+        if not isinstance(node, AccumulateGrad)
     ]
     try:
         seeds = [ones_like(result.detach()) for result in reached]
@@ -282,10 +294,19 @@ def _of_call(
         reached = [result for result in results if requires_grad(result)]
         sources = [tensor for tensor in given if requires_grad(tensor)]
         if len(reached) == 1 and reached[0].size == 1 and sources:
-            grad(reached[0], sources, retain_graph=True, allow_unused=True)
+            _compute_gradient(reached[0], sources)
     graph = collect(_nodes(reached))
     explained = _explain(graph, results[0] if results else None, inputs or given)
     return Inspection(graph, title, explained, measured)
+
+
+def _compute_gradient(result: Tensor, sources: list[Tensor]) -> None:
+    """Runs the backward pass that is measured; the page is made without one that raises."""
+    try:
+        grad(result, sources, retain_graph=True, allow_unused=True)
+    except PullbackError as error:
+        text = f"inspect: the page has no times and norms of a backward pass, which raised {error}"
+        warnings.warn(text, stacklevel=4)
 
 
 def _as_input(leaf: Any) -> Any:

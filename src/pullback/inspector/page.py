@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
@@ -71,6 +72,7 @@ def page_data(
         "operators": _by_operator(nodes),
         "profile": [] if averages is None else [row._asdict() for row in averages.sorted_by()],
         "bad": _first_bad(nodes),
+        "bad_cotangent": _first_bad_cotangent(nodes),
     }
 
 
@@ -143,3 +145,20 @@ def _first_bad(nodes: Sequence[NodeData]) -> dict[str, Any] | None:
             history.append(place)
             waiting += nodes[place].inputs
     return {"node": first.id, "name": first.name, "state": first.state, "history": history}
+
+
+def _first_bad_cotangent(nodes: Sequence[NodeData]) -> dict[str, Any] | None:
+    """The first node of the backward pass that returned NaN or inf, and what it returned it to.
+
+    That is the node recorded last whose inputs got such a cotangent, while its own was finite.
+    """
+    for node in reversed(nodes):
+        norm = node.cotangent_norm
+        reached = [place for place in node.inputs if _is_bad(nodes[place].cotangent_norm)]
+        if norm is not None and not _is_bad(norm) and reached:
+            return {"node": node.id, "name": node.name, "reached": reached}
+    return None
+
+
+def _is_bad(norm: float | None) -> bool:
+    return norm is not None and not math.isfinite(norm)

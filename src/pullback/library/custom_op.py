@@ -111,6 +111,9 @@ class CustomOp:
     def __repr__(self) -> str:
         return f'<CustomOp(op="{self._qualname}")>'
 
+    def _repr_html_(self) -> str:
+        return str(self._op._repr_html_())  # type: ignore[attr-defined]  # of pullback.ops
+
     def __copy__(self) -> CustomOp:
         return self
 

@@ -47,6 +47,7 @@ class NodeProfile:
         forward_time: nanoseconds of the call that recorded it.
         backward_time: nanoseconds of its last run, None before one.
         cotangent_norm: the Euclidean norm of what arrived last, None before.
+        profiles: keys of the profiles that measure its backward.
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class NodeProfile:
         "is_finite",
         "line",
         "loop",
+        "profiles",
         "scopes",
     )
 
@@ -67,6 +69,7 @@ class NodeProfile:
         self.forward_time = 0
         self.backward_time: int | None = None
         self.cotangent_norm: float | None = None
+        self.profiles: list[object] = []
 
     def attach(self, node: Node) -> None:
         """Stores this with a node."""

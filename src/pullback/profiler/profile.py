@@ -37,14 +37,13 @@ from pullback.tensor.tensor import Tensor
 
 __all__ = ["profile"]
 
-_Observer = Callable[[Any, Callable[..., Any]], Callable[..., Any]]
 _MOST_FRAMES = 60  # of the stack that are searched for modules
 
 
 class profile:  # noqa: N801 - PyTorch's name
     """A block in which every operator and every backward node is measured.
 
-    Anomaly mode may be on around it; turn it on before, not inside.
+    Profiles nest, and each one measures the calls of all threads. Anomaly mode may be on.
 
     Args:
         check_finite: also check whether results are finite, for the inspector.
@@ -59,26 +58,24 @@ class profile:  # noqa: N801 - PyTorch's name
 
     def __init__(self, *, check_finite: bool = False):
         self._check_finite = check_finite
+        self._key = object()  # names this profile in the records of nodes
         self._events: list[Event] = []
         self._handles: list[RemovableHandle] = []
         self._stacks = threading.local()
         self._sites: Counter[Any] = Counter()
         self._modules: dict[int, tuple[Module, str]] = {}
-        self._before: _Observer | None = None
         self._is_active = False
 
     def __enter__(self) -> Self:
         if self._is_active:
             raise AutogradError("profile: this profile is active already; make another one")
         self._is_active = True
-        self._before = observe_calls(self._observe)
+        observe_calls(self._observe, True)
         return self
 
     @uninterrupted_entry
     def __exit__(self, *exception: object) -> None:
-        current = observe_calls(self._before)
-        if current != self._observe:  # anomaly mode has been switched inside of the block
-            observe_calls(current)
+        observe_calls(self._observe, False)
         self._is_active = False
         for handle in self._handles:
             handle.remove()
@@ -90,8 +87,6 @@ class profile:  # noqa: N801 - PyTorch's name
 
     def _observe(self, operator: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """Wraps a linked call."""
-        if self._before is not None:
-            kernel = self._before(operator, kernel)
         name = operator.name().removeprefix("pullback::").removesuffix(".default")
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -148,16 +143,22 @@ class profile:  # noqa: N801 - PyTorch's name
         self, node: Node, frame: FrameType, line: str, duration: int, tensor: Tensor
     ) -> None:
         """Attaches a record to a new node, with hooks that measure its backward."""
-        if profile_of(node) is not None or getattr(node, "variable", None) is not None:
+        record = profile_of(node)
+        if getattr(node, "variable", None) is not None or (record and self._key in record.profiles):
             return
-        site = (id(frame), frame.f_code, get_instruction(frame))
-        record = NodeProfile(line, self._scopes(frame), (site, self._sites[site]))
-        self._sites[site] += 1
-        record.forward_time = duration
+        if record is None:
+            site = (id(frame), frame.f_code, get_instruction(frame))
+            record = NodeProfile(line, self._scopes(frame), (site, self._sites[site]))
+            self._sites[site] += 1
+            record.forward_time = duration
+            record.attach(node)
+        record.profiles.append(self._key)
         if self._check_finite and isinstance(tensor._array, np.ndarray):
             record.is_finite = bool(np.isfinite(tensor._array).all())
-        record.attach(node)
-        began = [0]
+        self._add_hooks(node, record)
+
+    def _add_hooks(self, node: Node, record: NodeProfile) -> None:
+        began, node_name = [0], node.name()
 
         def before(grads: tuple[Tensor | None, ...]) -> None:
             record.cotangent_norm = norm_of(grads)
@@ -166,12 +167,9 @@ class profile:  # noqa: N801 - PyTorch's name
         def after(*_: Any) -> None:
             record.backward_time = elapsed = perf_counter_ns() - began[0]
             thread = threading.get_ident()
-            name = node_name
-            self._events.append(
-                Event(name, "backward", began[0], elapsed, elapsed, 0, thread, line)
-            )
+            event = (node_name, "backward", began[0], elapsed, elapsed, 0, thread, record.line)
+            self._events.append(Event(*event))
 
-        node_name = node.name()
         hooks = node.make_hooks()
         self._handles.append(RemovableHandle(hooks.pre, before))
         self._handles.append(RemovableHandle(hooks.post, after))

@@ -67,6 +67,18 @@ def test_nodes_and_operators_have_a_form():
     assert "<td>out</td>" in pb.ops.pullback.mul._repr_html_()
 
 
+def test_custom_operators_and_demonstrated_tables_have_a_form():
+    @pb.library.custom_op("test_html::f", mutates_args=())
+    def f(x: pb.Tensor) -> pb.Tensor:
+        return x.clone()
+
+    assert "test_html::f(Tensor x)" in f._repr_html_()
+    f._destroy()
+    dispatcher = pb.dispatch.PythonDispatcher()
+    dispatcher.register(["CPU"])
+    assert "<td>CPU</td>" in dispatcher._repr_html_()
+
+
 def test_reports_and_failures_have_a_form():
     def cube(x: pb.Tensor) -> pb.Tensor:
         return pb.asarray(x.numpy() ** 3)
@@ -80,7 +92,10 @@ def test_reports_and_failures_have_a_form():
     assert "inspected::cube" in text
     assert all(row.test in text for row in report.rows)
     error = pb.autograd.GradcheckError("mismatch <b>\nnumerical: 1")
-    assert error._repr_html_() == "<b>GradcheckError</b>: mismatch &lt;b&gt;<pre>numerical: 1</pre>"
+    form = error._repr_html_()
+    assert form.startswith(
+        "<b>GradcheckError</b>: mismatch &lt;b&gt;<pre>numerical: 1\nSee https://"
+    )
 
 
 def test_compiled_functions_and_programs_have_a_form():
@@ -138,6 +153,13 @@ def test_scripts_that_fail_or_leave_nothing_are_reported(tmp_path, capsys):
     script.write_text("x = 1")
     assert main(["inspect", str(script)]) == 2
     assert "no tensor with a history" in capsys.readouterr().err
+
+
+def test_a_page_without_a_folder_is_refused_before_the_script_runs(tmp_path, capsys):
+    (tmp_path / "script.py").write_text("raise SystemExit(9)")
+    out = str(tmp_path / "nowhere/page.html")
+    assert main(["inspect", str(tmp_path / "script.py"), "--out", out]) == 2
+    assert "there is no folder for --out" in capsys.readouterr().err
 
 
 def test_dispatch_tables_are_pages(capsys):

@@ -128,6 +128,36 @@ def test_a_backward_pass_for_norms_changes_nothing():
         pb.inspect(y.grad_fn, backward=True)
 
 
+def test_the_first_cotangent_that_is_not_finite_is_named():
+    x = leaf(1.0)
+    found = pb.inspect(lambda x: (pb.sqrt(x - 1.0) * 0.0).sum(), x)
+    wrong = page.page_data(found._graph, [], None)["bad_cotangent"]
+    assert wrong == {"node": 2, "name": "SqrtBackward0", "reached": [1]}
+    found = pb.inspect(lambda x: pb.sin(x).sum(), x)
+    assert page.page_data(found._graph, [], None)["bad_cotangent"] is None
+
+
+def test_a_backward_pass_that_raises_leaves_the_page():
+    def f(x):
+        y = pb.exp(x)
+        y.add_(1.0)
+        return y.sum()
+
+    with pytest.warns(UserWarning, match="which raised ExpBackward0"):
+        found = pb.inspect(f, leaf(1.0))
+    saved = by_name(found)["ExpBackward0"].saved
+    assert "written since" in saved[0].version
+
+
+def test_leaves_that_are_gone_have_a_node():
+    found = pb.inspect(pb.grad(lambda x: (x**2).sum()), np.ones(2))
+    assert {node.kind for node in found.nodes} >= {"leaf"}
+    with pytest.raises(pb.errors.AutogradTypeError, match="inputs must be tensors"):
+        pb.inspect(leaf(1.0) * 2, inputs=[np.ones(1)])
+    edge = pb.autograd.graph.get_gradient_edge(leaf(1.0) * 2)
+    assert repr(pb.inspect(edge)) == "<Inspection of MulBackward0: 2 nodes>"
+
+
 def test_functions_of_arrays_run_as_they_are():
     found = pb.inspect(lambda a, n: np.sum(np.log(a) ** n), np.array([1.0, 2.0]), 2)
     assert by_name(found)["LogBackward0"].shapes == ["[2]"]

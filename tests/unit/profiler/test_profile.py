@@ -39,10 +39,10 @@ def test_forward_calls_and_backward_nodes_are_measured():
 
 def test_nothing_is_left_behind():
     x = leaf(1.0)
-    assert table._observer is None
+    assert table._observers == ()
     with profile() as measured:
         y = pb.sin(x)
-    assert table._observer is None
+    assert table._observers == ()
     before = len(measured.events())
     pb.sin(x)
     y.backward()
@@ -55,7 +55,7 @@ def test_nothing_is_left_behind():
 def test_an_error_in_the_block_ends_the_profile():
     with pytest.raises(ZeroDivisionError), profile():
         1 / 0  # noqa: B018 - raises
-    assert table._observer is None
+    assert table._observers == ()
 
 
 def test_a_kernel_that_raises_is_no_event():
@@ -134,20 +134,73 @@ def test_threads_are_told_apart():
 def test_anomaly_mode_around_a_profile_stays():
     x = leaf(1.0)
     with pb.autograd.set_detect_anomaly(True):
-        outer = table._observer
+        outer = table._observers
         with profile() as measured:
             y = pb.sin(x.detach() * x)
-        assert table._observer is outer
-    assert table._observer is None
+        assert table._observers == outer
+    assert table._observers == ()
     assert names(measured, "forward") == ["mul", "sin"]
     assert isinstance(y.grad_fn, Node)
+
+
+def test_anomaly_mode_inside_of_a_profile_leaves_it_active():
+    x = leaf(1.0)
+    with profile() as measured:
+        with pb.autograd.set_detect_anomaly(True):
+            pb.sin(x).backward()
+        pb.cos(x)
+    assert table._observers == ()
+    assert names(measured, "forward") == ["sin", "cos"]
+    assert names(measured, "backward") == ["SinBackward0"]
+
+
+def test_nested_profiles_measure_both_passes():
+    x = leaf(1.0)
+    with profile() as outer:
+        with profile() as inner:
+            pb.sin(x).backward()
+        pb.cos(x)
+    assert [event.name for event in inner.events()] == ["sin", "SinBackward0"]
+    assert sorted(event.name for event in outer.events()) == ["SinBackward0", "cos", "sin"]
+
+
+def test_profiles_end_in_any_order():
+    first, second = profile(), profile()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    pb.sin(leaf(1.0))
+    second.__exit__(None, None, None)
+    assert table._observers == ()
+    assert [len(first.events()), len(second.events())] == [0, 1]
+
+
+def test_profiles_of_several_threads_leave_nothing_behind():
+    barrier, counts = threading.Barrier(4), []
+
+    def work():
+        x = leaf(1.0)
+        barrier.wait()
+        for _ in range(20):
+            with profile() as measured:
+                pb.sin(x).backward()
+            counts.append(len(measured.events()))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert table._observers == ()
+    assert len(counts) == 80
+    assert min(counts) >= 2
 
 
 def test_a_profile_is_not_entered_twice():
     with profile() as measured:
         with pytest.raises(AutogradError, match="active already"), measured:
             pass
-        assert table._observer is not None
+        assert len(table._observers) == 1
 
 
 def test_the_table_is_sorted():

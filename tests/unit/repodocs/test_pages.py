@@ -236,6 +236,39 @@ def test_bad_arguments_are_reported(tmp_path, capsys):
     assert "is not a coverage file" in capsys.readouterr().err
 
 
+def test_an_output_that_cannot_be_written_is_reported(tmp_path, capsys):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "file").write_text("no folder")
+    assert main(["build", str(tmp_path / "root"), "--out", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_an_interrupt_ends_a_build_with_one_line(tmp_path, capsys, monkeypatch):
+    def interrupted(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tools.repodocs.cli.build", interrupted)
+    assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 130
+    assert capsys.readouterr().err.startswith("interrupted")
+
+
+def test_folders_named_like_parts_of_the_output_have_their_own_pages(tmp_path):
+    root, out = tmp_path / "root", tmp_path / "out"
+    for folder in ("_names", "index.html", "a.py_docs.html", "repodocs.css", ".repodocs"):
+        (root / folder).mkdir(parents=True)
+        (root / folder / "a.py").write_text("x = 1\n")
+    (root / "a.py").write_text("y = 2\n")
+    (root / "empty").mkdir()
+    for _ in range(2):
+        outcome = build(Options(root, out, processes=1))
+        assert outcome.problems == []
+    assert (outcome.written, outcome.removed) == (0, 0)
+    assert broken_links(out) == []
+    assert "index of names" in (out / "_names/index.html").read_text("utf-8").lower()
+    assert (out / "_names~/a.py_docs.html").is_file()
+    assert (out / "a.py_docs.html~/a.py_docs.html").is_file()
+
+
 def test_check_without_pages_says_so(tmp_path, capsys):
     assert main(["check", str(tmp_path), "--out", str(tmp_path / "out")]) == 1
     assert "run build first" in capsys.readouterr().out

@@ -98,8 +98,8 @@ def _switch(switches: _Switches) -> None:
 def _switch_once(switches: _Switches) -> None:
     global _switches
     with LOCK:
-        if switches.enabled != _switches.enabled:
-            observe_calls(_observer if switches.enabled else None)
+        if switches.enabled != _switches.enabled and _observer is not None:
+            observe_calls(_observer, switches.enabled)
         _switches = switches  # last, so that a second call does the same
 
 

@@ -408,6 +408,18 @@
       });
     },
     "First NaN": function (panel) {
+      var wrong = data.bad_cotangent;
+      if (wrong) {
+        element("h3", "Backward pass", panel);
+        element("p", "The first cotangent that is not finite is returned by " + wrong.name + ".", panel, "warn");
+        if (nodes.length) {
+          panel.appendChild(nodeLink(wrong.node));
+          element("p", nodes[wrong.node].line || "", panel);
+          element("h3", "Returned to", panel);
+          table(panel, ["node", "line"], wrong.reached.map(function (id) { return [nodeLink(id), nodes[id].line || ""]; }));
+        }
+        element("h3", "Forward pass", panel);
+      }
       if (!data.bad) { element("p", "Every value that can be seen is finite.", panel); return; }
       element("p", "The first value that is " + data.bad.state + " belongs to " + data.bad.name + ".", panel, "warn");
       if (!nodes.length) { return; }
@@ -536,7 +548,7 @@
   });
 
   layout();
-  show(data.bad ? "First NaN" : nodes.length ? "Details" : "Operators");
+  show(data.bad || data.bad_cotangent ? "First NaN" : nodes.length ? "Details" : "Operators");
   window.addEventListener("resize", resize);
   resize();
   fit();
