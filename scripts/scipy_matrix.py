@@ -28,6 +28,7 @@ from scipy._lib._array_api import xp_capabilities_table
 from scipy_calls import TABLES, Call
 
 import pullback as pb
+from pullback.errors import message_of
 from pullback.scipy import registry
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "scipy_matrix.md"
@@ -189,7 +190,7 @@ class Measurement:
 
 def _words(error: BaseException) -> str:
     """A message on one line, without the places of modules."""
-    text = re.sub(r"<module '([\w.]+)'[^>]*>", r"\1", " ".join(str(error).split()))
+    text = re.sub(r"<module '([\w.]+)'[^>]*>", r"\1", " ".join(message_of(error).split()))
     text = text if len(text) <= 90 else text[:88].rsplit(" ", 1)[0] + " …"
     return f"{type(error).__name__}: {text}".replace("|", "/")
 

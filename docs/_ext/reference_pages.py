@@ -27,7 +27,9 @@ from pullback.dispatch import get_operator
 from pullback.dispatch.explanation import describe_kernel
 from tests.samples import OPS
 
+ROOT = Path(__file__).resolve().parents[2]
 RECORDS = {record.name: record for record in OPS}
+LAST_NAMES = {record.name.rpartition(".")[2]: record for record in OPS}
 MODULES = {
     "pullback.func": "Transforms",
     "pullback.autograd": "Autograd",
@@ -193,12 +195,35 @@ def batching_of(record: dict[str, Any], operator: Any) -> str:
     return "the general rule: views by their axes, others sample by sample"
 
 
+def record_of(function: str) -> Any:
+    """The record by which an operator is tested, or None."""
+    names = (function, function.replace("linalg_", "linalg.").replace("fft_", "fft."))
+    return next((RECORDS[name] for name in names if name in RECORDS), LAST_NAMES.get(function))
+
+
 def dtypes_of(function: str) -> str:
     """The dtypes that the operator's record is tested with."""
-    record = RECORDS.get(function.replace("linalg_", "linalg.").replace("fft_", "fft."))
+    record = record_of(function)
     if record is None:
         return "those of its kernel"
     return "real and complex" if record.has_complex else "real"
+
+
+def linked(kernel: str) -> str:
+    """The name of a kernel, with a link to its module if that is ours."""
+    module = kernel.rpartition(".")[0]
+    path = f"src/pullback/{module.replace('.', '/')}.py"
+    is_ours = module.startswith("operators.") and (ROOT / path).is_file()
+    return f"[{kernel}](../../../../{path})" if is_ours else f"`{kernel}`"
+
+
+def samples_of(function: str) -> str:
+    """A link to the samples of an operator, which the tests of all operators run."""
+    record = record_of(function)
+    module = getattr(getattr(record, "samples", None), "__module__", "")
+    path = f"{module.replace('.', '/')}.py"
+    target = path if module and (ROOT / path).is_file() else "tests/samples"
+    return f"[{target}](../../../../{target}), run by [tests/ops](../../../../tests/ops)"
 
 
 def operator_page(record: dict[str, Any], variants: list[str]) -> str:
@@ -214,9 +239,11 @@ def operator_page(record: dict[str, Any], variants: list[str]) -> str:
         f"| function | `pullback.{record['function']}` |",
         f"| kind | {record['kind']}{', view' if record['view'] else ''} |",
         f"| family | {family} |",
-        f"| table | [`src/pullback/{table}`](../../../../src/pullback/{table}), line {line} |",
+        f"| table | [src/pullback/{table}](../../../../src/pullback/{table}), line {line} |",
     ]
-    lines += [f"| kernel at {key} | `{kernel}` |" for key, kernel in record["kernels"].items()]
+    lines += [
+        f"| kernel at {key} | {linked(kernel)} |" for key, kernel in record["kernels"].items()
+    ]
     lines += [f"| variant | `{schema}` |" for schema in variants]
     compiled, how = kind_of(operator)
     lines += [
@@ -224,7 +251,7 @@ def operator_page(record: dict[str, Any], variants: list[str]) -> str:
         f"| under `vmap` | {batching_of(record, operator)} |",
         f"| dtypes | {dtypes_of(record['function'])} |",
     ]
-    lines += ["| samples and tests | [`tests/samples`](../../../../tests/samples) |", ""]
+    lines += [f"| samples and tests | {samples_of(record['function'])} |", ""]
     if "derivatives" in record:
         lines += ["## Derivatives", "", f"Node: `{record['node'] or 'none'}`.", ""]
         lines += formula_lines("cotangent of", record["derivatives"])

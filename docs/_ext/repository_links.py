@@ -27,7 +27,8 @@ class RepositoryLinks(SphinxTransform):
         """Replaces the targets of references of one page."""
         for node in list(self.document.findall(nodes.reference)):
             self._replace(node, node.get("refuri", ""))
-        for node in list(self.document.findall(lambda n: n.tagname == "pending_xref")):
+        kinds = ("pending_xref", "download_reference")  # the second: a file that is no page
+        for node in list(self.document.findall(lambda n: n.tagname in kinds)):
             self._replace(node, node.get("reftarget", ""))
 
     def _replace(self, node: Any, target: str) -> None:
@@ -46,6 +47,7 @@ class RepositoryLinks(SphinxTransform):
         depth = self.env.docname.count("/")
         page = f"{relative}/index.html" if path.is_dir() else f"{relative}_docs.html"
         uri = posixpath.join(*[".."] * depth, "repository", page)
+        uri += f"#{split.fragment}" if split.fragment else ""
         link = nodes.reference("", node.astext(), refuri=uri)
         node.replace_self(link)
 

@@ -26,11 +26,11 @@ def cells(line: str) -> list[str]:
 
 def speed_rows(text: str, workloads: list[str]) -> list[list[str]]:
     """The head and the rows of some workloads, with what each one computes."""
-    section = text.partition("## Times\n")[2]
+    section = text.partition("\n## Times\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     titles = cells(lines[0])
     wanted = [titles.index(name) for name in ("pullback", *PEERS)]
-    rows = {row[0]: row for row in map(cells, lines[2:])}
+    rows = {row[0]: row for row in map(cells, lines[2:]) if len(row) == len(titles)}
     described = dict(re.findall(r"^- `([\w ]+)`: (.*)$", section, re.MULTILINE))
     missing = [name for name in workloads if name not in rows]
     if missing:

@@ -148,12 +148,7 @@ def inspect(
     >>> pb.inspect(lambda x: (x * x).sum(), x).nodes[1].name
     'MulBackward0'
     """
-    wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    for tensor in wanted:
-        if not isinstance(tensor, Tensor):
-            raise AutogradTypeError(
-                f"inspect: inputs must be tensors of the graph, not {type(tensor).__name__}"
-            )
+    wanted = _wanted(inputs)
     if isinstance(target, (Tensor, Node, GradientEdge)) or _are_tensors(target):
         made = _of_results(target, wanted, title or _kind(target), measured, backward)
     elif isinstance(target, Graph):
@@ -180,6 +175,16 @@ def inspect(
     if out is not None:
         made.save(out)
     return made
+
+
+def _wanted(inputs: Any) -> list[Tensor]:
+    found = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    for tensor in found:
+        if not isinstance(tensor, Tensor):
+            raise AutogradTypeError(
+                f"inspect: inputs must be tensors of the graph, not {type(tensor).__name__}"
+            )
+    return found
 
 
 def _are_tensors(target: Any) -> bool:
