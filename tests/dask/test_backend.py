@@ -81,6 +81,18 @@ def test_lazy_values_do_not_reach_memory_unasked():
         held.copy_(x)
 
 
+def test_optimizers_want_gradients_in_memory():
+    w = pb.tensor([1.0, 2.0], requires_grad=True)
+    x = lazy(np.ones((4, 2)))
+    optimizer = pb.optim.SGD([w], lr=0.1)
+    (x * w).sum().backward()
+    with pytest.raises(NoDataError, match=r"pb\.dask\.compute"):
+        optimizer.step()
+    w.grad = pb.asarray(value(w.grad))
+    optimizer.step()
+    assert np.allclose(w.detach().numpy(), [0.6, 1.6])
+
+
 def test_vmap_is_refused_by_name():
     x = lazy(np.ones((4, 3)))
     with pytest.raises(DaskError, match="vmap: _add_level"):

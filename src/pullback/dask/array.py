@@ -10,7 +10,7 @@ import uuid
 import weakref
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import dask.array as da
 import numpy as np
@@ -165,6 +165,13 @@ class DaskArray(Payload):
             f"{what}: the tensor holds a lazy dask array of shape {self.shape}, whose values are "
             f"not computed; call pb.dask.compute(x) first. vmap does not take such tensors"
         )
+
+    def _refuse_arithmetic(self, *_: Any) -> NoReturn:
+        """Refuses operators of Python on payloads, with which optimizers compute on arrays."""
+        raise self.refusal("arithmetic on arrays")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse_arithmetic
+    __truediv__ = __rtruediv__ = __neg__ = __pow__ = __matmul__ = _refuse_arithmetic
 
     def __repr__(self) -> str:
         blocks = "x".join(map(str, self.array.numblocks)) or "1"
