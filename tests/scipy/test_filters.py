@@ -123,6 +123,25 @@ def test_what_has_no_derivative_is_refused_by_name(words):
     assert words in str(error.value)
 
 
+def test_a_compiled_filter_names_the_one_that_differentiates():
+    with pytest.raises(pb.errors.AutogradError, match=r"sepfir2d.*scipy.signal.convolve2d"):
+        sg.sepfir2d(tensor(IMAGE), np.ones(3), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda v: sg.filtfilt([1.0, 0.5], [1.0, 0.2], v, method="gust"),
+        lambda v: sg.filtfilt([1.0, 0.5], [1.0, 0.2], v, method="gust", irlen=5),
+        lambda v: sg.resample_poly(v, 2, 3, padtype="median"),
+    ],
+)
+def test_options_that_scipys_code_computes_on_tensors(call):
+    x = tensor(X)
+    assert pb.autograd.gradcheck(call, (x,))
+    np.testing.assert_allclose(call(x).detach().numpy(), call(X), rtol=1e-12)
+
+
 def test_a_result_of_integers_is_refused():
     pixels = np.arange(12).reshape(3, 4)
     weights = tensor([0.5, 1.5])

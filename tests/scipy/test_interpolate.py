@@ -120,6 +120,20 @@ def test_bad_input_raises_value_errors(call, message):
         call(tensor(Y))
 
 
+def test_a_surface_on_the_grid_of_a_number_and_a_list():
+    surface = si.RectBivariateSpline(*GRID, VALUES)
+    low, high = float(GRID[1][0]), float(GRID[1][-1])
+    at, along = float(GRID[0].mean()), [low, (low + high) / 2]
+    expected = surface(at, along)
+    by_point = pb.tensor(at, requires_grad=True)
+    by_values = pb.tensor(VALUES, requires_grad=True)
+    for found in (surface(by_point, along), si.RectBivariateSpline(*GRID, by_values)(at, along)):
+        np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-12)
+        found.sum().backward()
+    np.testing.assert_allclose(by_point.grad.item(), surface(at, along, dx=1).sum(), rtol=1e-10)
+    np.testing.assert_allclose(by_values.grad.numpy().sum(), 2.0, rtol=1e-10)
+
+
 def test_points_outside_are_nan_where_scipy_says_so():
     y = tensor(Y)
     found = si.Akima1DInterpolator(X, y)(np.array([-1.0, 1.0, 9.0]))

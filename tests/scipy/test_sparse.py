@@ -120,3 +120,26 @@ def test_a_parameter_in_the_functions_of_an_operator_is_refused_and_not_lost():
         pb.grad(lambda p: (pb.sparse.LinearOperator(lambda x: x**2, p) @ np.ones(2)).sum())(point)
     with pytest.raises(pb.errors.DerivativeMissingError, match="LinearOperator"):
         pb.grad(lambda p: (pb.sparse.LinearOperator(lambda x: x * p, point) @ point).sum())(point)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("cg", np.float64), ("cg", np.complex128), ("minres", np.float64)]
+)
+def test_an_operator_for_a_hermitian_matrix_needs_no_rmatvec(name, dtype):
+    matrix = np.array([[3.0, 1.0], [1.0, 2.0]], dtype)
+    if dtype == np.complex128:
+        matrix += np.array([[0.0, 1j], [-1j, 0.0]])
+    operator = linalg.LinearOperator((2, 2), matvec=lambda v: matrix @ v, dtype=dtype)
+    b = pb.tensor(np.array([1.0, 2.0], dtype), requires_grad=True)
+    weights = np.array([1.0, -0.5], dtype)
+    (found,) = pb.autograd.grad((getattr(linalg, name)(operator, b)[0] * weights).sum().real, b)
+    expected = np.linalg.solve(matrix.conj().T, weights.conj())
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-9)
+
+
+def test_an_operator_without_rmatvec_is_refused_by_name_in_the_derivative():
+    operator = linalg.LinearOperator((2, 2), matvec=lambda v: 2.0 * v)
+    b = pb.tensor([1.0, 2.0], requires_grad=True)
+    solution, _ = linalg.gmres(operator, b)
+    with pytest.raises(pb.errors.DerivativeMissingError, match=r"gmres.*rmatvec"):
+        solution.sum().backward()

@@ -105,17 +105,37 @@ def test_a_tree_of_tensors():
     assert tree.query_pairs(1e-9) == set()
     with pytest.raises(DerivativeMissingError, match="its pattern depends on the points"):
         tree.sparse_distance_matrix(tree, 1.0)
-    with pytest.raises(DerivativeMissingError, match="no vmap"):
-        pb.func.vmap(pb.func.grad(lambda x: spatial.KDTree(POINTS).query(x)[0]))(pb.tensor(POINTS))
+    with pytest.raises(DerivativeMissingError, match="one tree for each sample"):
+        pb.func.vmap(lambda x: spatial.KDTree(x).query(POINTS)[0])(pb.tensor(POINTS[None]))
 
 
-def test_compiled_classes_refuse_by_name():
-    with pytest.raises(AutogradError, match="ConvexHull takes an array out of a tensor"):
-        spatial.ConvexHull(points())
-    with pytest.raises(AutogradError, match="Delaunay takes an array out of a tensor"):
-        spatial.Delaunay(points())
-    with pytest.raises(AutogradError, match="cKDTree takes an array out of a tensor"):
-        spatial.cKDTree(points())
+@pytest.mark.parametrize("box", [None, 40.0])
+@pytest.mark.parametrize("k", [1, 3, [2]])
+def test_queries_of_a_tree_inside_vmap(k, box):
+    tree = spatial.KDTree(POINTS - POINTS.min(), boxsize=box)
+    given = (POINTS - POINTS.min()).reshape(3, 2, 3) + 0.1
+
+    def run(x):
+        slopes = pb.func.grad(lambda x: tree.query(x, k=k)[0].sum())(x)
+        return (slopes, *tree.query(x, k=k))
+
+    expected = zip(*[[np.asarray(part) for part in run(pb.tensor(x))] for x in given], strict=True)
+    for ours, theirs in zip(pb.func.vmap(run)(pb.tensor(given)), expected, strict=True):
+        np.testing.assert_allclose(ours.numpy(), np.stack(theirs), atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "reason"),
+    [
+        (lambda x: spatial.ConvexHull(x), "ConvexHull", "which points are neighbours"),
+        (lambda x: spatial.Delaunay(x), "Delaunay", "which points are neighbours"),
+        (lambda x: spatial.Voronoi(x), "Voronoi", "which points are neighbours"),
+        (lambda x: spatial.cKDTree(x), "cKDTree", "KDTree has derivatives"),
+    ],
+)
+def test_compiled_classes_refuse_by_name_and_reason(call, name, reason):
+    with pytest.raises(AutogradError, match=f"{name} takes an array out of a tensor.*{reason}"):
+        call(points())
 
 
 # --- rotations ------------------------------------------------------------------------------------
@@ -251,6 +271,22 @@ def test_closest_rotations_have_the_same_signs_inside_vmap():
         expected = np.stack([call(sample) for sample in given])
         found = pb.func.vmap(call)(pb.tensor(given)).numpy()
         np.testing.assert_allclose(found, expected, atol=1e-12, err_msg=name)
+
+
+@rotations
+@pytest.mark.parametrize("shape", [(4,), (4, 2)])
+def test_slerp_by_times_inside_vmap(shape):
+    slerp = Slerp([0.0, 1.0, 2.5], Rotation.from_rotvec(POINTS[:3] / 5))
+    times = np.linspace(0.0, 2.5, int(np.prod(shape))).reshape(shape)
+
+    def slope(t):
+        return pb.func.jacrev(lambda t: slerp(t).as_rotvec())(t)
+
+    expected = np.stack([slope(pb.tensor(t)).numpy() for t in times])
+    found = pb.func.vmap(slope)(pb.tensor(times)).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+    with pytest.raises(ValueError, match="within the range"):
+        pb.func.vmap(lambda t: slerp(t).as_rotvec())(pb.tensor(times + 1.0))
 
 
 def test_directed_hausdorff_inside_vmap():

@@ -19,7 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
+from pullback.errors import (
+    AutogradError,
+    AutogradTypeError,
+    AutogradValueError,
+    DerivativeMissingError,
+)
 from pullback.library.custom_op import CUSTOM_OPS, CustomOp
 from pullback.library.define_custom import custom_op
 from pullback.operators.creation import functions as creation
@@ -234,6 +239,16 @@ def _internal_op(title: str, schema: str, kernel: _Function, fake: _Function) ->
         function.__signature__ = _signature(arguments)  # type: ignore[attr-defined]
     made: CustomOp = custom_op(title, kernel, mutates_args=(), schema=schema)
     made.register_fake(fake)
+
+    def refuse(*_: Any) -> Any:
+        raise DerivativeMissingError(
+            f"{title}: a second derivative was asked for, and the first one is computed "
+            f"numerically from values of the function, so it has none. Give the gradient itself to "
+            f"pb.library.numerical, or the function a derivative (pb.library.custom_op)."
+        )
+
+    made.register_autograd(refuse)
+    made.register_jvp(refuse)
     return made
 
 

@@ -6,7 +6,7 @@ subpackage's own module takes precedence; functions in no list raise by name.
 
 from __future__ import annotations
 
-__all__ = ["CONSTANT", "RECORDED", "REFUSED"]
+__all__ = ["COMPILED", "CONSTANT", "RECORDED", "REFUSED"]
 
 # SciPy's own code consists of operations that tensors record, inside numpy_mode.
 RECORDED = {
@@ -92,4 +92,11 @@ REFUSED = {
             Delaunay ConvexHull Voronoi SphericalVoronoi HalfspaceIntersection tsearch
         """,
     },
+    "it is compiled; scipy.spatial.KDTree has derivatives": {"spatial": "cKDTree"},
+    "it is compiled; scipy.signal.convolve2d has derivatives": {"signal": "sepfir2d"},
 }
+
+# Those of them that are compiled, which no hook reaches: they raise when they read a tensor.
+COMPILED = frozenset(
+    ["ConvexHull", "Delaunay", "HalfspaceIntersection", "Voronoi", "cKDTree", "sepfir2d", "tsearch"]
+)

@@ -16,8 +16,10 @@ import numpy as np
 
 from pullback._cpython import intercept
 from pullback._lazy import lazy_module
+from pullback.autograd.graph.conversion import COMPILED_HINTS
 from pullback.interop.arguments import HOLDERS
 from pullback.scipy.captures import captures_gradient, is_callback
+from pullback.scipy.defaults import COMPILED, REFUSED
 from pullback.scipy.modules import Target, targets
 from pullback.tensor.tensor import Tensor
 
@@ -66,6 +68,10 @@ MODULES: list[ModuleType] = []  # those that have hooks
 _RETURN_FACTORS = ("scipy.sparse.linalg.spilu", "scipy.sparse.linalg.splu")
 _PACKAGES_WITHOUT_TENSORS = ("builtins", "numpy", "scipy")
 _CONTAINERS = (list, tuple, dict)
+
+for _reason, _spaces in REFUSED.items():
+    _names = COMPILED.intersection(" ".join(_spaces.values()).split())
+    COMPILED_HINTS.update(dict.fromkeys(_names, f"It has no derivative: {_reason}. "))
 
 
 class Hook:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.errors import AutogradError
+from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.sparse.products import Solver
 from pullback.sparse.scipy_sparse import Matrix, scipy_sparse
 
@@ -18,6 +18,7 @@ __all__ = ["DirectSolver", "IterativeSolver", "LeastSquaresSolver", "TriangularS
 _Array = NDArray[Any]
 _TOLERANCE = 1e-12  # of the systems that derivatives need, solved by iteration
 _ACCEPTED_RESIDUAL = 1e-8  # beyond it a derivative raises
+_FOR_HERMITIAN_MATRICES = ("cg", "minres")
 
 
 class DirectSolver:
@@ -89,6 +90,8 @@ class IterativeSolver:
     def solve(self, matrix: Any, right: _Array, transposed: bool) -> _Array:
         """The solution by iteration."""
         options = dict(self._options)
+        if transposed and self._is_hermitian_operator(matrix):  # its transpose is its conjugate
+            return np.conj(self.solve(matrix, np.conj(right), False))
         if transposed:
             matrix = matrix.T
             for name in {"M", "M1", "M2"} & options.keys():
@@ -98,8 +101,21 @@ class IterativeSolver:
             return np.stack(columns, -1)
         return self._run(matrix, right, options)
 
+    def _is_hermitian_operator(self, matrix: Any) -> bool:
+        """Whether the iteration is one for Hermitian matrices, given by its products alone."""
+        is_sparse = scipy_sparse().issparse(matrix)
+        return not is_sparse and self._function.__name__ in _FOR_HERMITIAN_MATRICES
+
     def _run(self, matrix: Any, right: _Array, options: dict[str, Any]) -> _Array:
-        found, self.info = self._function(matrix, right, **options)
+        try:
+            found, self.info = self._function(matrix, right, **options)
+        except NotImplementedError as error:
+            if not self._derivative:
+                raise
+            raise DerivativeMissingError(
+                f"scipy.sparse.linalg.{self._function.__name__}: its derivative needs the products "
+                f"of the adjoint, which the LinearOperator does not have. Give it rmatvec=."
+            ) from error
         if not self._derivative or self.info == 0:
             return np.asarray(found)
         shift = options.get("shift", 0.0)

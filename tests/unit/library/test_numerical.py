@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.errors import DerivativeMissingError
 from pullback.library import numerical, numerical_jacobian
 
 
@@ -38,8 +39,15 @@ def test_derivatives_are_those_of_the_function(op):
 
 
 def test_second_derivatives_raise(op):
-    with pytest.raises(RuntimeError, match="box_vjp: no autograd formula"):
-        pb.autograd.functional.hessian(lambda x: op(x, pb.tensor(A)).sum(), pb.tensor(X))
+    def total(x):
+        return op(x, pb.tensor(A)).sum()
+
+    with pytest.raises(DerivativeMissingError, match=r"box_vjp: a second derivative.*numerically"):
+        pb.autograd.functional.hessian(total, pb.tensor(X))
+    with pytest.raises(DerivativeMissingError, match=r"box_jvp: a second derivative.*numerically"):
+        pb.func.jvp(
+            lambda x: pb.func.jvp(total, (x,), (pb.ones(2),))[1], (pb.tensor(X),), (pb.ones(2),)
+        )
 
 
 def test_the_error_estimate_bounds_the_error():

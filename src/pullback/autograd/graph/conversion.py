@@ -34,7 +34,7 @@ from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError, GradientLostError
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["CONVERSIONS", "check_nothing_lost", "item", "tolist"]
+__all__ = ["COMPILED_HINTS", "CONVERSIONS", "check_nothing_lost", "item", "tolist"]
 
 _INSTEAD = (
     "To join tensors, use np.stack or pb.asarray([...]); to write into an array, make it a tensor "
@@ -48,6 +48,9 @@ _GENERATORS = (
     "A generator of random numbers takes tensors if it is made in numpy_mode: call "
     "np.random.default_rng(rng.bit_generator) in the function, which goes on with its stream. "
 )
+# Why a compiled function, which no rule can replace, takes no tensors, and what to call instead:
+# by its name. Packages that know such functions add to it.
+COMPILED_HINTS: dict[str, str] = dict.fromkeys(vars(np.random.Generator), _GENERATORS)
 _UNTESTED = (
     f"(On this interpreter, {sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}, "
     "it cannot be told whether NumPy or your program asks for the number; say x.item() if it is "
@@ -88,7 +91,7 @@ def _calling_function(frame: FrameType | None) -> str:
         if not name or hasattr(np, name):
             return ""
         function, line = name, f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    hint = _GENERATORS if function in vars(np.random.Generator) else ""
+    hint = COMPILED_HINTS.get(function, "")
     return f"{function} takes an array out of a tensor (called at {line}). {hint}"
 
 

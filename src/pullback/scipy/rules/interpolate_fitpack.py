@@ -265,7 +265,7 @@ class RectBivariateSplineTensor(theirs.RectBivariateSpline):  # type: ignore[mis
             across, along = (broadcast_to(part, shape).reshape(-1) for part in (x, y))
             return self._at(across, along, dx, dy).reshape(shape)
         for name, part in (("x", x), ("y", y)):
-            if np.any(np.diff(all_values(part)) < 0):
+            if np.any(np.diff(np.atleast_1d(all_values(part))) < 0):
                 raise ValueError(f"{name} must be strictly increasing when `grid` is True")
         x, y = _inside(x.reshape(-1), tx, kx), _inside(y.reshape(-1), ty, ky)
         rows = design(tx, kx, x, dx, c)

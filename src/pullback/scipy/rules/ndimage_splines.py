@@ -8,11 +8,13 @@ by the coefficients; they are each other's derivatives.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.ndimage as theirs
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import cosdg, sindg
 
 from pullback.autograd.namespaces import tensors as xp
@@ -313,6 +315,32 @@ _EVALUATE = Primitive("scipy.ndimage.map_coordinates", _evaluate, _evaluate_jvp,
 _SPREAD = Primitive("scipy.ndimage.map_coordinates", _spread, _spread_jvp, _spread_vjp)
 
 
+def _coefficients(c: Any, order: int, mode: str) -> tuple[Any, int]:
+    """The coefficients of the spline through an image, and by how much they extend it."""
+    width = _PAD if order > 1 and mode in ("nearest", "grid-constant") else 0
+    if width:
+        c = pad(c, width, mode="edge" if mode == "nearest" else "constant")
+    for axis in range(c.ndim):
+        c = _filter_axis(c, order, axis, mode)
+    return c, width
+
+
+def _interpolate_axis(c: Any, at: _Array, order: int, axis: int, mode: str) -> Any:
+    """The spline along one axis: a product with a sparse matrix."""
+    n, count = c.shape[axis], len(at)
+    line = _line(at, n, order, mode, {0})
+    rows = np.broadcast_to(np.arange(count), line.places.shape)
+    entries = (line.weights[0].ravel(), (rows.ravel(), line.places.ravel()))
+    matrix = csr_array(entries, shape=(count, n))
+
+    def run(matrix: Any, v: _Array) -> Any:
+        moved = np.moveaxis(v, axis, 0)
+        found = (matrix @ moved.reshape(len(moved), -1)).reshape(-1, *moved.shape[1:])
+        return np.moveaxis(found, 0, axis)
+
+    return apply_linear(c, partial(run, matrix), partial(run, matrix.T.tocsr()))
+
+
 def _interpolate(
     input: Any, coordinates: Any, order: int, mode: str, cval: Any, prefilter: bool
 ) -> Any:
@@ -324,12 +352,9 @@ def _interpolate(
     is_shifted = mode == "grid-constant" and not is_zero(cval)
     if is_shifted:
         c = c - cval
-    if prefilter and order > 1:
-        if mode in ("nearest", "grid-constant"):
-            c = pad(c, _PAD, mode="edge" if mode == "nearest" else "constant")
-            flat = flat + float(_PAD)
-        for axis in range(c.ndim):
-            c = _filter_axis(c, order, axis, mode)
+    if prefilter:
+        c, width = _coefficients(c, order, mode)
+        flat = flat + float(width) if width else flat
     size = tuple(c.shape)
     options = {"order": order, "mode": mode, "orders": ((0,) * c.ndim,), "shape": size}
     found = _EVALUATE(c, flat, **options)[0]
@@ -416,9 +441,16 @@ def _shift(input: Any, shift: Any, **spline: Any) -> Any:
 
 @declare("zoom", "input cval")
 def _zoom(
-    input: Any, zoom: Any, order: int, prefilter: bool, grid_mode: bool, **spline: Any
+    input: Any,
+    zoom: Any,
+    order: int,
+    mode: str,
+    cval: Any,
+    prefilter: bool,
+    grid_mode: bool,
 ) -> Any:
     _require_order(order)
+    _require_mode(mode)
     if input.ndim < 1:
         raise RuntimeError("input and output rank must be > 0")
     if grid_mode and input.dtype.kind == "c":  # which SciPy ignores
@@ -428,12 +460,20 @@ def _zoom(
         return input + 0.0
     pairs = zip(input.shape, factors, strict=True)
     shape = tuple(round(n * float(factor)) for n, factor in pairs)
-    parts = []
-    for at, n, m in zip(_mesh(shape), input.shape, shape, strict=True):
+    parts: list[_Array] = []
+    for at, n, m in zip(map(np.arange, shape), input.shape, shape, strict=True):
         ends = (n, m) if grid_mode else (n - 1, m - 1)
         step = ends[0] / ends[1] if ends[1] else 1.0
         parts.append((at + 0.5) * step - 0.5 if grid_mode else at * step)
-    return _interpolate(input, _stack(parts, shape), order, prefilter=prefilter, **spline)
+    if is_zero(cval):  # axis by axis
+        found, width = _as_double(input), 0
+        if prefilter:
+            found, width = _coefficients(found, order, mode)
+        for axis, part in enumerate(parts):
+            found = _interpolate_axis(found, part + width, order, axis, mode)
+        return found
+    coordinates = _stack(np.meshgrid(*parts, indexing="ij", sparse=True), shape)
+    return _interpolate(input, coordinates, order, mode, cval, prefilter)
 
 
 @declare("rotate", "input angle cval")

@@ -21,6 +21,7 @@ from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor, raw
 from pullback.scipy.batches import call_on_values
 from pullback.scipy.registry import class_rule, constant, option_without_rule, refused, rule
+from pullback.scipy.rules.interpolate_local import gather
 from pullback.scipy.rules.linalg_tools import diagonal
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
@@ -242,11 +243,11 @@ def _apart(tree: Any, points: Tensor, data: Tensor, index: Any) -> Any:
     """The differences of points from those that a query has found, shortest in a periodic box."""
     extra = index.ndim - (points.ndim - 1)
     x = xp.reshape(points, [*points.shape[:-1], *[1] * extra, points.shape[-1]])
-    apart = x - data[np.minimum(index, data.shape[0] - 1)]
+    apart = x - gather(data, xp.minimum(index, data.shape[0] - 1))
     if tree.boxsize is None:
         return apart
     box = np.where(tree.boxsize > 0, tree.boxsize, np.inf)
-    turns = np.round(all_values(apart) / box)
+    turns = xp.round(apart.detach() / box)
     return apart - turns * np.where(np.isinf(box), 0, box)
 
 
@@ -263,13 +264,12 @@ def _query(
     """Distances and indices of the nearest points; the indices count as constant."""
     points = _floating(x)
     data = self._points if isinstance(self, KDTreeTensor) else as_tensor(np.asarray(self.data))
-    if levels_of(points) or levels_of(data):
-        raise DerivativeMissingError(
-            "scipy.spatial.KDTree.query: it has no vmap; give all points in one call"
-        )
-    search = theirs.cKDTree.query
-    _, found = search(self, raw(points), k, eps, p, distance_upper_bound, workers)
-    index = np.asarray(found)
+
+    def search(at: Any) -> Any:
+        return theirs.cKDTree.query(self, at, k, eps, p, distance_upper_bound, workers)[1]
+
+    found = call_on_values("scipy.spatial.KDTree.query", search, (points,), {})
+    index = as_tensor(found)
     apart = _apart(self, points, data, index)
     options = {} if p == 2 else {"p": p}
     metric = METRICS["euclidean" if p == 2 else "minkowski"]
@@ -284,7 +284,9 @@ class KDTreeTensor(theirs.KDTree):  # type: ignore[misc]
     def __init__(self, data: Any, *args: Any, **kwargs: Any) -> None:
         self._points = _floating(data)
         if levels_of(self._points):
-            raise DerivativeMissingError("scipy.spatial.KDTree: it has no vmap; use cdist")
+            raise DerivativeMissingError(
+                "scipy.spatial.KDTree: inside vmap there is one tree for each sample; use cdist"
+            )
         super().__init__(raw(self._points), *args, **kwargs)
 
     @property

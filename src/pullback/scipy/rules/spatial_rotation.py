@@ -21,6 +21,7 @@ from pullback.func.primitive import Known, Primitive, all_values
 from pullback.interop.arguments import as_tensor, plain
 from pullback.scipy.batches import call_on_values
 from pullback.scipy.registry import class_rule, constant, option_without_rule, refused, rule
+from pullback.scipy.rules.interpolate_local import gather
 from pullback.scipy.rules.linalg_tools import as_double
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
@@ -504,18 +505,21 @@ def _interpolate(self: Any, times: Any) -> Any:
     given = as_double(times)
     if given.ndim > 1:
         raise ValueError("`times` must be at most 1-dimensional.")
-    values, nodes = all_values(given), all_values(as_tensor(self.times))
-    if values.ndim > given.ndim or nodes.ndim > 1:
-        raise DerivativeMissingError("scipy.spatial.transform.Slerp: it has no vmap by times")
-    if np.any((values < nodes[0]) | (values > nodes[-1])):
-        raise ValueError(
-            f"Interpolation times must be within the range [{nodes[0]}, {nodes[-1]}], both "
-            f"inclusive."
-        )
-    place = np.maximum(np.searchsorted(nodes, values) - 1, 0)
-    start, length = (as_tensor(part)[place] for part in (self.times, self.timedelta))
-    turn = xp.expand_dims((given - start) / length, -1) * as_tensor(self.rotvecs)[place]
-    return _made(_compose(_quat_of(self.rotations)[place], _from_rotvec(turn)))
+
+    def find(nodes: Any, values: Any) -> Any:
+        if np.any((values < nodes[0]) | (values > nodes[-1])):
+            raise ValueError(
+                f"Interpolation times must be within the range [{nodes[0]}, {nodes[-1]}], both "
+                f"inclusive."
+            )
+        return np.maximum(np.searchsorted(nodes, values) - 1, 0)
+
+    name = "scipy.spatial.transform.Slerp"
+    place = as_tensor(call_on_values(name, find, (self.times, given), {}))
+    held = (self.times, self.timedelta, self.rotvecs, _quat_of(self.rotations))
+    start, length, rotvec, quat = (gather(as_tensor(part), place) for part in held)
+    turn = xp.expand_dims((given - start) / length, -1) * rotvec
+    return _made(_compose(quat, _from_rotvec(turn)))
 
 
 @rule("scipy.spatial.geometric_slerp", tensors="start end t")
