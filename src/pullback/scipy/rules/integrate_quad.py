@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from pullback.scipy.quadrature import (
     weighted_sum,
 )
 from pullback.scipy.registry import option_without_rule, rule
+from pullback.scipy.rules.optimize_roots import as_tuple
 from pullback.scipy.twins import Samples
 from pullback.tensor.tensor import Tensor, fresh
 
@@ -86,10 +88,7 @@ def _parts(ends: Any, a: Any, b: Any) -> Any:
 
 
 @rule("scipy.integrate.quad", tensors="func a b args")
-def _quad(*args: Any, **kwargs: Any) -> Any:
-    bound = inspect.signature(integrate.quad).bind(*args, **kwargs)
-    bound.apply_defaults()
-    given = dict(bound.arguments)
+def _quad(full_output: Any, **given: Any) -> Any:
     name = "scipy.integrate.quad"
     weight = given["weight"]
     if weight not in (None, "cos", "sin"):
@@ -98,8 +97,7 @@ def _quad(*args: Any, **kwargs: Any) -> Any:
         raise option_without_rule(name, "complex_func", True)
     if weight and (_is_infinite(given["a"]) or _is_infinite(given["b"])):
         raise option_without_rule(name, f"infinite limits and weight={weight!r}, points", None)
-    wants, func = given.pop("full_output"), given["func"]
-    more = given["args"] if isinstance(given["args"], tuple) else (given["args"],)
+    func, more = given["func"], as_tuple(given["args"])
 
     def solve(**plain: Any) -> Any:
         found = integrate.quad(**plain, full_output=1)
@@ -122,18 +120,13 @@ def _quad(*args: Any, **kwargs: Any) -> Any:
         intervals = [np.linspace(0, 1, 2 + int(turns))]
     results = [run[0] for run in runs]
     found = _integral(name, f, given["a"], given["b"], intervals, results, samples)
-    return (found, *results[0][1:]) if wants else (found, results[0][1])
+    return (found, *results[0][1:]) if full_output else (found, results[0][1])
 
 
 @rule("scipy.integrate.quad_vec", tensors="f a b args")
-def _quad_vec(*args: Any, **kwargs: Any) -> Any:
-    bound = inspect.signature(integrate.quad_vec).bind(*args, **kwargs)
-    bound.apply_defaults()
-    given = dict(bound.arguments)
+def _quad_vec(full_output: Any, **given: Any) -> Any:
     name = "scipy.integrate.quad_vec"
-    wants, function = given.pop("full_output"), given["f"]
-    more = given.get("args", ())
-    more = more if isinstance(more, tuple) else (more,)
+    function, more = given["f"], as_tuple(given.get("args", ()))
     is_double = _is_infinite(given["a"]) and _is_infinite(given["b"])
 
     def solve(**plain: Any) -> Any:
@@ -153,7 +146,7 @@ def _quad_vec(*args: Any, **kwargs: Any) -> Any:
         results,
         samples,
     )
-    return (found, *results[0][1:]) if wants else (found, results[0][1])
+    return (found, *results[0][1:]) if full_output else (found, results[0][1])
 
 
 @rule("scipy.integrate.fixed_quad", tensors="func a b args")
@@ -163,7 +156,7 @@ def _fixed_quad(func: _Function, a: Any, b: Any, args: Any, n: int) -> Any:
     nodes, weights = gauss(n)
     start, stop = as_tensor(a), as_tensor(b)
     points = start + (stop - start) * fresh(nodes)
-    values = as_tensor(func(points, *(args if isinstance(args, tuple) else (args,))))
+    values = as_tensor(func(points, *as_tuple(args)))
     return (stop - start) * (values * fresh(weights)).sum(-1), None
 
 
@@ -174,7 +167,7 @@ def _fixed_quad(func: _Function, a: Any, b: Any, args: Any, n: int) -> Any:
 def _nquad(func: _Function, ranges: Any, args: Any, opts: Any, full_output: bool) -> Any:
     if opts is not None and any("weight" in option for option in opts if isinstance(option, dict)):
         raise option_without_rule("scipy.integrate.nquad", "opts", opts)
-    more = () if args is None else (args if isinstance(args, tuple) else (args,))
+    more = () if args is None else as_tuple(args)
     samples = Samples(func, ranges, more, opts)
     runs = samples.run(
         lambda func, ranges, args, opts: integrate.nquad(func, ranges, args, opts, full_output)
@@ -185,10 +178,10 @@ def _nquad(func: _Function, ranges: Any, args: Any, opts: Any, full_output: bool
 
 @rule("scipy.integrate.dblquad", tensors="func a b gfun hfun args")
 def _dblquad(
-    func: _Function, a: Any, b: Any, gfun: Any, hfun: Any, args: Any, epsabs: float, epsrel: float
+    func: _Function, a: Any, b: Any, gfun: Any, hfun: Any, args: Any, **options: Any
 ) -> Any:
-    samples = Samples(func, a, b, gfun, hfun, args, epsabs, epsrel)
-    runs = samples.run(integrate.dblquad)
+    samples = Samples(func, a, b, gfun, hfun, args)
+    runs = samples.run(partial(integrate.dblquad, **options))
 
     def inner(x: Any) -> Any:
         return _called(gfun, x), _called(hfun, x)
@@ -199,25 +192,16 @@ def _dblquad(
 
 @rule("scipy.integrate.tplquad", tensors="func a b gfun hfun qfun rfun args")
 def _tplquad(
-    func: _Function,
-    a: Any,
-    b: Any,
-    gfun: Any,
-    hfun: Any,
-    qfun: Any,
-    rfun: Any,
-    args: Any,
-    epsabs: float,
-    epsrel: float,
+    func: _Function, a: Any, b: Any, args: Any, epsabs: float, epsrel: float, **limits: Any
 ) -> Any:
-    samples = Samples(func, a, b, gfun, hfun, qfun, rfun, args, epsabs, epsrel)
-    runs = samples.run(integrate.tplquad)
+    samples = Samples(func, a, b, args=args, **limits)
+    runs = samples.run(partial(integrate.tplquad, epsabs=epsabs, epsrel=epsrel))
 
     def middle(x: Any) -> Any:
-        return _called(gfun, x), _called(hfun, x)
+        return _called(limits["gfun"], x), _called(limits["hfun"], x)
 
     def inner(y: Any, x: Any) -> Any:
-        return _called(qfun, x, y), _called(rfun, x, y)
+        return _called(limits["qfun"], x, y), _called(limits["rfun"], x, y)
 
     ranges = [inner, middle, (a, b)]
     found = _several("scipy.integrate.tplquad", func, ranges, args, runs, samples)
@@ -232,7 +216,7 @@ def _several(
     name: str, func: _Function, ranges: list[Any], args: Any, runs: Any, samples: Samples
 ) -> Tensor:
     """SciPy's value with the derivatives of a product rule, whose nodes move with the limits."""
-    more = args if isinstance(args, tuple) else (args,)
+    more = as_tuple(args)
     values, errors = [run[0] for run in runs], [run[1] for run in runs]
     counts = (21, 40, 80) if len(ranges) < 3 else (15, 24)
     for count in counts:

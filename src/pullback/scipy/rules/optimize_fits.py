@@ -13,17 +13,16 @@ from pullback.func.jacobians import jacfwd
 from pullback.implicit.attach import constant_of
 from pullback.interop.arguments import as_tensor
 from pullback.linalg import cholesky, inv, solve
-from pullback.scipy.kkt import Constraint, active_set, attach_minimum, failure_of
+from pullback.scipy.kkt import active_set, attach_minimum
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.scipy.rules.optimize_minima import (
-    bound_arguments,
     box_of,
-    dense_of,
     half_squares,
     itself,
     limits_of,
+    product_with,
+    solve_minimum,
 )
-from pullback.scipy.rules.optimize_roots import joined_result
 from pullback.scipy.solutions import depend_on_start
 from pullback.scipy.twins import Samples
 from pullback.tensor.tensor import Tensor
@@ -50,10 +49,8 @@ def _fit_residual(f: _Function, xdata: Any, ydata: Any, sigma: Any) -> Callable[
 
 
 @rule("scipy.optimize.curve_fit", tensors="f xdata ydata p0 sigma bounds jac")
-def _curve_fit(*args: Any, **kwargs: Any) -> Any:
-    given = bound_arguments(optimize.curve_fit, *args, **kwargs)
+def _curve_fit(**given: Any) -> Any:
     name = "scipy.optimize.curve_fit"
-    given.update(given.pop("kwargs", {}))
     if given["nan_policy"] == "omit":
         raise option_without_rule(name, "nan_policy", "omit")
     for option in ("args", "loss"):
@@ -99,87 +96,49 @@ def _covariance(residual: _Function, popt: Tensor, absolute_sigma: bool) -> Tens
     return scaled
 
 
-@rule("scipy.optimize.nnls", tensors="A b")
-def _nnls(A: Any, b: Any, **options: Any) -> Any:
-    def solver(matrix: Any, b: Any, limits: Any) -> Any:  # noqa: ARG001 - what every solver gets
-        x = optimize.nnls(matrix, b, **options)[0]
-        return optimize.OptimizeResult(x=x, success=True, message="")
+def _linear_least_squares(name: str, solver: _Function, given: dict[str, Any], box: Any) -> Any:
+    """Minimizes half of |A x - b|² within a box; the result has `x`, `fun` and `cost`."""
 
-    limits: list[Constraint] = [(itself, 0.0, np.inf)]
-    result = _linear_least_squares("scipy.optimize.nnls", solver, A, b, None, limits)
+    def residual_of(given: dict[str, Any]) -> _Function:
+        product, b = product_with(given["A"]), as_tensor(given["b"])
+        return lambda x: product(x) - b
+
+    def conditions(given: dict[str, Any], _: Any) -> Any:
+        return half_squares(residual_of(given)), box(given)
+
+    result = solve_minimum(f"scipy.optimize.{name}", solver, given, conditions)
+    result.fun, result.cost = residual_of(given)(result.x), result.fun
+    return result
+
+
+@rule("scipy.optimize.nnls", tensors="A b")
+def _nnls(**given: Any) -> Any:
+    def solver(**plain: Any) -> Any:
+        return optimize.OptimizeResult(x=optimize.nnls(**plain)[0], success=True, message="")
+
+    result = _linear_least_squares("nnls", solver, given, lambda _: [(itself, 0.0, np.inf)])
     return result.x, (2 * result.cost) ** 0.5
 
 
-def _linear_least_squares(
-    name: str, solver: _Function, matrix: Any, b: Any, bounds: Any, limits: list[Constraint]
-) -> Any:
-    """Minimizes half of |A x - b|² within limits; the result has `x`, `fun` and `cost`."""
-
-    def residual_of(matrix: Any, b: Any) -> Callable[[Tensor], Tensor]:
-        return lambda x: as_tensor(dense_of(matrix)) @ x - as_tensor(b)
-
-    def solve(matrix: Any, b: Any, bounds: Any, limits: Any) -> Any:
-        result = solver(matrix, b, bounds)
-        cost = half_squares(residual_of(matrix, b))
-        return result, active_set(name, cost, limits, result.x)
-
-    samples = Samples(matrix, b, bounds, limits)
-    runs = samples.run(solve)
-    sets = [run[1] for run in runs]
-    y = samples.join([run[0].x for run in runs])
-    residual = residual_of(matrix, b)
-    cost = half_squares(residual)
-    failure = failure_of([run[0] for run in runs], sets)
-    result = joined_result(samples, [run[0] for run in runs])
-    result.x = attach_minimum(name, samples, y, cost, limits, sets, failure)
-    result.fun = residual(result.x)
-    result.cost = cost(result.x)
-    return result
-
-
 @rule("scipy.optimize.lsq_linear", tensors="A b bounds")
-def _lsq_linear(*args: Any, **kwargs: Any) -> Any:
-    given = bound_arguments(optimize.lsq_linear, *args, **kwargs)
-    matrix, b, bounds = given.pop("A"), given.pop("b"), given.pop("bounds")
-
-    def solver(matrix: Any, b: Any, bounds: Any) -> Any:
-        return optimize.lsq_linear(matrix, b, bounds, **given)
-
-    name = "scipy.optimize.lsq_linear"
-    return _linear_least_squares(name, solver, matrix, b, bounds, box_of(bounds))
+def _lsq_linear(**given: Any) -> Any:
+    return _linear_least_squares(
+        "lsq_linear", optimize.lsq_linear, given, lambda given: box_of(given["bounds"])
+    )
 
 
 @rule("scipy.optimize.linprog", tensors="c A_ub b_ub A_eq b_eq bounds")
-def _linprog(*args: Any, **kwargs: Any) -> Any:
-    given = bound_arguments(optimize.linprog, *args, **kwargs)
-    name = "scipy.optimize.linprog"
-
-    def conditions(given: dict[str, Any], size: int) -> Any:
-        limits = limits_of(_pairs(given["bounds"], size), size)
+def _linprog(**given: Any) -> Any:
+    def conditions(given: dict[str, Any], x: Any) -> Any:
+        limits = limits_of(_pairs(given["bounds"], x.size), x.size)
         if given["A_ub"] is not None:
-            limits.append((_product(given["A_ub"]), -np.inf, given["b_ub"]))
+            limits.append((product_with(given["A_ub"]), -np.inf, given["b_ub"]))
         if given["A_eq"] is not None:
-            limits.append((_product(given["A_eq"]), given["b_eq"], given["b_eq"]))
+            limits.append((product_with(given["A_eq"]), given["b_eq"], given["b_eq"]))
         c = as_tensor(given["c"])
         return lambda x: (c * x).sum(), limits
 
-    def solve(**plain: Any) -> Any:
-        result = optimize.linprog(**plain)
-        if not result.success:
-            return result, None
-        cost, limits = conditions(plain, result.x.size)
-        return result, active_set(name, cost, limits, result.x)
-
-    samples = Samples(**given)
-    runs = samples.run(solve)
-    result = joined_result(samples, [run[0] for run in runs])
-    if not result.success:
-        return result  # SciPy gives None for x
-    y = samples.join([run[0].x for run in runs])
-    cost, limits = conditions(given, y.size)
-    result.x = attach_minimum(name, samples, y, cost, limits, [run[1] for run in runs])
-    result.fun = cost(result.x)
-    return result
+    return solve_minimum("scipy.optimize.linprog", optimize.linprog, given, conditions)
 
 
 def _pairs(bounds: Any, size: int) -> Any:
@@ -188,7 +147,3 @@ def _pairs(bounds: Any, size: int) -> Any:
         return [(None, None)] * size
     first = bounds[0]
     return bounds if isinstance(first, list | tuple | np.ndarray) else [tuple(bounds)] * size
-
-
-def _product(matrix: Any) -> _Function:
-    return lambda x: as_tensor(dense_of(matrix)) @ x

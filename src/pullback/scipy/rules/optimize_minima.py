@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -21,23 +20,49 @@ from pullback.scipy.twins import Samples
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
-    "bound_arguments",
     "box_of",
     "dense_of",
     "half_squares",
     "itself",
     "joined_result",
     "limits_of",
+    "product_with",
+    "solve_minimum",
 ]
 
 _Function = Callable[..., Any]
 
 
-def bound_arguments(function: _Function, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """The arguments of a call by name, with the defaults."""
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    return dict(bound.arguments)
+def solve_minimum(
+    name: str,
+    solver: _Function,
+    given: dict[str, Any],
+    conditions: Callable[[dict[str, Any], Any], tuple[_Function, list[Constraint]]],
+) -> Any:
+    """SciPy's result of a solver of minima, with derivatives in its `x`, and `cost` as its `fun`.
+
+    `given` has the arguments by name. ``conditions(given, x)`` returns the cost and the
+    constraints; it gets the arguments as they are, and with arrays in the place of tensors.
+    """
+
+    def solve(**plain: Any) -> Any:
+        result = solver(**plain)
+        if result.x is None:  # linprog without success
+            return result, None
+        return result, active_set(name, *conditions(plain, result.x), np.asarray(result.x))
+
+    samples = Samples(**given)
+    runs = samples.run(solve)
+    results, sets = [run[0] for run in runs], [run[1] for run in runs]
+    result = joined_result(samples, results)
+    if None in sets:
+        return result
+    y = samples.join([found.x for found in results])
+    cost, limits = conditions(given, y)
+    x = attach_minimum(name, samples, y, cost, limits, sets, failure_of(results, sets))
+    result.x = depend_on_start(x, given.get("x0"))
+    result.fun = cost(x)
+    return result
 
 
 def limits_of(bounds: Any, size: int) -> list[Constraint]:
@@ -69,7 +94,7 @@ def _constraints_of(constraints: Any) -> list[Constraint]:
             upper = 0.0 if each["type"].lower() == "eq" else np.inf
             made.append((_with_args(each["fun"], each.get("args", ())), 0.0, upper))
         elif isinstance(each, optimize.LinearConstraint):
-            made.append((_product(each.A), each.lb, each.ub))
+            made.append((product_with(each.A), each.lb, each.ub))
         else:
             made.append((each.fun, each.lb, each.ub))
     return made
@@ -80,7 +105,8 @@ def _with_args(fun: _Function, args: Any) -> _Function:
     return lambda x: fun(x, *more)
 
 
-def _product(matrix: Any) -> _Function:
+def product_with(matrix: Any) -> _Function:
+    """The product of a matrix with x, as a function."""
     return lambda x: as_tensor(dense_of(matrix)) @ x
 
 
@@ -100,57 +126,24 @@ def _cost(fun: _Function, args: Any, has_jac: bool) -> Callable[[Any], Tensor]:
 
 
 @rule("scipy.optimize.minimize", tensors="fun x0 args jac hess hessp bounds constraints")
-def _minimize(*args: Any, **kwargs: Any) -> Any:
-    given = bound_arguments(optimize.minimize, *args, **kwargs)
-    name = "scipy.optimize.minimize"
-
+def _minimize(**given: Any) -> Any:
     def conditions(given: dict[str, Any], x: Any) -> Any:
         cost = _cost(given["fun"], given["args"], given["jac"] is True)
         limits = limits_of(given["bounds"], x.size)
         return cost, [*limits, *_constraints_of(given["constraints"])]
 
-    def solve(**plain: Any) -> Any:
-        result = optimize.minimize(**plain)
-        cost, limits = conditions(plain, result.x)
-        return result, active_set(name, cost, limits, result.x)
-
-    samples = Samples(**given)
-    runs = samples.run(solve)
-    result = joined_result(samples, [run[0] for run in runs])
-    y = samples.join([run[0].x for run in runs])
-    cost, limits = conditions(given, y)
-    sets = [run[1] for run in runs]
-    failure = failure_of([run[0] for run in runs], sets)
-    x = attach_minimum(name, samples, y, cost, limits, sets, failure)
-    result.x = depend_on_start(x, given["x0"])
-    result.fun = cost(x)
-    return result
+    return solve_minimum("scipy.optimize.minimize", optimize.minimize, given, conditions)
 
 
 @rule("scipy.optimize.minimize_scalar", tensors="fun bracket bounds args")
-def _minimize_scalar(*args: Any, **kwargs: Any) -> Any:
-    given = bound_arguments(optimize.minimize_scalar, *args, **kwargs)
-    name = "scipy.optimize.minimize_scalar"
-    samples = Samples(**given)
-
-    def conditions(fun: _Function, args: Any, bounds: Any) -> Any:
+def _minimize_scalar(**given: Any) -> Any:
+    def conditions(given: dict[str, Any], _: Any) -> Any:
+        bounds = given["bounds"]
         limits = [] if bounds is None else [(itself, bounds[0], bounds[1])]
-        return _cost(fun, args, False), limits
+        return _cost(given["fun"], given["args"], False), limits
 
-    def solve(**plain: Any) -> Any:
-        result = optimize.minimize_scalar(**plain)
-        cost, limits = conditions(plain["fun"], plain["args"], plain["bounds"])
-        return result, active_set(name, cost, limits, np.asarray(result.x))
-
-    runs = samples.run(solve)
-    result = joined_result(samples, [run[0] for run in runs])
-    y = samples.join([run[0].x for run in runs])
-    cost, limits = conditions(given["fun"], given["args"], given["bounds"])
-    sets = [run[1] for run in runs]
-    failure = failure_of([run[0] for run in runs], sets)
-    result.x = attach_minimum(name, samples, y, cost, limits, sets, failure)
-    result.fun = cost(result.x)
-    return result
+    name, solver = "scipy.optimize.minimize_scalar", optimize.minimize_scalar
+    return solve_minimum(name, solver, given, conditions)
 
 
 # --- least squares -------------------------------------------------------------------------------
@@ -187,45 +180,27 @@ def box_of(bounds: Any) -> list[Constraint]:
 
 
 @rule("scipy.optimize.least_squares", tensors="fun x0 jac bounds args kwargs")
-def _least_squares(*args: Any, **kwargs: Any) -> Any:
-    given = bound_arguments(optimize.least_squares, *args, **kwargs)
+def _least_squares(**given: Any) -> Any:
     name = "scipy.optimize.least_squares"
     if given["loss"] not in _LOSSES:
         raise option_without_rule(name, "loss", given["loss"])
 
-    def conditions(given: dict[str, Any]) -> Any:
-        more, named = as_tuple(given["args"]), given["kwargs"] or {}
-        fun = given["fun"]
+    def residual_of(given: dict[str, Any]) -> _Function:
+        fun, more, named = given["fun"], as_tuple(given["args"]), given["kwargs"] or {}
+        return lambda x: as_tensor(fun(x, *more, **named))
 
-        def residual(x: Any) -> Tensor:
-            return as_tensor(fun(x, *more, **named))
+    def conditions(given: dict[str, Any], _: Any) -> Any:
+        cost = half_squares(residual_of(given), given["loss"], given["f_scale"])
+        return cost, box_of(given["bounds"])
 
-        cost = half_squares(residual, given["loss"], given["f_scale"])
-        return residual, cost, box_of(given["bounds"])
-
-    def solve(**plain: Any) -> Any:
-        result = optimize.least_squares(**plain)
-        _, cost, limits = conditions(plain)
-        return result, active_set(name, cost, limits, result.x)
-
-    samples = Samples(**given)
-    runs = samples.run(solve)
-    result = joined_result(samples, [run[0] for run in runs])
-    y = samples.join([run[0].x for run in runs])
-    residual, cost, limits = conditions(given)
-    sets = [run[1] for run in runs]
-    failure = failure_of([run[0] for run in runs], sets)
-    x = attach_minimum(name, samples, y, cost, limits, sets, failure)
-    result.x = depend_on_start(x, given["x0"])
-    result.fun, result.cost = residual(x), cost(x)
+    result = solve_minimum(name, optimize.least_squares, given, conditions)
+    result.fun, result.cost = residual_of(given)(result.x), result.fun
     return result
 
 
 @rule("scipy.optimize.leastsq", tensors="func x0 args Dfun")
-def _leastsq(*args: Any, **kwargs: Any) -> Any:
-    given = bound_arguments(optimize.leastsq, *args, **kwargs)
+def _leastsq(full_output: bool, **given: Any) -> Any:
     name = "scipy.optimize.leastsq"
-    wants = given.pop("full_output")
 
     def cost_of(func: _Function, args: Any) -> _Function:
         more = as_tuple(args)
@@ -243,4 +218,4 @@ def _leastsq(*args: Any, **kwargs: Any) -> Any:
     cost, sets = cost_of(given["func"], given["args"]), [run[1] for run in runs]
     x = attach_minimum(name, samples, y, cost, [], sets, failure)
     x = depend_on_start(x, given["x0"])
-    return (x, *runs[0][0][1:]) if wants else (x, runs[0][0][4])
+    return (x, *runs[0][0][1:]) if full_output else (x, runs[0][0][4])
