@@ -26,7 +26,7 @@ from pullback.scipy.captures import global_names, is_callback
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["Samples", "numeric_function"]
+__all__ = ["Samples"]
 
 _NEVER = (type, ModuleType, np.ndarray, np.generic, str, bytes, int, float, complex, type(None))
 _LIBRARIES = frozenset({"pullback", "numpy", "scipy", *sys.stdlib_module_names})
@@ -140,7 +140,7 @@ class _Twin:
         return found
 
 
-def numeric_function(function: Callable[..., Any]) -> Callable[..., Any]:
+def _numeric_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that returns arrays and numbers, unless it is called with a tensor."""
 
     @functools.wraps(function)
@@ -223,7 +223,7 @@ def _array_of(tensor: Tensor, chosen: dict[int, int]) -> Any:
 def _numeric(value: Any) -> Any:
     """The value with functions whose results are arrays, also in lists and constraints."""
     if is_callback(value):
-        return numeric_function(value)
+        return _numeric_function(value)
     if type(value) in (list, tuple):
         return type(value)(map(_numeric, value))
     if type(value) is dict:

@@ -47,7 +47,6 @@ __all__ = [
     "antiderivative_of",
     "derivative_of",
     "design",
-    "evaluate_spline",
     "evaluate_with",
     "fit",
     "integral_of",
@@ -65,7 +64,7 @@ _Array = NDArray[Any]
 # --- (t, c, k) ----------------------------------------------------------------------------------
 
 
-def evaluate_spline(t: Tensor, c: Tensor, k: int, points: Tensor, nu: int = 0) -> Tensor:
+def _evaluate_spline(t: Tensor, c: Tensor, k: int, points: Tensor, nu: int = 0) -> Tensor:
     """A spline, or its derivative of order `nu`, at a vector of points, extrapolated."""
     index = locate(t, points, k, t.shape[0] - k - 2)
     terms = [
@@ -102,7 +101,7 @@ def integral_of(t: Tensor, c: Tensor, k: int, a: Any, b: Any) -> Tensor:
     """The integral of a spline that is zero outside of its base interval."""
     low, high = t[k], t[t.shape[0] - k - 1]
     limits = stack([clip(as_float(limit), low, high) for limit in (a, b)])
-    found = evaluate_spline(*antiderivative_of(t, c, k), limits)
+    found = _evaluate_spline(*antiderivative_of(t, c, k), limits)
     return found[1] - found[0]
 
 
@@ -171,7 +170,7 @@ class BSplineTensor(theirs.BSpline):  # type: ignore[misc] # SciPy has no types
         low, high = self._base_interval()
         if extrapolate == "periodic":
             flat, extrapolate = wrap_periodically(flat, low, high), False
-        found = evaluate_spline(*self._tck(), flat, nu)
+        found = _evaluate_spline(*self._tck(), flat, nu)
         if not extrapolate:
             found = outside_to_nan(found, flat, low, high)
         found = found.reshape(*given.shape, *self._c.shape[1:])
@@ -245,7 +244,7 @@ def _from_spline(cls: Any, tck: Any, extrapolate: Any) -> Any:  # noqa: ARG001 -
     rows, scale = [], 1.0
     for order in range(k + 1):
         scale *= max(order, 1)
-        rows.append(evaluate_spline(t, c, k, t[:-1], order) / scale)
+        rows.append(_evaluate_spline(t, c, k, t[:-1], order) / scale)
     return theirs.PPoly(stack(rows[::-1]), t, True if extrapolate is None else extrapolate)
 
 
@@ -455,7 +454,7 @@ def evaluate_with(t: Tensor, c: Tensor, k: int, x: Any, nu: int, ext: int) -> Te
         raise ValueError("A value in x is outside the interval of the knots")
     if ext == 3:
         flat = clip(flat, low, high)
-    found = evaluate_spline(t, c, k, flat, nu)
+    found = _evaluate_spline(t, c, k, flat, nu)
     if ext == 1:
         found = choose(outside, 0.0, found)
     return found.reshape(given.shape)
@@ -493,7 +492,7 @@ def _padded(t: Tensor, c: Tensor, k: int) -> Any:
 def _sproot(tck: Any, mest: int) -> Any:
     t, c, k = _tck(tck)
     fixed = theirs.sproot((plain(t.detach()), plain(_padded(t, c, k)[1].detach()), k), mest)
-    return root_of(lambda r: evaluate_spline(t, c, k, r), fixed, f"{_NAME}.sproot")
+    return root_of(lambda r: _evaluate_spline(t, c, k, r), fixed, f"{_NAME}.sproot")
 
 
 def design(t: Tensor, k: int, points: Tensor, nu: int, c: Tensor) -> Tensor:

@@ -34,7 +34,6 @@ __all__ = [
     "RectBivariateSplineTensor",
     "UnivariateMethods",
     "UnivariateSplineTensor",
-    "univariate",
 ]
 
 _NAME = "scipy.interpolate"
@@ -72,11 +71,11 @@ class UnivariateMethods:
 
     def derivative(self, n: int = 1) -> Any:
         """The spline of a derivative."""
-        return univariate(derivative_of(*self._spline, n), 1 if self.ext == 3 else self.ext)
+        return _univariate(derivative_of(*self._spline, n), 1 if self.ext == 3 else self.ext)
 
     def antiderivative(self, n: int = 1) -> Any:
         """The spline of an integral."""
-        return univariate(antiderivative_of(*self._spline, n), self.ext)
+        return _univariate(antiderivative_of(*self._spline, n), self.ext)
 
     def integral(self, a: Any, b: Any) -> Tensor:
         """The integral from `a` to `b`; the spline is zero outside of its knots."""
@@ -106,7 +105,7 @@ def _plain_spline(t: Tensor, c: Tensor, k: int) -> Any:
     return theirs.UnivariateSpline._from_tck((plain(t.detach()), coefficients, k))
 
 
-def univariate(spline: tuple[Tensor, Tensor, int], ext: int) -> Any:
+def _univariate(spline: tuple[Tensor, Tensor, int], ext: int) -> Any:
     """A UnivariateSpline with tensors."""
     made = object.__new__(UnivariateSplineTensor)
     made._spline, made.ext = spline, ext
@@ -215,7 +214,7 @@ def _integral(self: Any, a: Any, b: Any) -> Any:
 
 def _as_tensors(spline: Any) -> Any:
     t, c, k = spline._eval_args
-    return univariate((as_tensor(t), as_tensor(c[: len(t) - k - 1]), k), spline.ext)
+    return _univariate((as_tensor(t), as_tensor(c[: len(t) - k - 1]), k), spline.ext)
 
 
 # --- RectBivariateSpline ------------------------------------------------------------------------

@@ -15,21 +15,7 @@ from pullback.scipy.rules.linalg_solve import System, linear_solver
 from pullback.scipy.rules.linalg_tools import Array, as_matrix, require_finite
 from pullback.tensor.tensor import Tensor
 
-__all__ = [
-    "band_adjoint_product",
-    "band_gradient",
-    "band_product",
-    "cho_solve_banded",
-    "flip_band",
-    "matmul_toeplitz",
-    "solve_banded",
-    "solve_circulant",
-    "solve_toeplitz",
-    "solveh_banded",
-    "toeplitz_product",
-    "toeplitz_values",
-    "whole_band",
-]
+__all__ = ["toeplitz_values"]
 
 # --- band matrices: ab[u + i - j, j] is A[i, j] ---
 
@@ -40,7 +26,7 @@ def _shifted(n: int, low: int, up: int) -> Any:
     return np.clip(row, 0, n - 1), (row >= 0) & (row < n)
 
 
-def band_product(ab: Tensor, x: Tensor, low: int, up: int) -> Any:
+def _band_product(ab: Tensor, x: Tensor, low: int, up: int) -> Any:
     """The product of a band matrix and a matrix."""
     n = x.shape[-2]
     column = np.arange(n) - np.arange(-up, low + 1)[:, None]
@@ -49,19 +35,19 @@ def band_product(ab: Tensor, x: Tensor, low: int, up: int) -> Any:
     return xp.sum(xp.expand_dims(entries, -1) * x[column], 0)
 
 
-def band_adjoint_product(ab: Tensor, x: Tensor, low: int, up: int) -> Any:
+def _band_adjoint_product(ab: Tensor, x: Tensor, low: int, up: int) -> Any:
     """The product of the adjoint of a band matrix and a matrix."""
     row, inside = _shifted(x.shape[-2], low, up)
     return xp.sum(xp.expand_dims(xp.conj(ab) * inside, -1) * x[row], 0)
 
 
-def band_gradient(p: Tensor, q: Tensor, low: int, up: int) -> Any:
+def _band_gradient(p: Tensor, q: Tensor, low: int, up: int) -> Any:
     """The gradient of Re <p, A q> by the stored diagonals of A."""
     row, inside = _shifted(p.shape[-2], low, up)
     return xp.sum(p[row] * xp.conj(q), -1) * inside
 
 
-def flip_band(ab: Array, low: int, up: int) -> Any:
+def _flip_band(ab: Array, low: int, up: int) -> Any:
     """The adjoint of a band matrix, with `up` diagonals below and `low` above."""
     row, inside = _shifted(ab.shape[1], low, up)
     flipped = np.zeros_like(ab)
@@ -82,7 +68,7 @@ def _solve_band(
     if definite:
         return sl.solveh_banded(ab[: up + 1], b, check_finite=check_finite)
     if is_adjoint:
-        ab, low, up = flip_band(ab, low, up), up, low
+        ab, low, up = _flip_band(ab, low, up), up, low
     return sl.solve_banded((low, up), ab, b, check_finite=check_finite)
 
 
@@ -94,15 +80,15 @@ _BAND = linear_solver(
     "solve_banded",
     System(
         _solve_band,
-        lambda known, ab_t, x: band_product(ab_t, x, *_sizes(known)),
-        lambda known, ab_t, x: band_adjoint_product(ab_t, x, *_sizes(known)),
-        lambda known, p, q: band_gradient(p, q, *_sizes(known)),
+        lambda known, ab_t, x: _band_product(ab_t, x, *_sizes(known)),
+        lambda known, ab_t, x: _band_adjoint_product(ab_t, x, *_sizes(known)),
+        lambda known, p, q: _band_gradient(p, q, *_sizes(known)),
     ),
 )
 
 
 @rule("scipy.linalg.solve_banded", tensors="ab b")
-def solve_banded(l_and_u: Any, ab: Any, b: Any, check_finite: bool) -> Any:
+def _solve_banded(l_and_u: Any, ab: Any, b: Any, check_finite: bool) -> Any:
     """Solves with a band matrix."""
     low, up = map(int, l_and_u)
     matrix, is_vector = as_matrix(b)
@@ -110,7 +96,7 @@ def solve_banded(l_and_u: Any, ab: Any, b: Any, check_finite: bool) -> Any:
     return x[..., 0] if is_vector else x
 
 
-def whole_band(ab: Tensor, lower: bool) -> Any:
+def _whole_band(ab: Tensor, lower: bool) -> Any:
     """All diagonals of a Hermitian band matrix, of which the upper or lower ones are stored."""
     width, n = ab.shape[0] - 1, ab.shape[1]
     d = np.arange(1, width + 1)[:, None]
@@ -126,13 +112,13 @@ def whole_band(ab: Tensor, lower: bool) -> Any:
 
 
 @rule("scipy.linalg.solveh_banded", tensors="ab b")
-def solveh_banded(ab: Any, b: Any, lower: bool, check_finite: bool) -> Any:
+def _solveh_banded(ab: Any, b: Any, lower: bool, check_finite: bool) -> Any:
     """Solves with a positive definite band matrix."""
     ab, width = as_tensor(ab), as_tensor(ab).shape[0] - 1
     if check_finite:
         require_finite(ab)
     matrix, is_vector = as_matrix(b)
-    whole = whole_band(ab, lower)
+    whole = _whole_band(ab, lower)
     x: Tensor = _BAND(whole, matrix, low=width, up=width, definite=True, check_finite=check_finite)
     return x[..., 0] if is_vector else x
 
@@ -147,20 +133,20 @@ def _solve_band_factor(
 def _band_factor_product(known: Known, cb_t: Tensor, x: Tensor) -> Any:
     cb, width = known.inputs[0], known.inputs[0].shape[0] - 1
     if known.options["lower"]:
-        inner = band_adjoint_product(cb, x, width, 0), band_adjoint_product(cb_t, x, width, 0)
-        return band_product(cb_t, inner[0], width, 0) + band_product(cb, inner[1], width, 0)
-    inner = band_product(cb, x, 0, width), band_product(cb_t, x, 0, width)
-    outer = band_adjoint_product(cb_t, inner[0], 0, width)
-    return outer + band_adjoint_product(cb, inner[1], 0, width)
+        inner = _band_adjoint_product(cb, x, width, 0), _band_adjoint_product(cb_t, x, width, 0)
+        return _band_product(cb_t, inner[0], width, 0) + _band_product(cb, inner[1], width, 0)
+    inner = _band_product(cb, x, 0, width), _band_product(cb_t, x, 0, width)
+    outer = _band_adjoint_product(cb_t, inner[0], 0, width)
+    return outer + _band_adjoint_product(cb, inner[1], 0, width)
 
 
 def _band_factor_gradient(known: Known, p: Tensor, q: Tensor) -> Any:
     cb, width = known.inputs[0], known.inputs[0].shape[0] - 1
     if known.options["lower"]:
-        to_q = band_gradient(p, band_adjoint_product(cb, q, width, 0), width, 0)
-        return to_q + band_gradient(q, band_adjoint_product(cb, p, width, 0), width, 0)
-    to_q = band_gradient(band_product(cb, p, 0, width), q, 0, width)
-    return to_q + band_gradient(band_product(cb, q, 0, width), p, 0, width)
+        to_q = _band_gradient(p, _band_adjoint_product(cb, q, width, 0), width, 0)
+        return to_q + _band_gradient(q, _band_adjoint_product(cb, p, width, 0), width, 0)
+    to_q = _band_gradient(_band_product(cb, p, 0, width), q, 0, width)
+    return to_q + _band_gradient(_band_product(cb, q, 0, width), p, 0, width)
 
 
 _BAND_FACTOR = linear_solver(
@@ -170,7 +156,7 @@ _BAND_FACTOR = linear_solver(
 
 
 @rule("scipy.linalg.cho_solve_banded", tensors="cb_and_lower b")
-def cho_solve_banded(cb_and_lower: Any, b: Any, check_finite: bool) -> Any:
+def _cho_solve_banded(cb_and_lower: Any, b: Any, check_finite: bool) -> Any:
     """Solves with the Cholesky factor of a band matrix."""
     cb, lower = cb_and_lower
     matrix, is_vector = as_matrix(b)
@@ -189,7 +175,7 @@ def _convolve(a: Tensor, b: Tensor) -> Any:
     return xp.fft_irfft(xp.fft_rfft(a, size, 0) * xp.fft_rfft(b, size, 0), size, 0)
 
 
-def toeplitz_product(values: Tensor, x: Tensor) -> Any:
+def _toeplitz_product(values: Tensor, x: Tensor) -> Any:
     """The product of a Toeplitz matrix and a matrix."""
     n, rows = x.shape[0], values.shape[0] - x.shape[0] + 1
     return _convolve(xp.expand_dims(values, -1), x)[n - 1 : n - 1 + rows]
@@ -212,8 +198,8 @@ _TOEPLITZ = linear_solver(
     "solve_toeplitz",
     System(
         _solve_toeplitz,
-        lambda _, values_t, x: toeplitz_product(values_t, x),
-        lambda _, values_t, x: toeplitz_product(xp.conj(xp.flip(values_t, 0)), x),
+        lambda _, values_t, x: _toeplitz_product(values_t, x),
+        lambda _, values_t, x: _toeplitz_product(xp.conj(xp.flip(values_t, 0)), x),
         _toeplitz_gradient,
     ),
 )
@@ -231,7 +217,7 @@ def _column_and_row(c_or_cr: Any) -> Any:
 
 
 @rule("scipy.linalg.solve_toeplitz", tensors="c_or_cr b")
-def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool) -> Any:
+def _solve_toeplitz_rule(c_or_cr: Any, b: Any, check_finite: bool) -> Any:
     """Solves with a Toeplitz matrix."""
     matrix, is_vector = as_matrix(b)
     values = toeplitz_values(*_column_and_row(c_or_cr))
@@ -240,13 +226,13 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool) -> Any:
 
 
 @rule("scipy.linalg.matmul_toeplitz", tensors="c_or_cr x")
-def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool) -> Any:
+def _matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool) -> Any:
     """The product of a Toeplitz matrix and a vector or matrix."""
     matrix, is_vector = as_matrix(x)
     values = toeplitz_values(*_column_and_row(c_or_cr))
     if check_finite:
         require_finite(values, matrix)
-    product = toeplitz_product(values, matrix)
+    product = _toeplitz_product(values, matrix)
     return product[..., 0] if is_vector else product
 
 
@@ -272,15 +258,15 @@ _CIRCULANT = linear_solver(
     "solve_circulant",
     System(
         _solve_circulant,
-        lambda _, c_t, x: toeplitz_product(_circulant_values(c_t), x),
-        lambda _, c_t, x: toeplitz_product(xp.conj(xp.flip(_circulant_values(c_t), 0)), x),
+        lambda _, c_t, x: _toeplitz_product(_circulant_values(c_t), x),
+        lambda _, c_t, x: _toeplitz_product(xp.conj(xp.flip(_circulant_values(c_t), 0)), x),
         _circulant_gradient,
     ),
 )
 
 
 @rule("scipy.linalg.solve_circulant", tensors="c b")
-def solve_circulant(
+def _solve_circulant_rule(
     c: Any, b: Any, singular: str, tol: float | None, caxis: int, baxis: int, outaxis: int
 ) -> Any:
     """Solves with a circulant matrix, which its first column gives."""

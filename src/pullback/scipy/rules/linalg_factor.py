@@ -39,21 +39,7 @@ from pullback.scipy.rules.linalg_tools import (
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__ = [
-    "band_positions",
-    "cho_factor",
-    "cholesky",
-    "cholesky_banded",
-    "inv",
-    "ldl",
-    "lstsq",
-    "lu",
-    "lu_factor",
-    "pinv",
-    "pinvh",
-    "qr",
-    "rq",
-]
+__all__ = ["cholesky"]
 
 # --- Cholesky ---
 
@@ -112,12 +98,12 @@ def cholesky(a: Any, lower: bool, check_finite: bool = True) -> Any:
 
 
 @rule("scipy.linalg.cho_factor", tensors="a")
-def cho_factor(a: Any, lower: bool, check_finite: bool) -> Any:
+def _cho_factor(a: Any, lower: bool, check_finite: bool) -> Any:
     """The Cholesky factor for ``cho_solve``; the other triangle is as in SciPy."""
     return _CHOLESKY(a, lower=bool(lower), check_finite=check_finite, clean=False), lower
 
 
-def band_positions(width: int, n: int, lower: bool) -> Any:
+def _band_positions(width: int, n: int, lower: bool) -> Any:
     """Row and column in the matrix of each stored element, and whether it exists."""
     column = np.broadcast_to(np.arange(n), (width, n))
     row = column + (np.arange(width)[:, None] if lower else np.arange(1 - width, 1)[:, None])
@@ -130,7 +116,7 @@ def _cholesky_banded_jvp(known: Known, ab_t: Tensor) -> Any:
     (ab,), (factor,) = known.inputs, known.outputs
     whole = band_to_matrix(factor, lower)
     inner = Known((), (whole,), {"lower": lower, "clean": True})
-    row, column, inside = band_positions(ab.shape[0], ab.shape[1], lower)
+    row, column, inside = _band_positions(ab.shape[0], ab.shape[1], lower)
     change = _cholesky_jvp(inner, band_to_matrix(ab_t, lower))[row, column] * inside
     return change + ab_t * ~inside  # corners outside of the matrix are passed on
 
@@ -139,7 +125,7 @@ _CHOLESKY_BANDED = Primitive("cholesky_banded", sl.cholesky_banded, _cholesky_ba
 
 
 @rule("scipy.linalg.cholesky_banded", tensors="ab")
-def cholesky_banded(ab: Any, lower: bool, check_finite: bool) -> Any:
+def _cholesky_banded(ab: Any, lower: bool, check_finite: bool) -> Any:
     """The Cholesky factor of a band matrix; its derivatives are computed with dense matrices."""
     return _CHOLESKY_BANDED(ab, lower=bool(lower), check_finite=check_finite)
 
@@ -184,7 +170,7 @@ _LU = Primitive("lu", _lu, _lu_jvp)
 
 
 @rule("scipy.linalg.lu", tensors="a")
-def lu(a: Any, permute_l: bool, check_finite: bool, p_indices: bool) -> Any:
+def _lu_rule(a: Any, permute_l: bool, check_finite: bool, p_indices: bool) -> Any:
     """The LU factorization with exchanges of rows, which are constant."""
     low, up, p = _LU(a, check_finite=check_finite)
     if permute_l:
@@ -206,7 +192,7 @@ _LU_FACTOR = Primitive("lu_factor", sl.lu_factor, _lu_factor_jvp)
 
 
 @rule("scipy.linalg.lu_factor", tensors="a")
-def lu_factor(a: Any, check_finite: bool) -> Any:
+def _lu_factor(a: Any, check_finite: bool) -> Any:
     """Both factors in one matrix, and the exchanges of rows, which are constant."""
     a = as_tensor(a)
     if a.ndim == 2 and a.shape[0] != a.shape[1]:
@@ -240,7 +226,7 @@ _LDL = Primitive("ldl", _ldl, _ldl_jvp)
 
 
 @rule("scipy.linalg.ldl", tensors="A")
-def ldl(A: Any, lower: bool, hermitian: bool, check_finite: bool) -> Any:
+def _ldl_rule(A: Any, lower: bool, hermitian: bool, check_finite: bool) -> Any:
     """The LDL factorization, if d is diagonal."""
     return _LDL(A, lower=bool(lower), hermitian=hermitian, check_finite=check_finite)
 
@@ -270,7 +256,7 @@ _QR = Primitive("qr", sl.qr, _qr_jvp, _qr_vjp)
 
 
 @rule("scipy.linalg.qr", tensors="a")
-def qr(a: Any, mode: str, pivoting: bool, check_finite: bool) -> Any:
+def _qr(a: Any, mode: str, pivoting: bool, check_finite: bool) -> Any:
     """The QR factorization, also with exchanges of columns."""
     if mode == "raw":
         raise option_without_rule("scipy.linalg.qr", "mode", mode)
@@ -292,7 +278,7 @@ _RQ = Primitive("rq", sl.rq, _rq_jvp)
 
 
 @rule("scipy.linalg.rq", tensors="a")
-def rq(a: Any, mode: str, check_finite: bool) -> Any:
+def _rq(a: Any, mode: str, check_finite: bool) -> Any:
     """The RQ factorization."""
     a = as_tensor(a)
     if mode == "full" and a.ndim == 2 and a.shape[0] != a.shape[1]:
@@ -313,7 +299,7 @@ _INV = Primitive(
 
 
 @rule("scipy.linalg.inv", tensors="a")
-def inv(a: Any, check_finite: bool, assume_a: str | None = None, lower: bool = False) -> Any:
+def _inv(a: Any, check_finite: bool, assume_a: str | None = None, lower: bool = False) -> Any:
     """The inverse."""
     a = as_tensor(a)
     options: dict[str, Any] = {"check_finite": check_finite}
@@ -338,7 +324,7 @@ def _rank(rank: Tensor) -> Any:
 
 
 @rule("scipy.linalg.pinv", tensors="a")
-def pinv(
+def _pinv(
     a: Any, atol: float | None, rtol: float | None, return_rank: bool, check_finite: bool
 ) -> Any:
     """The pseudo-inverse, while the rank stays as it is."""
@@ -354,7 +340,7 @@ _PINVH = Primitive(
 
 
 @rule("scipy.linalg.pinvh", tensors="a")
-def pinvh(
+def _pinvh(
     a: Any,
     atol: float | None,
     rtol: float | None,
@@ -407,7 +393,7 @@ _LSTSQ = Primitive("lstsq", _lstsq, _lstsq_jvp, _lstsq_vjp)
 
 
 @rule("scipy.linalg.lstsq", tensors="a b")
-def lstsq(
+def _lstsq_rule(
     a: Any, b: Any, cond: float | None, check_finite: bool, lapack_driver: str | None
 ) -> tuple[Any, ...]:
     """Solution, residuals, rank and singular values of a least-squares problem of full rank."""

@@ -26,20 +26,7 @@ from pullback.scipy.rules.linalg_tools import (
 )
 from pullback.tensor.tensor import Tensor
 
-__all__ = [
-    "det",
-    "expm_frechet",
-    "fractional_matrix_power",
-    "funm",
-    "norm",
-    "orthogonal_procrustes",
-    "polar",
-    "solve_continuous_lyapunov",
-    "solve_discrete_lyapunov",
-    "solve_sylvester",
-    "sqrtm",
-    "subspace_angles",
-]
+__all__: list[str] = []
 
 # --- functions of matrices ---
 
@@ -117,7 +104,7 @@ _SQRTM = Primitive("sqrtm", lambda a: np.asarray(sl.sqrtm(a)), _sqrtm_jvp, _sqrt
 
 
 @rule("scipy.linalg.sqrtm", tensors="A")
-def sqrtm(A: Any, disp: Any = True) -> Any:
+def _sqrtm(A: Any, disp: Any = True) -> Any:
     """The principal square root."""
     if disp is False:
         raise option_without_rule("scipy.linalg.sqrtm", "disp", disp)
@@ -125,13 +112,13 @@ def sqrtm(A: Any, disp: Any = True) -> Any:
 
 
 @rule("scipy.linalg.fractional_matrix_power", tensors="A")
-def fractional_matrix_power(A: Any, t: float) -> Any:
+def _fractional_matrix_power(A: Any, t: float) -> Any:
     """A real power of a matrix."""
     return _POWER(A, t=t)
 
 
 @rule("scipy.linalg.expm_frechet", tensors="A E")
-def expm_frechet(A: Any, E: Any, compute_expm: bool, check_finite: bool, **_: Any) -> Any:
+def _expm_frechet(A: Any, E: Any, compute_expm: bool, check_finite: bool, **_: Any) -> Any:
     """The exponential of a matrix, and its derivative along another one."""
     a, e = as_tensor(A), as_tensor(E)
     if check_finite:
@@ -147,7 +134,7 @@ def expm_frechet(A: Any, E: Any, compute_expm: bool, check_finite: bool, **_: An
 
 
 @rule("scipy.linalg.funm", tensors="A")
-def funm(A: Any, func: Callable[..., Any], disp: Any) -> Any:
+def _funm(A: Any, func: Callable[..., Any], disp: Any) -> Any:
     """A function of a diagonalizable matrix; `func` is applied to the eigenvalues, as a tensor."""
     if disp is False:
         raise option_without_rule("scipy.linalg.funm", "disp", disp)
@@ -173,7 +160,7 @@ _declare("signm", _SIGNM)
 
 
 @rule("scipy.linalg.polar", tensors="a")
-def polar(a: Any, side: str = "right") -> Any:
+def _polar(a: Any, side: str = "right") -> Any:
     """The polar decomposition of a matrix of full rank."""
     if side not in ("right", "left"):
         raise ValueError("`side` must be either 'right' or 'left'")
@@ -207,7 +194,7 @@ _SYLVESTER = Primitive("solve_sylvester", sl.solve_sylvester, _sylvester_jvp, _s
 
 
 @rule("scipy.linalg.solve_sylvester", tensors="a b q")
-def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+def _solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     """The solution x of a x + x b = q."""
     return _SYLVESTER(a, b, q)
 
@@ -233,7 +220,7 @@ _LYAPUNOV = Primitive(
 
 @rule("scipy.linalg.solve_lyapunov", tensors="a q")
 @rule("scipy.linalg.solve_continuous_lyapunov", tensors="a q")
-def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+def _solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     """The solution x of a x + x a^H = q."""
     return _LYAPUNOV(a, q)
 
@@ -261,7 +248,7 @@ _DISCRETE_LYAPUNOV = Primitive(
 
 
 @rule("scipy.linalg.solve_discrete_lyapunov", tensors="a q")
-def solve_discrete_lyapunov(a: Any, q: Any, method: str | None) -> Any:
+def _solve_discrete_lyapunov(a: Any, q: Any, method: str | None) -> Any:
     """The solution x of a x a^H - x + q = 0."""
     return _DISCRETE_LYAPUNOV(a, q, method=method)
 
@@ -328,7 +315,7 @@ _solve_are("solve_discrete_are", True)
 
 
 @rule("scipy.linalg.det", tensors="a")
-def det(a: Any, check_finite: bool) -> Any:
+def _det(a: Any, check_finite: bool) -> Any:
     """The determinant."""
     a = as_tensor(a)
     if check_finite:
@@ -339,7 +326,7 @@ def det(a: Any, check_finite: bool) -> Any:
 
 
 @rule("scipy.linalg.norm", tensors="a")
-def norm(a: Any, ord: Any, axis: Any, keepdims: bool, check_finite: bool) -> Any:
+def _norm(a: Any, ord: Any, axis: Any, keepdims: bool, check_finite: bool) -> Any:
     """The norm of a vector or matrix."""
     a = as_tensor(a)
     if check_finite:
@@ -352,7 +339,7 @@ def norm(a: Any, ord: Any, axis: Any, keepdims: bool, check_finite: bool) -> Any
 
 
 @rule("scipy.linalg.orthogonal_procrustes", tensors="A B")
-def orthogonal_procrustes(A: Any, B: Any, check_finite: bool) -> Any:
+def _orthogonal_procrustes(A: Any, B: Any, check_finite: bool) -> Any:
     """The orthogonal matrix that maps A to B most closely, and its scale."""
     a, b = as_tensor(A), as_tensor(B)
     if check_finite:
@@ -361,12 +348,12 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool) -> Any:
         raise ValueError(f"expected ndim to be 2, but observed {a.ndim}")
     if a.shape != b.shape:
         raise ValueError(f"the shapes of A and B differ ({a.shape} vs {b.shape})")
-    turn, size = polar(adjoint(adjoint(b) @ a))
+    turn, size = _polar(adjoint(adjoint(b) @ a))
     return turn, xp.sum(xp.real(diagonal(size)))
 
 
 @rule("scipy.linalg.subspace_angles", tensors="A B")
-def subspace_angles(A: Any, B: Any) -> Any:
+def _subspace_angles(A: Any, B: Any) -> Any:
     """The angles between two subspaces, largest first."""
     a, b = as_tensor(A), as_tensor(B)
     require_finite(a, b)

@@ -33,12 +33,7 @@ __all__ = [
     "SOLVE",
     "TRIANGLE_PRODUCT",
     "System",
-    "cho_solve",
     "linear_solver",
-    "lu_solve",
-    "solve",
-    "solve_any",
-    "solve_triangular",
     "structured",
     "triangular_solve",
     "unpack_lu",
@@ -138,7 +133,7 @@ def structured(a: Tensor, assume_a: str | None, lower: bool) -> Any:
     return a
 
 
-def solve_any(a: Any, b: Any, **options: Any) -> Any:
+def _solve_any(a: Any, b: Any, **options: Any) -> Any:
     """Solves with a dense matrix; a right-hand side with one axis is a vector."""
     matrix, is_vector = as_matrix(b)
     x: Tensor = SOLVE(a, matrix, **options)
@@ -146,7 +141,7 @@ def solve_any(a: Any, b: Any, **options: Any) -> Any:
 
 
 @rule("scipy.linalg.solve", tensors="a b")
-def solve(
+def _solve(
     a: Any, b: Any, lower: bool, check_finite: bool, assume_a: str | None, transposed: bool
 ) -> Any:
     """Solves a dense system."""
@@ -160,7 +155,7 @@ def solve(
     if transposed:
         a = xp.matrix_transpose(a)
         kind = _FLIPPED.get(assume_a or "", assume_a)
-    return solve_any(a, b, assume_a=kind, lower=lower, check_finite=False)
+    return _solve_any(a, b, assume_a=kind, lower=lower, check_finite=False)
 
 
 # --- triangular matrices ---
@@ -256,7 +251,7 @@ def _by_transpose(
 
 
 @rule("scipy.linalg.solve_triangular", tensors="a b")
-def solve_triangular(
+def _solve_triangular_rule(
     a: Any, b: Any, trans: Any, lower: bool, unit_diagonal: bool, check_finite: bool
 ) -> Any:
     """Solves a triangular system; one triangle of `a` is read."""
@@ -337,7 +332,7 @@ _CHOLESKY = Primitive("cho_solve", _solve_cholesky, _cholesky_jvp, _cholesky_vjp
 
 
 @rule("scipy.linalg.cho_solve", tensors="c_and_lower b")
-def cho_solve(c_and_lower: Any, b: Any, check_finite: bool) -> Any:
+def _cho_solve(c_and_lower: Any, b: Any, check_finite: bool) -> Any:
     """Solves with a Cholesky factor."""
     c, lower = c_and_lower
     matrix, is_vector = as_matrix(b)
@@ -395,7 +390,7 @@ _LU = linear_solver("lu_solve", System(_solve_lu, _lu_product, _lu_adjoint_produ
 
 
 @rule("scipy.linalg.lu_solve", tensors="lu_and_piv b")
-def lu_solve(lu_and_piv: Any, b: Any, trans: int, check_finite: bool) -> Any:
+def _lu_solve(lu_and_piv: Any, b: Any, trans: int, check_finite: bool) -> Any:
     """Solves with an LU factorization."""
     lu, piv = lu_and_piv
     return _by_transpose(_LU, lu, as_tensor(b), trans, as_tensor(piv), check_finite=check_finite)

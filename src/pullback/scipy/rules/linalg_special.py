@@ -15,23 +15,11 @@ from pullback.scipy.rules.linalg_tools import from_diagonal, pad_zeros
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__ = [
-    "block_diag",
-    "circulant",
-    "companion",
-    "convolution_matrix",
-    "fiedler",
-    "fiedler_companion",
-    "hankel",
-    "khatri_rao",
-    "kron",
-    "leslie",
-    "toeplitz",
-]
+__all__: list[str] = []
 
 
 @rule("scipy.linalg.block_diag", tensors="arrs")
-def block_diag(*arrs: Any) -> Any:
+def _block_diag(*arrs: Any) -> Any:
     """A block diagonal matrix."""
     blocks = [as_tensor(a) for a in arrs] or [as_tensor([])]
     blocks = [xp.reshape(a, [1, -1]) if a.ndim < 2 else a for a in blocks]
@@ -51,7 +39,7 @@ def _flat(x: Any) -> Any:
 
 
 @rule("scipy.linalg.toeplitz", tensors="c r")
-def toeplitz(c: Any, r: Any) -> Any:
+def _toeplitz(c: Any, r: Any) -> Any:
     """A matrix with constant diagonals."""
     c = _flat(c)
     r = xp.conj(c) if r is None else _flat(r)
@@ -64,14 +52,14 @@ def toeplitz(c: Any, r: Any) -> Any:
 
 
 @rule("scipy.linalg.circulant", tensors="c")
-def circulant(c: Any) -> Any:
+def _circulant(c: Any) -> Any:
     """A circulant matrix, by its first column."""
     c, n = _flat(c), _flat(c).shape[-1]
     return c[..., (np.arange(n)[:, None] - np.arange(n)) % n]
 
 
 @rule("scipy.linalg.hankel", tensors="c r")
-def hankel(c: Any, r: Any) -> Any:
+def _hankel(c: Any, r: Any) -> Any:
     """A matrix with constant antidiagonals."""
     c = xp.reshape(as_tensor(c), [-1])
     r = xp.zeros_like(c) if r is None else xp.reshape(as_tensor(r), [-1])
@@ -80,13 +68,13 @@ def hankel(c: Any, r: Any) -> Any:
 
 
 @rule("scipy.linalg.kron", tensors="a b")
-def kron(a: Any, b: Any) -> Any:
+def _kron(a: Any, b: Any) -> Any:
     """The Kronecker product."""
     return xp.kron(as_tensor(a), as_tensor(b))
 
 
 @rule("scipy.linalg.khatri_rao", tensors="a b")
-def khatri_rao(a: Any, b: Any) -> Any:
+def _khatri_rao(a: Any, b: Any) -> Any:
     """The Kronecker products of columns."""
     a, b = as_tensor(a), as_tensor(b)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
@@ -96,7 +84,7 @@ def khatri_rao(a: Any, b: Any) -> Any:
 
 
 @rule("scipy.linalg.companion", tensors="a")
-def companion(a: Any) -> Any:
+def _companion(a: Any) -> Any:
     """The companion matrix of a polynomial."""
     a = as_tensor(a)
     if a.ndim != 1 or a.shape[0] < 2 or not _first_is_nonzero(a):
@@ -111,7 +99,7 @@ def _first_is_nonzero(a: Tensor) -> bool:
 
 
 @rule("scipy.linalg.fiedler", tensors="a")
-def fiedler(a: Any) -> Any:
+def _fiedler(a: Any) -> Any:
     """The matrix of absolute differences."""
     a = as_tensor(a)
     return xp.abs(xp.expand_dims(a, -1) - xp.expand_dims(a, -2))
@@ -125,7 +113,7 @@ def _placed(values: Tensor, rows: Any, columns: Any, n: int) -> Any:
 
 
 @rule("scipy.linalg.fiedler_companion", tensors="a")
-def fiedler_companion(a: Any) -> Any:
+def _fiedler_companion(a: Any) -> Any:
     """The pentadiagonal companion matrix of a polynomial."""
     a = as_tensor(a)
     if a.ndim != 1 or a.shape[0] <= 2:
@@ -139,7 +127,7 @@ def fiedler_companion(a: Any) -> Any:
 
 
 @rule("scipy.linalg.leslie", tensors="f s")
-def leslie(f: Any, s: Any) -> Any:
+def _leslie(f: Any, s: Any) -> Any:
     """A Leslie matrix: fecundities in the first row, survival below the diagonal."""
     f, s = as_tensor(f), as_tensor(s)
     if f.shape[-1] != s.shape[-1] + 1 or s.shape[-1] == 0:
@@ -149,7 +137,7 @@ def leslie(f: Any, s: Any) -> Any:
 
 
 @rule("scipy.linalg.convolution_matrix", tensors="a")
-def convolution_matrix(a: Any, n: int, mode: str) -> Any:
+def _convolution_matrix(a: Any, n: int, mode: str) -> Any:
     """The Toeplitz matrix whose product with a vector is a convolution."""
     a = as_tensor(a)
     m = a.shape[-1]

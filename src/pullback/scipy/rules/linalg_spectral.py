@@ -31,21 +31,7 @@ from pullback.scipy.rules.linalg_tools import (
 )
 from pullback.tensor.tensor import Tensor
 
-__all__ = [
-    "diagsvd",
-    "eig",
-    "eig_banded",
-    "eigh",
-    "eigh_tridiagonal",
-    "eigvals",
-    "eigvals_banded",
-    "eigvalsh",
-    "eigvalsh_tridiagonal",
-    "hessenberg",
-    "schur",
-    "svd",
-    "svdvals",
-]
+__all__ = ["eig"]
 
 # --- singular values ---
 
@@ -59,7 +45,7 @@ _SVD = Primitive(
 
 
 @rule("scipy.linalg.svd", tensors="a")
-def svd(
+def _svd(
     a: Any, full_matrices: bool, compute_uv: bool, check_finite: bool, lapack_driver: str
 ) -> Any:
     """The singular value decomposition."""
@@ -73,13 +59,13 @@ def svd(
 
 
 @rule("scipy.linalg.svdvals", tensors="a")
-def svdvals(a: Any, check_finite: bool) -> Any:
+def _svdvals(a: Any, check_finite: bool) -> Any:
     """The singular values."""
     return _SVD(a, full_matrices=False, check_finite=check_finite)[1]
 
 
 @rule("scipy.linalg.diagsvd", tensors="s")
-def diagsvd(s: Any, M: int, N: int) -> Any:
+def _diagsvd(s: Any, M: int, N: int) -> Any:
     """The matrix with the singular values on its diagonal."""
     middle, n = from_diagonal(as_tensor(s)), as_tensor(s).shape[0]
     if n not in (M, N):
@@ -173,7 +159,7 @@ def _selected(found: tuple[Tensor, ...], selection: dict[str, Any]) -> Any:
 
 
 @rule("scipy.linalg.eigh", tensors="a b")
-def eigh(
+def _eigh_rule(
     a: Any,
     b: Any = None,
     lower: bool = True,
@@ -202,19 +188,19 @@ def eigh(
 
 
 @rule("scipy.linalg.eigvalsh", tensors="a b")
-def eigvalsh(a: Any, b: Any, **options: Any) -> Any:
+def _eigvalsh(a: Any, b: Any, **options: Any) -> Any:
     """Eigenvalues of a Hermitian matrix, or pair."""
-    return eigh(a, b, eigvals_only=True, **options)
+    return _eigh_rule(a, b, eigvals_only=True, **options)
 
 
 def _eigh_of(name: str, matrix: Tensor, select: Any, select_range: Any, eigvals_only: bool) -> Any:
     """Eigenvalues of a matrix with few diagonals; its vectors are those of the dense matrix."""
     if select in ("a", "all", 0):
-        return eigh(matrix, eigvals_only=eigvals_only)
+        return _eigh_rule(matrix, eigvals_only=eigvals_only)
     if select in ("i", "index", 2):
-        return eigh(matrix, eigvals_only=eigvals_only, subset_by_index=list(select_range))
+        return _eigh_rule(matrix, eigvals_only=eigvals_only, subset_by_index=list(select_range))
     if select in ("v", "value", 1):
-        return eigh(matrix, eigvals_only=eigvals_only, subset_by_value=list(select_range))
+        return _eigh_rule(matrix, eigvals_only=eigvals_only, subset_by_value=list(select_range))
     raise option_without_rule(f"scipy.linalg.{name}", "select", select)
 
 
@@ -226,7 +212,7 @@ def _of_diagonals(d: Tensor, e: Tensor) -> Any:
 
 
 @rule("scipy.linalg.eigh_tridiagonal", tensors="d e")
-def eigh_tridiagonal(
+def _eigh_tridiagonal(
     d: Any, e: Any, eigvals_only: bool, select: Any, select_range: Any, **_: Any
 ) -> Any:
     """Eigenvalues and vectors of a symmetric tridiagonal matrix; signs are those of ``eigh``."""
@@ -235,13 +221,13 @@ def eigh_tridiagonal(
 
 
 @rule("scipy.linalg.eigvalsh_tridiagonal", tensors="d e")
-def eigvalsh_tridiagonal(d: Any, e: Any, select: Any, select_range: Any, **_: Any) -> Any:
+def _eigvalsh_tridiagonal(d: Any, e: Any, select: Any, select_range: Any, **_: Any) -> Any:
     """Eigenvalues of a symmetric tridiagonal matrix."""
-    return eigh_tridiagonal(d, e, True, select, select_range)
+    return _eigh_tridiagonal(d, e, True, select, select_range)
 
 
 @rule("scipy.linalg.eig_banded", tensors="a_band")
-def eig_banded(
+def _eig_banded(
     a_band: Any, lower: bool, eigvals_only: bool, select: Any, select_range: Any, **_: Any
 ) -> Any:
     """Eigenvalues and vectors of a Hermitian band matrix; signs are those of ``eigh``."""
@@ -250,9 +236,9 @@ def eig_banded(
 
 
 @rule("scipy.linalg.eigvals_banded", tensors="a_band")
-def eigvals_banded(a_band: Any, lower: bool, select: Any, select_range: Any) -> Any:
+def _eigvals_banded(a_band: Any, lower: bool, select: Any, select_range: Any) -> Any:
     """Eigenvalues of a Hermitian band matrix."""
-    return eig_banded(a_band, lower, True, select, select_range)
+    return _eig_banded(a_band, lower, True, select, select_range)
 
 
 # --- general matrices ---
@@ -315,7 +301,7 @@ def eig(
 
 
 @rule("scipy.linalg.eigvals", tensors="a b")
-def eigvals(a: Any, b: Any, check_finite: bool, homogeneous_eigvals: bool) -> Any:
+def _eigvals(a: Any, b: Any, check_finite: bool, homogeneous_eigvals: bool) -> Any:
     """Eigenvalues of a general matrix, or pair."""
     return eig(a, b, False, False, check_finite, homogeneous_eigvals)
 
@@ -353,7 +339,7 @@ _SCHUR = Primitive("schur", _schur, _schur_jvp)
 
 
 @rule("scipy.linalg.schur", tensors="a")
-def schur(a: Any, output: str, check_finite: bool) -> Any:
+def _schur_rule(a: Any, output: str, check_finite: bool) -> Any:
     """The Schur form with a triangular matrix."""
     return _SCHUR(a, output=output, check_finite=check_finite)
 
@@ -376,7 +362,7 @@ _HESSENBERG = Primitive("hessenberg", partial(sl.hessenberg, calc_q=True), _hess
 
 
 @rule("scipy.linalg.hessenberg", tensors="a")
-def hessenberg(a: Any, calc_q: bool, check_finite: bool) -> Any:
+def _hessenberg(a: Any, calc_q: bool, check_finite: bool) -> Any:
     """The Hessenberg form."""
     h, q = _HESSENBERG(a, check_finite=check_finite)
     return (h, q) if calc_q else h

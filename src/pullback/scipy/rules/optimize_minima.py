@@ -21,7 +21,6 @@ from pullback.tensor.tensor import Tensor
 
 __all__ = [
     "box_of",
-    "dense_of",
     "half_squares",
     "itself",
     "joined_result",
@@ -107,10 +106,10 @@ def _with_args(fun: _Function, args: Any) -> _Function:
 
 def product_with(matrix: Any) -> _Function:
     """The product of a matrix with x, as a function."""
-    return lambda x: as_tensor(dense_of(matrix)) @ x
+    return lambda x: as_tensor(_dense_of(matrix)) @ x
 
 
-def dense_of(matrix: Any) -> Any:
+def _dense_of(matrix: Any) -> Any:
     """A sparse matrix as an array; others unchanged."""
     return matrix.toarray() if hasattr(matrix, "toarray") else matrix
 

@@ -19,13 +19,13 @@ from pullback.operators.shape.functions_padding import pad
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["convolve_axes", "crop_full"]
+__all__: list[str] = []
 
 _Array = NDArray[Any]
 _Shape = tuple[int, ...]
 
 
-def crop_full(mode: str, n: int, m: int) -> slice:
+def _crop_full(mode: str, n: int, m: int) -> slice:
     """The part of the full convolution of two lengths that a mode keeps."""
     if mode == "same":
         return slice((m - 1) // 2, (m - 1) // 2 + n)
@@ -60,7 +60,7 @@ def _to_other(
     full_shape, inside = list(y.shape), [slice(None)] * y.ndim
     for axis in along:
         full_shape[axis] = wanted[axis] + other[axis] - 1
-        inside[axis] = crop_full(mode, shapes[0][axis], shapes[1][axis])
+        inside[axis] = _crop_full(mode, shapes[0][axis], shapes[1][axis])
     full = y
     if full_shape != list(y.shape):
         full = np.zeros(full_shape, y.dtype)
@@ -116,7 +116,7 @@ def _to_right(x: _Array, y: _Array, **options: Any) -> Any:
 _CONVOLVE = Bilinear("scipy.signal.convolve", _forward, _to_left, _to_right)
 
 
-def convolve_axes(x: Any, w: Any, mode: str, method: str, axes: Any = None) -> Tensor:
+def _convolve_axes(x: Any, w: Any, mode: str, method: str, axes: Any = None) -> Tensor:
     """The convolution along axes, by "direct" sums, "fft", or "oa" (overlap and add)."""
     x, w = as_tensor(x), as_tensor(w)
     shapes = (tuple(x.shape), tuple(w.shape))
@@ -151,7 +151,7 @@ def _convolve(in1: Any, in2: Any, mode: str, method: str) -> Any:
         raise ValueError("volume and kernel should have the same dimensionality")
     if not in1.size or not in2.size:
         return as_tensor(np.zeros(0, np.result_type(in1.dtype, in2.dtype))) + 0.0 * xp.sum(in1)
-    return convolve_axes(in1, in2, mode, _choose(in1, in2, mode, method))
+    return _convolve_axes(in1, in2, mode, _choose(in1, in2, mode, method))
 
 
 @rule("scipy.signal.correlate", tensors="in1 in2")
@@ -180,7 +180,7 @@ def _by_transform(in1: Any, in2: Any, mode: str, axes: Any, method: str) -> Any:
         return in1 * in2
     if axes is not None:
         axes = (axes,) if isinstance(axes, int) else tuple(axes)
-    return convolve_axes(in1, in2, mode, method, axes)
+    return _convolve_axes(in1, in2, mode, method, axes)
 
 
 _INDEX_MODES = {"circular": "wrap", "wrap": "wrap", "symm": "symmetric", "symmetric": "symmetric"}
@@ -196,8 +196,8 @@ def _convolve2d(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any) ->
     if boundary == "fill" or mode == "valid":
         is_zero = mode == "valid" or (type(fillvalue) in (int, float) and fillvalue == 0)
         if is_zero:
-            return convolve_axes(in1, in2, mode, "direct")
-        inner = convolve_axes(in1 - fillvalue, in2, mode, "direct")
+            return _convolve_axes(in1, in2, mode, "direct")
+        inner = _convolve_axes(in1 - fillvalue, in2, mode, "direct")
         return inner + fillvalue * xp.sum(in2)
     if boundary not in _INDEX_MODES:
         raise ValueError("Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), 'symm'.")
@@ -205,9 +205,9 @@ def _convolve2d(in1: Any, in2: Any, mode: str, boundary: str, fillvalue: Any) ->
         raise option_without_rule("scipy.signal.convolve2d", "boundary", boundary)
     widths = [(m - 1, m - 1) for m in in2.shape]
     longer = pad(in1, widths, mode=_INDEX_MODES[boundary])
-    full = convolve_axes(longer, in2, "valid", "direct")
+    full = _convolve_axes(longer, in2, "valid", "direct")
     pairs = zip(in1.shape, in2.shape, strict=True)
-    return full[tuple(crop_full(mode, n, m) for n, m in pairs)]
+    return full[tuple(_crop_full(mode, n, m) for n, m in pairs)]
 
 
 @rule("scipy.signal.correlate2d", tensors="in1 in2 fillvalue")

@@ -26,7 +26,7 @@ from pullback.scipy.rules.linalg_tools import diagonal
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["METRICS", "KDTreeTensor", "cdist", "pdist", "squareform"]
+__all__ = ["METRICS", "KDTreeTensor"]
 
 _NAME = "scipy.spatial.distance"
 
@@ -183,7 +183,7 @@ def _fill_parameters(metric: Any, kwargs: dict[str, Any], points: list[Tensor]) 
 
 
 @rule(f"{_NAME}.cdist", tensors="XA XB kwargs")
-def cdist(XA: Any, XB: Any, metric: Any, out: Any, **kwargs: Any) -> Any:
+def _cdist(XA: Any, XB: Any, metric: Any, out: Any, **kwargs: Any) -> Any:
     """The distances of each point of one set from each of another."""
     if out is not None:
         raise option_without_rule(f"{_NAME}.cdist", "out", type(out).__name__)
@@ -199,7 +199,7 @@ def cdist(XA: Any, XB: Any, metric: Any, out: Any, **kwargs: Any) -> Any:
 
 
 @rule(f"{_NAME}.pdist", tensors="X kwargs")
-def pdist(X: Any, metric: Any, out: Any, **kwargs: Any) -> Any:
+def _pdist(X: Any, metric: Any, out: Any, **kwargs: Any) -> Any:
     """The distances between the points of a set, each pair once."""
     if out is not None:
         raise option_without_rule(f"{_NAME}.pdist", "out", type(out).__name__)
@@ -212,7 +212,7 @@ def pdist(X: Any, metric: Any, out: Any, **kwargs: Any) -> Any:
 
 
 @rule(f"{_NAME}.squareform", tensors="X")
-def squareform(X: Any, force: str, checks: bool) -> Any:
+def _squareform(X: Any, force: str, checks: bool) -> Any:
     """A vector of distances as a symmetric matrix, or back, where the upper triangle is read."""
     x = as_tensor(X)
     values = all_values(x)

@@ -19,30 +19,7 @@ from pullback.scipy.rules.linalg_tools import as_double, diagonal, from_diagonal
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 
-__all__ = [
-    "FrozenDirichlet",
-    "FrozenNormal",
-    "KernelDensity",
-    "dirichlet_cov",
-    "dirichlet_entropy",
-    "dirichlet_logpdf",
-    "dirichlet_mean",
-    "dirichlet_pdf",
-    "dirichlet_var",
-    "freeze_dirichlet",
-    "freeze_normal",
-    "frozen_dirichlet_logpdf",
-    "frozen_dirichlet_pdf",
-    "frozen_logpdf",
-    "frozen_pdf",
-    "kde_box_1d",
-    "kde_evaluate",
-    "kde_gaussian",
-    "kde_logpdf",
-    "normal_entropy",
-    "normal_logpdf",
-    "normal_pdf",
-]
+__all__ = ["FrozenDirichlet", "FrozenNormal", "KernelDensity"]
 
 _NORMAL = "scipy.stats.multivariate_normal_gen"
 _DIRICHLET = "scipy.stats.dirichlet_gen"
@@ -75,7 +52,7 @@ def _points(x: Any, size: int) -> Any:
 
 
 @rule(f"{_NORMAL}.logpdf", tensors="x mean cov")
-def normal_logpdf(self: Any, x: Any, mean: Any, cov: Any, allow_singular: bool) -> Any:
+def _normal_logpdf(self: Any, x: Any, mean: Any, cov: Any, allow_singular: bool) -> Any:
     """The logarithm of the density; the lower triangle of the covariance matrix is read."""
     mean, cov = _normal_parameters(self, mean, cov, "logpdf")
     size = cov.shape[0]
@@ -93,13 +70,13 @@ def normal_logpdf(self: Any, x: Any, mean: Any, cov: Any, allow_singular: bool) 
 
 
 @rule(f"{_NORMAL}.pdf", tensors="x mean cov")
-def normal_pdf(self: Any, x: Any, mean: Any, cov: Any, allow_singular: bool = False) -> Any:
+def _normal_pdf(self: Any, x: Any, mean: Any, cov: Any, allow_singular: bool = False) -> Any:
     """The density."""
-    return xp.exp(normal_logpdf(self, x, mean, cov, allow_singular))
+    return xp.exp(_normal_logpdf(self, x, mean, cov, allow_singular))
 
 
 @rule(f"{_NORMAL}.entropy", tensors="mean cov")
-def normal_entropy(self: Any, mean: Any, cov: Any) -> Any:
+def _normal_entropy(self: Any, mean: Any, cov: Any) -> Any:
     """The differential entropy."""
     _, cov = _normal_parameters(self, mean, cov, "entropy")
     half_log_det = xp.sum(xp.log(diagonal(cholesky(cov, lower=True))))
@@ -121,7 +98,7 @@ class FrozenNormal(_multivariate.multivariate_normal_frozen):  # type: ignore[mi
 
     def logpdf(self, x: Any) -> Any:
         """The logarithm of the density."""
-        return normal_logpdf(self._dist, x, self.mean, self._cov, self.allow_singular)
+        return _normal_logpdf(self._dist, x, self.mean, self._cov, self.allow_singular)
 
     def pdf(self, x: Any) -> Any:
         """The density."""
@@ -129,26 +106,26 @@ class FrozenNormal(_multivariate.multivariate_normal_frozen):  # type: ignore[mi
 
     def entropy(self) -> Any:
         """The differential entropy."""
-        return normal_entropy(self._dist, self.mean, self._cov)
+        return _normal_entropy(self._dist, self.mean, self._cov)
 
 
 @rule(f"{_NORMAL}.__call__", tensors="mean cov")
-def freeze_normal(self: Any, mean: Any, cov: Any, allow_singular: bool, seed: Any) -> FrozenNormal:
+def _freeze_normal(self: Any, mean: Any, cov: Any, allow_singular: bool, seed: Any) -> FrozenNormal:
     """A distribution with fixed parameters."""
     del self, seed
     return FrozenNormal(mean, cov, allow_singular)
 
 
 @rule("scipy.stats.multivariate_normal_frozen.logpdf", tensors="x")
-def frozen_logpdf(self: Any, x: Any) -> Any:
+def _frozen_logpdf(self: Any, x: Any) -> Any:
     """The logarithm of the density of a distribution with arrays as parameters."""
-    return normal_logpdf(st.multivariate_normal, x, self.mean, self.cov, self.allow_singular)
+    return _normal_logpdf(st.multivariate_normal, x, self.mean, self.cov, self.allow_singular)
 
 
 @rule("scipy.stats.multivariate_normal_frozen.pdf", tensors="x")
-def frozen_pdf(self: Any, x: Any) -> Any:
+def _frozen_pdf(self: Any, x: Any) -> Any:
     """The density of a distribution with arrays as parameters."""
-    return xp.exp(frozen_logpdf(self, x))
+    return xp.exp(_frozen_logpdf(self, x))
 
 
 # --- Dirichlet distribution ---
@@ -169,7 +146,7 @@ def _log_beta(alpha: Any) -> Any:
 
 
 @rule(f"{_DIRICHLET}.logpdf", tensors="x alpha")
-def dirichlet_logpdf(self: Any, x: Any, alpha: Any) -> Any:
+def _dirichlet_logpdf(self: Any, x: Any, alpha: Any) -> Any:
     """The logarithm of the density."""
     del self
     x, alpha = _dirichlet_arguments(x, alpha)
@@ -178,9 +155,9 @@ def dirichlet_logpdf(self: Any, x: Any, alpha: Any) -> Any:
 
 
 @rule(f"{_DIRICHLET}.pdf", tensors="x alpha")
-def dirichlet_pdf(self: Any, x: Any, alpha: Any) -> Any:
+def _dirichlet_pdf(self: Any, x: Any, alpha: Any) -> Any:
     """The density."""
-    return xp.exp(dirichlet_logpdf(self, x, alpha))
+    return xp.exp(_dirichlet_logpdf(self, x, alpha))
 
 
 def _checked(alpha: Any) -> Any:
@@ -191,7 +168,7 @@ def _checked(alpha: Any) -> Any:
 
 
 @rule(f"{_DIRICHLET}.mean", tensors="alpha")
-def dirichlet_mean(self: Any, alpha: Any) -> Any:
+def _dirichlet_mean(self: Any, alpha: Any) -> Any:
     """The mean."""
     del self
     alpha = _checked(alpha)
@@ -199,7 +176,7 @@ def dirichlet_mean(self: Any, alpha: Any) -> Any:
 
 
 @rule(f"{_DIRICHLET}.var", tensors="alpha")
-def dirichlet_var(self: Any, alpha: Any) -> Any:
+def _dirichlet_var(self: Any, alpha: Any) -> Any:
     """The variances."""
     del self
     alpha = _checked(alpha)
@@ -208,15 +185,15 @@ def dirichlet_var(self: Any, alpha: Any) -> Any:
 
 
 @rule(f"{_DIRICHLET}.cov", tensors="alpha")
-def dirichlet_cov(self: Any, alpha: Any) -> Any:
+def _dirichlet_cov(self: Any, alpha: Any) -> Any:
     """The covariance matrix."""
-    mean = dirichlet_mean(self, alpha)
+    mean = _dirichlet_mean(self, alpha)
     total = xp.sum(as_double(alpha))
     return (from_diagonal(mean) - xp.expand_dims(mean, -1) * mean) / (total + 1)
 
 
 @rule(f"{_DIRICHLET}.entropy", tensors="alpha")
-def dirichlet_entropy(self: Any, alpha: Any) -> Any:
+def _dirichlet_entropy(self: Any, alpha: Any) -> Any:
     """The differential entropy."""
     del self
     alpha = _checked(alpha)
@@ -234,46 +211,46 @@ class FrozenDirichlet(_multivariate.dirichlet_frozen):  # type: ignore[misc]  # 
 
     def logpdf(self, x: Any) -> Any:
         """The logarithm of the density."""
-        return dirichlet_logpdf(self, x, self.alpha)
+        return _dirichlet_logpdf(self, x, self.alpha)
 
     def pdf(self, x: Any) -> Any:
         """The density."""
-        return dirichlet_pdf(self, x, self.alpha)
+        return _dirichlet_pdf(self, x, self.alpha)
 
     def mean(self) -> Any:
         """The mean."""
-        return dirichlet_mean(self, self.alpha)
+        return _dirichlet_mean(self, self.alpha)
 
     def var(self) -> Any:
         """The variances."""
-        return dirichlet_var(self, self.alpha)
+        return _dirichlet_var(self, self.alpha)
 
     def cov(self) -> Any:
         """The covariance matrix."""
-        return dirichlet_cov(self, self.alpha)
+        return _dirichlet_cov(self, self.alpha)
 
     def entropy(self) -> Any:
         """The differential entropy."""
-        return dirichlet_entropy(self, self.alpha)
+        return _dirichlet_entropy(self, self.alpha)
 
 
 @rule(f"{_DIRICHLET}.__call__", tensors="alpha")
-def freeze_dirichlet(self: Any, alpha: Any, seed: Any) -> FrozenDirichlet:
+def _freeze_dirichlet(self: Any, alpha: Any, seed: Any) -> FrozenDirichlet:
     """A distribution with a fixed parameter."""
     del self, seed
     return FrozenDirichlet(alpha)
 
 
 @rule("scipy.stats.dirichlet_frozen.logpdf", tensors="x")
-def frozen_dirichlet_logpdf(self: Any, x: Any) -> Any:
+def _frozen_dirichlet_logpdf(self: Any, x: Any) -> Any:
     """The logarithm of the density of a distribution with an array as parameter."""
-    return dirichlet_logpdf(self, x, self.alpha)
+    return _dirichlet_logpdf(self, x, self.alpha)
 
 
 @rule("scipy.stats.dirichlet_frozen.pdf", tensors="x")
-def frozen_dirichlet_pdf(self: Any, x: Any) -> Any:
+def _frozen_dirichlet_pdf(self: Any, x: Any) -> Any:
     """The density of a distribution with an array as parameter."""
-    return dirichlet_pdf(self, x, self.alpha)
+    return _dirichlet_pdf(self, x, self.alpha)
 
 
 # --- kernel density estimates ---
@@ -318,7 +295,7 @@ def _integrate_gaussian(kde: Any, mean: Any, cov: Any) -> Any:
     if cov.shape != (kde.d, kde.d):
         raise ValueError(f"covariance does not have dimension {kde.d}")
     both = as_tensor(kde.covariance) + cov
-    density = normal_pdf(st.multivariate_normal, xp.matrix_transpose(kde.dataset), mean, both)
+    density = _normal_pdf(st.multivariate_normal, xp.matrix_transpose(kde.dataset), mean, both)
     return xp.sum(density * as_tensor(kde.weights))
 
 
@@ -388,24 +365,24 @@ class KernelDensity(st.gaussian_kde):  # type: ignore[misc]  # untyped
 @rule("scipy.stats.gaussian_kde.pdf", tensors="x")
 @rule("scipy.stats.gaussian_kde.__call__", tensors="points")
 @rule("scipy.stats.gaussian_kde.evaluate", tensors="points")
-def kde_evaluate(self: Any, *points: Any, **named: Any) -> Any:
+def _kde_evaluate(self: Any, *points: Any, **named: Any) -> Any:
     """The density at points, of data without gradient."""
     return xp.exp(_kde_logpdf(self, *points, *named.values()))
 
 
 @rule("scipy.stats.gaussian_kde.logpdf", tensors="x")
-def kde_logpdf(self: Any, x: Any) -> Any:
+def _kde_logpdf_rule(self: Any, x: Any) -> Any:
     """The logarithm of the density at points, of data without gradient."""
     return _kde_logpdf(self, x)
 
 
 @rule("scipy.stats.gaussian_kde.integrate_box_1d", tensors="low high")
-def kde_box_1d(self: Any, low: Any, high: Any) -> Any:
+def _kde_box_1d(self: Any, low: Any, high: Any) -> Any:
     """The probability of an interval, of data without gradient."""
     return _box_1d(self, low, high)
 
 
 @rule("scipy.stats.gaussian_kde.integrate_gaussian", tensors="mean cov")
-def kde_gaussian(self: Any, mean: Any, cov: Any) -> Any:
+def _kde_gaussian(self: Any, mean: Any, cov: Any) -> Any:
     """The integral of the product with a normal density, of data without gradient."""
     return _integrate_gaussian(self, mean, cov)
