@@ -50,7 +50,7 @@ _GENERATORS = (
 )
 # Why a compiled function, which no rule can replace, takes no tensors, and what to call instead:
 # by its name. Packages that know such functions add to it.
-COMPILED_HINTS: dict[str, str] = dict.fromkeys(vars(np.random.Generator), _GENERATORS)
+COMPILED_HINTS: dict[str, str] = {}
 _UNTESTED = (
     f"(On this interpreter, {sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}, "
     "it cannot be told whether NumPy or your program asks for the number; say x.item() if it is "
@@ -91,7 +91,8 @@ def _calling_function(frame: FrameType | None) -> str:
         if not name or hasattr(np, name):
             return ""
         function, line = name, f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    hint = COMPILED_HINTS.get(function, "")
+    of_generator = _GENERATORS if function in vars(np.random.Generator) else ""
+    hint = COMPILED_HINTS.get(function, of_generator)
     return f"{function} takes an array out of a tensor (called at {line}). {hint}"
 
 
