@@ -74,6 +74,7 @@ _conv_weight = stock_operator(
 _dropout = stock_operator(
     "pullback::_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor output, Tensor mask)",
     _kernels_nn_layers,
+    tags=("nondeterministic_seeded",),
 )
 _einsum = stock_operator(
     "pullback::_einsum(str subscripts, Tensor[] operands, *, bool optimize=False) -> Tensor",
@@ -261,6 +262,7 @@ _tie_weights = stock_operator(
 _uniform_like = stock_operator(
     "pullback::_uniform_like(Tensor self, float low, float high, Generator? generator=None) -> Tensor",
     _kernels_nn_layers,
+    tags=("nondeterministic_seeded",),
 )
 abs = stock_operator("pullback::abs(Tensor self) -> Tensor", _kernels_pointwise)
 abs_ = stock_operator("pullback::abs_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)

@@ -30,7 +30,7 @@ from pullback.autograd.graph.saved import (
     saved_input,
     saved_output,
 )
-from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
+from pullback.dispatch.modes import INFERENCE, TRACE, TRANSFORM, get_state, is_grad_enabled
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import AutogradError, InferenceError
 from pullback.kernels.broadcasting import (
@@ -292,6 +292,9 @@ class _Tensors(Namespace):
             parts = (leaf, grad) if held is None else (leaf, grad, held)
             if not any(isinstance(part._array, Payload) for part in parts):
                 arrays.accumulate(meta, leaf, grad._array, is_owned)
+                return
+            if held is not None and get_state().modes & TRACE:  # as outside of a trace
+                self.add_(held, grad)
                 return
         meta.grad = self.clone(grad) if held is None else self.add(held, grad)
 

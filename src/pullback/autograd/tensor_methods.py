@@ -27,7 +27,7 @@ from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.errors import AutogradError, AutogradTypeError, InferenceError
 from pullback.tensor.meta import OWN
-from pullback.tensor.tensor import TRACKED, Tensor, meta_of
+from pullback.tensor.tensor import TRACES, TRACKED, Tensor, meta_of, note_grad
 
 __all__ = [
     "attach_methods",
@@ -105,6 +105,8 @@ def _output_nr(self: Tensor) -> int:
 
 
 def _get_grad(self: Tensor) -> Tensor | None:
+    if TRACES:
+        note_grad(self, reads=True)
     meta = self._meta
     if meta is not None and meta.grad is not None:
         return meta.grad
@@ -118,6 +120,8 @@ def _get_grad(self: Tensor) -> Tensor | None:
 
 
 def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    if TRACES:
+        note_grad(self, reads=False)
     if value is None:
         if self._meta is not None:
             self._meta.grad = None

@@ -58,8 +58,8 @@ _GIL_WORK = 1 << 15  # operations on elements from which the interpreter's lock 
 class Leaf(NamedTuple):
     """One leaf of the arguments."""
 
-    kind: str  # "tensor", "array", "number" or "static"
-    value: Any  # the type of a number, the object of a static one
+    kind: str  # "tensor", "array", "scalar" (NumPy's), "number" or "static"
+    value: Any  # the type of a number or scalar, the object of a static one
 
 
 class Captured(NamedTuple):
@@ -79,6 +79,7 @@ class Signature(NamedTuple):
     captured: dict[int, Captured]  # by input
     state: Any
     watches: list[Watch]
+    tensors: list[Tensor]  # captured ones, which have to hold the same arrays
     otherwise: Any  # the function that is called where a guard does not hold
     hits: int  # the address of a counter of calls
     results: pytree.Spec
@@ -259,6 +260,11 @@ class _Call(_Function):
         self.require(self.equal(now, self.symbols.object(self.signature.state)))
         for watch in self.signature.watches:
             self.require(self._holds(watch))
+        for tensor in self.signature.tensors:
+            held = self.symbols.object(tensor)
+            for name in ("_array", "_flags"):
+                now = self.field(held, _slot_offset(Tensor, name), self.pointer)
+                self.require(self.equal(now, self.symbols.object(getattr(tensor, name))))
 
     def _holds(self, watch: Watch) -> Any:
         """Whether a place has the object that it had; objects of watches of equal ones differ."""
@@ -335,6 +341,10 @@ class _Call(_Function):
             return None
         if leaf.kind == "number":
             return self._number(leaf.value, value)
+        if leaf.kind == "scalar":
+            kind = self.field(value, _TYPE, self.pointer)
+            self.require(self.equal(kind, self.symbols.object(leaf.value)))
+            return self.b.gep(value, [self.word(_BODY)])
         if leaf.kind == "tensor":
             kind = self.field(value, _TYPE, self.pointer)
             flags = self.field(value, _slot_offset(Tensor, "_flags"), self.pointer)

@@ -14,14 +14,17 @@ import numpy as np
 
 from pullback._lazy import lazy_module
 from pullback.autograd.graph.views import requires_grad
+from pullback.autograd.levels import run_outside_transforms
 from pullback.compiled.arguments import is_hashable, parameter_names
-from pullback.compiled.draws import Draws, run_program
 from pullback.compiled.entry import MISS
 from pullback.compiled.expressions import CannotLower
 from pullback.compiled.machine import is_supported, require_llvmlite
 from pullback.compiled.object_cache import use_cache
-from pullback.compiled.program import Program, compile_program, run_first
+from pullback.compiled.outside import Effects, Outside
+from pullback.compiled.paths import FAILED, Path, Trace, generator_note, recorded_path
+from pullback.compiled.program import Program, compile_program
 from pullback.compiled.progress import show_progress
+from pullback.compiled.recorded import attach_freed, trace_gradients
 from pullback.compiled.report import (
     describe_kind,
     describe_program,
@@ -38,7 +41,7 @@ from pullback.compiled.watch import (
     without_read,
 )
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.dispatch.modes import TRACE, get_state, is_grad_enabled
+from pullback.dispatch.modes import NUMPY, TRACE, TRANSFORM, get_state
 from pullback.errors import PullbackError, TraceError, message_of
 from pullback.fx.graph import Graph
 from pullback.fx.tracer import Tracer
@@ -59,6 +62,8 @@ _MOST_TRACE_REASONS = 100
 _MOST_CHANGES = 8  # in a row, without a call that a graph served
 _BACKENDS = ("eager", "llvm")
 _FLOAT = ("number", float)
+_PLAIN_FLAGS = (CPU_FLAGS, CPU_FLAGS | REQUIRES_GRAD)
+_TRACED_MODES = TRANSFORM | NUMPY  # modes in which programs run as outside of them
 _MOST_NATIVES = 8  # functions for whole calls that are tried before arguments are taken apart
 
 
@@ -89,22 +94,22 @@ class _Arguments(NamedTuple):
 class _Entry:
     """All programs of one signature: one for each path through its branches."""
 
-    __slots__ = ("out_spec", "paths", "reason", "warned")
+    __slots__ = ("paths", "reason", "warned")
 
     def __init__(self) -> None:
-        self.paths: list[tuple[Program, pytree.Spec]] = []
+        self.paths: list[Path] = []
         self.reason = ""  # why the function is called instead
         self.warned = False
 
-    def prefer(self, path: tuple[Program, pytree.Spec]) -> None:
+    def prefer(self, path: Path) -> None:
         """Tries a path first from now on; other threads may read the old list meanwhile."""
         if self.paths and self.paths[0] is not path:
             self.paths = [path, *(other for other in self.paths if other is not path)]
 
     def describe_miss(self) -> str:
-        """The difference between the paths: the value at a guard, or a captured array."""
-        guards = self.paths[0][0].tracer.guards
-        return f"{guards[-1].what}{guards[-1].line}" if guards else "the shape of a captured array"
+        """The difference between the paths: the value at a guard, or a captured tensor."""
+        guards = self.paths[0].program.tracer.guards
+        return f"{guards[-1].what}{guards[-1].line}" if guards else "the kind of a captured tensor"
 
 
 def compile(
@@ -224,7 +229,7 @@ class CompiledFunction:
     def _call(self, *args: Any, **kwargs: Any) -> Any:
         """The general path of a call."""
         state = get_state()
-        given = None if state.modes else self._take_apart(args, kwargs)
+        given = None if state.modes & ~_TRACED_MODES else self._take_apart(args, kwargs)
         if given is None:
             if state.modes & TRACE:  # arrays from outside are part of the graph that is made
                 args, kwargs = pytree.map(_lifted, (args, kwargs))
@@ -234,17 +239,13 @@ class CompiledFunction:
             return self._call_func(args, kwargs)
         inputs = _inputs(given)
         for path in list(entry.paths):
-            program, out_spec = path
-            try:
-                found = run_program(program, inputs)
-            except Exception:
-                # The function's own error, an operator that is not called on this path, or a number
-                # that the graph has no dtype for. Nothing has been written.
+            found = self._run(path, given, inputs)
+            if found is FAILED:
                 return self._call_func(args, kwargs)
             if found is not MISS:
                 entry.prefer(path)
                 self._stats["hits"] += 1
-                return build_result(found, out_spec, given.returns_arrays)
+                return found
         if len(entry.paths) >= _MOST_PATHS:
             reason = f"{entry.describe_miss()} has taken {_MOST_PATHS} different values"
             self._refuse(entry, reason)
@@ -252,6 +253,19 @@ class CompiledFunction:
         self._note_trace(entry, given)
         with show_progress(getattr(self._func, "__name__", "function")):
             return self._trace(entry, given, args, kwargs)
+
+    def _run(self, path: Path, given: _Arguments, inputs: list[Any]) -> Any:
+        """Runs the program of a path; returns the function's result, MISS or FAILED."""
+        found = path.run(inputs, given.leaves, functools.partial(self._leaves_of, given.spec))
+        if found is MISS or found is FAILED:
+            return found
+        return build_result(found, path.out_spec, given.returns_arrays)
+
+    def _leaves_of(self, spec: pytree.Spec, leaves: list[Any]) -> list[Any]:
+        """Calls the function itself, and returns the leaves of its results."""
+        args, kwargs = pytree.unflatten(spec, leaves)
+        returned = self._func(*map(_Static.unwrap, args), **kwargs)
+        return pytree.flatten(returned, none_is_leaf=True)[0]
 
     @property
     def options(self) -> dict[str, Any]:
@@ -370,14 +384,9 @@ class CompiledFunction:
         constants = [_Static.unwrap(leaf) for leaf, kind in pairs if kind[0] == "static"]
         watches = find_watches(self._func, constants)
         tracer = Tracer(allows_reads=not self._fullgraph, traces_loops=traces_loops)
-        traced_args, traced_kwargs = pytree.unflatten(given.spec, self._traced(tracer, given))
-        traced_args = [_Static.unwrap(a) for a in traced_args]
-        effects = _Effects(tracer)
+        effects = Effects(tracer)
         try:
-            with watch_generators(effects.generators), tracer.running():
-                returned = self._func(*traced_args, **traced_kwargs)
-            found, out_spec = pytree.flatten(returned, none_is_leaf=True)
-            reason = _lost_history(tracer, found)
+            trace = run_outside_transforms(lambda: self._record(tracer, given, effects))
         except Exception as error:
             effects.undo()
             if tracer.has_loops:
@@ -388,60 +397,83 @@ class CompiledFunction:
             name = "" if isinstance(error, PullbackError) else f"{type(error).__name__}: "
             self._refuse(entry, f"{name}{message_of(error)}")
             return result
-        if reason:
+        except BaseException:
             effects.undo()
-            self._refuse(entry, reason)
-            return self._call_func(args, kwargs)
+            raise
+        watches += [Watch("item", *note) for note in tracer.notes.values()]
         self._watches = merge_watches(
             self._watches, without_read(watches, tracer.captured.values())
         )
-        outputs = [result_node(tracer, value) for value in found]
-        values = [result_value(value) for value in found]
+        values = [result_value(value) for value in trace.results]
         with use_cache(self._uses_cache):
-            program = self._program(tracer, outputs, given, out_spec)
-        if program.reason:
-            self._refuse(entry, program.reason)
+            path, reason = self._path(tracer, trace, given)
+        if reason:
+            self._refuse(entry, reason)
         else:
-            entry.paths.insert(0, (program, out_spec))
-        if tracer.has_loops:  # values behind a loop are not known yet
-            effects.undo()
-            if program.reason:
-                return self._call_func(args, kwargs)
-            values = run_first(program, _inputs(given))
-            if values is MISS:
-                effects.undo()
-                entry.paths.pop(0)
-                self._drop_natives()
-                return self._trace(entry, given, args, kwargs, traces_loops=False)
-        return build_result(values, out_spec, given.returns_arrays)
+            entry.paths.insert(0, path)
+        is_done = trace.gradients is None or trace.gradients.is_freed
+        if is_done and not tracer.has_loops and not get_state().modes:
+            effects.keep()
+            if trace.gradients is not None:
+                values = attach_freed(values, trace.gradients, given.leaves)
+            return build_result(values, trace.out_spec, given.returns_arrays)
+        effects.undo()  # values behind a loop are not known yet, nor are residuals
+        found = FAILED if reason else self._run(path, given, _inputs(given))
+        if found is not MISS and found is not FAILED:
+            return found
+        if not tracer.has_loops or reason:
+            return self._call_func(args, kwargs)
+        entry.paths.pop(0)
+        self._drop_natives()
+        return self._trace(entry, given, args, kwargs, traces_loops=False)
+
+    def _record(self, tracer: Tracer, given: _Arguments, effects: Effects) -> Trace:
+        """Runs the function on traced arguments."""
+        leaves = self._traced(tracer, given)
+        args, kwargs = pytree.unflatten(given.spec, leaves)
+        with watch_generators(effects.generators), tracer.running():
+            returned = self._func(*map(_Static.unwrap, args), **kwargs)
+            found, out_spec = pytree.flatten(returned, none_is_leaf=True)
+            recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
+            gradients = trace_gradients(tracer, found, recorded)
+            outputs = [result_node(tracer, value) for value in found]
+            return Trace(found, outputs, out_spec, gradients, Outside(tracer))
+
+    def _path(self, tracer: Tracer, trace: Trace, given: _Arguments) -> tuple[Path, str]:
+        """The program of a trace, and why it must not run again; or an empty string."""
+        if trace.gradients is not None and not trace.gradients.is_freed:
+            return recorded_path(tracer, trace, is_native=self._backend == "llvm")
+        outputs = [*trace.outputs, *trace.outside.outputs]
+        program = self._program(tracer, outputs, given, trace)
+        count = 0 if trace.gradients is None else len(trace.gradients.results)
+        path = Path(program, trace.out_spec, trace.outside, count, freed=trace.gradients)
+        return path, program.reason
 
     def _program(
-        self, tracer: Tracer, outputs: list[Any], given: _Arguments, out_spec: pytree.Spec
+        self, tracer: Tracer, outputs: list[Any], given: _Arguments, trace: Trace
     ) -> Program:
         """The program of a trace: machine code, or kernels where there is none."""
         if self._backend == "llvm":
+            tensors = trace.outside.captured
+            makes_tensors = not given.returns_arrays
+            is_plain = tensors is not None and not (get_state().modes and makes_tensors)
             call = native_code.TracedCall(
                 given.leaves,
                 given.kinds,
                 given.spec,
-                out_spec,
+                trace.out_spec,
                 given.returns_arrays,
                 get_state(),
                 self._watches,
+                tensors or [],
                 self._next_call(),
             )
             try:
-                native = native_code.compile_native(tracer, outputs, call)
+                native = native_code.compile_native(tracer, outputs, call if is_plain else None)
             except CannotLower as reason:
                 return compile_program(tracer, outputs)._replace(note=str(reason))
             except Exception as error:  # a mistake of the code generator must not end the program
-                what = f"{type(error).__name__}: {message_of(error)}"
-                note = f"internal error of the code generator, {what}"
-                warnings.warn(
-                    f"compile: {note}. The program runs as NumPy kernels; please report this.",
-                    stacklevel=5,
-                )
-                return compile_program(tracer, outputs)._replace(note=note)
+                return compile_program(tracer, outputs)._replace(note=generator_note(error))
             if native.call is not None:
                 self._natives.append(native)
                 type(self).__call__ = native.call  # type: ignore[method-assign]
@@ -493,7 +525,7 @@ class CompiledFunction:
         if not entry.paths and not entry.reason:
             self._call(*args, **kwargs)
             entry = self._entry(given, get_state())
-        return entry, [program for program, _ in entry.paths]
+        return entry, [path.program for path in entry.paths]
 
     def graph(self, *args: Any, **kwargs: Any) -> str:
         """The graphs of a call as text, one for each path through its branches.
@@ -508,13 +540,13 @@ class CompiledFunction:
     def fx_graphs(self) -> list[Graph]:
         """The graphs of all calls that were traced, those of the last call at the end."""
         return [
-            program.tracer.graph
+            path.program.tracer.graph
             for entry in self._entries.values()
-            for program, _ in reversed(entry.paths)
+            for path in reversed(entry.paths)
         ]
 
     def _repr_html_(self) -> str:
-        texts = [program_text(p) for entry in self._entries.values() for p, _ in entry.paths]
+        texts = [program_text(p.program) for e in self._entries.values() for p in e.paths]
         stats = table_html(list(self.stats), [list(self.stats.values())], repr(self))
         return stats + "".join(map(text_html, texts))
 
@@ -558,8 +590,8 @@ class CompiledFunction:
 
 def _describe_entry(entry: _Entry) -> list[str]:
     lines = [f"called as it is: {entry.reason}"] if entry.reason else []
-    for program, _ in entry.paths:
-        lines += describe_program(program)
+    for path in entry.paths:
+        lines += describe_program(path.program)
     return lines
 
 
@@ -571,9 +603,12 @@ def _flat_arguments(args: tuple[Any, ...]) -> _Arguments | None:
         if type(value) is np.ndarray:
             array = value
             kind: Any = ("array", value.shape, value.dtype.char, value.strides)
-        elif type(value) is Tensor and value._flags == CPU_FLAGS:
+        elif type(value) is Tensor and value._flags in _PLAIN_FLAGS:
             array = value._array
-            kind = ("tensor", array.shape, array.dtype.char, array.strides, False)
+            if type(array) is not np.ndarray:
+                return None
+            needs_grad = value._flags != CPU_FLAGS
+            kind = ("tensor", array.shape, array.dtype.char, array.strides, needs_grad)
             tensors += 1
         elif type(value) is float:
             kinds.append(_FLOAT)
@@ -629,8 +664,6 @@ def _kind(leaf: Any) -> tuple[Any, ...] | None:
         if type(array) is not np.ndarray or leaf._flags & DUAL or not array.dtype.isnative:
             return None
         needs_grad = leaf._flags & (REQUIRES_GRAD | PLAIN_VIEW) and requires_grad(leaf)
-        if needs_grad and is_grad_enabled():
-            return None
         return ("tensor", array.shape, array.dtype.char, array.strides, bool(needs_grad))
     if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
         if leaf.dtype.kind not in "biufc" or not leaf.dtype.isnative:
@@ -651,38 +684,3 @@ def _inputs(given: _Arguments) -> list[Any]:
         else:
             made.append(wrap(np.asarray(leaf)) if kind[0] == "array" else leaf)
     return made
-
-
-class _Effects(Draws):
-    """Effects of a trace, which a call of the function itself has once more."""
-
-    def __init__(self, tracer: Tracer):
-        super().__init__()
-        self._tracer = tracer
-
-    def undo(self) -> None:
-        """Restores gradients, memory from outside and generators of random numbers."""
-        for tensor, grad in self._tracer.leaves.values():
-            tensor.grad = grad
-        self._tracer.undo_writes()
-        super().undo()
-
-
-def _lost_history(tracer: Tracer, found: list[Any]) -> str:
-    """The reason why results of a trace are not the function's: gradients that leave it."""
-    changed = False
-    for tensor, before in tracer.leaves.values():
-        if tensor.grad is not before:
-            tensor.grad = before
-            changed = True
-    if changed:
-        return (
-            "it writes to .grad of a captured tensor; return the gradient instead, as "
-            "pb.value_and_grad does"
-        )
-    if any(isinstance(value, Tensor) and requires_grad(value) for value in found):
-        return (
-            "a result requires grad, because of a captured tensor that does; compile the function "
-            "that computes the gradient, or detach the tensor"
-        )
-    return ""

@@ -29,17 +29,18 @@ from pullback.compiled.entry import (
 from pullback.compiled.groups import emit_group
 from pullback.compiled.interpret import compute
 from pullback.compiled.ir import Graph, Node, c_strides
-from pullback.compiled.lower import Lowered, Output, lower
+from pullback.compiled.lower import Lowered, Output, Source, lower
 from pullback.compiled.machine import compile_module, ir
 from pullback.compiled.registers import emit_program
 from pullback.compiled.reroll import reroll
 from pullback.compiled.schedule import choose_limit, is_large
+from pullback.compiled.split import split
 from pullback.compiled.vector import is_supported
 from pullback.fx.tracer import Tracer
 from pullback.kernels.errstate import errstate
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["NativeProgram", "TracedCall", "compile_native"]
+__all__ = ["NativeProgram", "TracedCall", "compile_halves", "compile_native"]
 
 
 class _Segment(NamedTuple):
@@ -62,6 +63,7 @@ class TracedCall(NamedTuple):
     returns_arrays: bool
     state: Any
     watches: list[Any]
+    tensors: list[Tensor]  # captured ones
     otherwise: Any  # the function for other calls
 
 
@@ -164,9 +166,6 @@ class NativeProgram:
         self.call: Any = None
         self.hits = ctypes.c_int64(0)
         self.opaque: list[Node] = []
-        self._captured = [
-            tracer.captured[s.name] if s.kind == "captured" else None for s in lowered.sources
-        ]
         self._compile(signature)
 
     def _compile(self, signature: Any) -> None:
@@ -250,18 +249,15 @@ class NativeProgram:
         nodes: list[Node | None] = [None] * len(given.leaves)
         for place, (source, own) in enumerate(zip(lowered.sources, sources, strict=True)):
             if source.kind == "captured":
-                array = self._captured[place]
-                if own >= 0 and array is not None:
+                array = self.tracer.captured[source.name]
+                if own >= 0:
                     if not (array.flags.c_contiguous and array.flags.aligned):
                         return None
                     captured[own] = Captured(array, self.graph.inputs[place])
             else:
                 inputs[source.name] = own
                 nodes[source.name] = self.graph.inputs[place]
-        leaves = [
-            Leaf(kind[0], kind[1] if kind[0] == "number" else leaf)
-            for leaf, kind in zip(given.leaves, given.kinds, strict=True)
-        ]
+        leaves = [_leaf(*pair) for pair in zip(given.leaves, given.kinds, strict=True)]
         outputs: list[Any] = []
         numbers = set()
         for result in lowered.results:
@@ -283,6 +279,7 @@ class NativeProgram:
             captured,
             given.state,
             given.watches,
+            given.tensors,
             given.otherwise,
             ctypes.addressof(self.hits),
             given.out_spec,
@@ -296,10 +293,9 @@ class NativeProgram:
         values: dict[int, Any] = {}
         graph = self.graph
         given: list[Any] = []
-        for place, (source, node) in enumerate(
-            zip(self.lowered.sources, graph.inputs, strict=True)
-        ):
-            value = self._captured[place] if source.kind == "captured" else inputs[source.name]
+        for source, node in zip(self.lowered.sources, graph.inputs, strict=True):
+            is_captured = source.kind == "captured"
+            value = self.tracer.captured[source.name] if is_captured else inputs[source.name]
             array = value._array if isinstance(value, Tensor) else value
             given.append(array)
             try:
@@ -361,6 +357,13 @@ class NativeProgram:
         return found
 
 
+def _leaf(value: Any, kind: tuple[Any, ...]) -> Leaf:
+    """One leaf of the arguments, as machine code for whole calls checks it."""
+    if isinstance(value, np.generic):
+        return Leaf("scalar", type(value))
+    return Leaf(kind[0], kind[1] if kind[0] == "number" else value)
+
+
 def _overlap(lowered: Lowered, given: list[Any]) -> bool:
     """Whether an array that is written shares memory with another one."""
     arrays = [a for a in given if isinstance(a, np.ndarray)]
@@ -369,6 +372,20 @@ def _overlap(lowered: Lowered, given: list[Any]) -> bool:
         if sum(np.may_share_memory(target, a) for a in arrays) > 1:
             return True
     return False
+
+
+def compile_halves(
+    tracer: Tracer, outputs: list[Any], gradients: list[Any], cotangents: int
+) -> tuple[NativeProgram, NativeProgram, list[Source]]:
+    """The forward and the backward program of a trace; raises ``CannotLower``.
+
+    Returns the inputs of the forward program that the backward program takes, too.
+    """
+    joint = lower(tracer, [*outputs, *gradients])
+    halves = split(joint, len(outputs), cotangents)
+    forward = NativeProgram(tracer, halves.forward, None)
+    backward = NativeProgram(tracer, halves.backward, None)
+    return forward, backward, [joint.sources[place] for place in halves.inputs]
 
 
 def compile_native(tracer: Tracer, outputs: list[Any], signature: Any = None) -> NativeProgram:

@@ -23,7 +23,7 @@ from pullback.fx.source import SourceWriter
 from pullback.fx.tracer import PLAIN_STATE, Guard, Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
-__all__ = ["Program", "compile_program", "run_first"]
+__all__ = ["Program", "compile_program"]
 
 _CPU = KEY_BITS[DispatchKey.CPU]
 _NUMBERS = (bool, int, float, complex)
@@ -42,10 +42,14 @@ class Program(NamedTuple):
     native: Any = None  # the native program
 
 
-def compile_program(tracer: Tracer, outputs: list[Any]) -> Program:
-    """Makes the function of a traced graph, which returns the given nodes and constants."""
+def compile_program(tracer: Tracer, outputs: list[Any], kept: Iterable[Node] = ()) -> Program:
+    """Makes the function of a traced graph, which returns the given nodes and constants.
+
+    Nodes of other programs of the graph, `kept`, stay in it.
+    """
     if not any(map(_has_effect, tracer.graph.nodes)):
-        merge_equal_nodes(tracer.graph, [*outputs, *(guard.node for guard in tracer.guards)])
+        guarded = [guard.node for guard in tracer.guards]
+        merge_equal_nodes(tracer.graph, [*outputs, *kept, *guarded])
     needed = _needed(tracer, outputs)
     guards: dict[Node, list[Guard]] = {}
     for guard in tracer.guards:
@@ -62,7 +66,8 @@ def compile_program(tracer: Tracer, outputs: list[Any]) -> Program:
     dies = _last_uses(steps, writer.reuse, {*guards, *_nodes_of(outputs), *constants})
     for place, node in enumerate(steps):
         if node.op == "get_attr":
-            lines.append(f"{node.name} = {writer.constant(wrap(tracer.captured[node.target]))}")
+            held = writer.constant(tracer.captured)
+            lines.append(f"{node.name} = {writer.constant(wrap)}({held}[{node.target!r}])")
         elif node in constants:
             lines.append(f"{node.name} = {writer.constant(constants[node])}")
         else:
@@ -84,17 +89,6 @@ def compile_program(tracer: Tracer, outputs: list[Any]) -> Program:
             set_state(before)
 
     return Program(run, source, tracer, outputs, _refusal(tracer))
-
-
-def run_first(program: Program, inputs: list[Any]) -> Any:
-    """The results of the first run of a program; MISS where it raises.
-
-    In the trace, an operator behind a loop has had values of one step.
-    """
-    try:
-        return program.run(*inputs)
-    except Exception:
-        return MISS
 
 
 def _executed(source: str, writer: _KernelWriter) -> Callable[..., Any]:

@@ -39,10 +39,13 @@ def result_value(value: Any) -> Any:
 def build_result(values: list[Any], spec: pytree.Spec, as_arrays: bool) -> Any:
     """The result of a call: containers around tensors, or around arrays and numbers."""
     if as_arrays:
-        values = [_as_array(v) if isinstance(v, Tensor) else v for v in values]
+        values = [_as_array(value) for value in values]
     return values[0] if spec is pytree.LEAF else pytree.unflatten(spec, values)
 
 
-def _as_array(tensor: Tensor) -> Any:
-    array = tensor._array
+def _as_array(value: Any) -> Any:
+    """A result as an array or number; one that requires grad stays a tensor."""
+    if not isinstance(value, Tensor) or value.requires_grad:
+        return value
+    array = value._array
     return array if array.ndim else array.item()

@@ -17,14 +17,15 @@ __all__ = ["forget_operators", "stock_operator"]
 _handles: dict[str, registry.RegistrationHandle] = {}
 
 
-def stock_operator(schema: str, source: str) -> OperatorEntry:
+def stock_operator(schema: str, source: str, tags: tuple[str, ...] = ()) -> OperatorEntry:
     """Defines an operator from its full text, until ``forget_operators``.
 
-    Importing the module `source` registers its kernels.
+    Importing the module `source` registers its kernels. Of the tags in a table, operators have
+    those that programs read while they run.
     """
     name = schema.partition("(")[0]
     with LOCK:
-        _handles[name] = registry.define(schema, name, location="a generated module")
+        _handles[name] = registry.define(schema, name, "a generated module", tags)
         entry = registry.find(name)
         assert entry is not None
         entry.source = source

@@ -21,7 +21,7 @@ from pullback.tensor.tensor import Tensor, as_operand, wrap
 if TYPE_CHECKING:
     from pullback.fx.tracer import Tracer
 
-__all__ = ["TracedNumber"]
+__all__ = ["OptionNumber", "TracedNumber"]
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -98,6 +98,15 @@ def _value(arg: Any) -> Any:
 
 def _symbol(arg: Any) -> Any:
     return arg.node if isinstance(arg, TracedNumber) else arg
+
+
+class OptionNumber(TracedNumber):
+    """An option such as a learning rate, which is not zero in any run: truth needs no guard."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return True
 
 
 def _is_number(value: Any) -> bool:

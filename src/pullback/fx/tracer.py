@@ -34,16 +34,21 @@ from pullback.fx.graph import Graph
 from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray, escaped_error
-from pullback.fx.traced_number import TracedNumber
+from pullback.fx.traced_number import OptionNumber, TracedNumber
 from pullback.tensor import tensor as tensor_module
 from pullback.tensor.tensor import Tensor, as_operand, fresh, wrap
 
 __all__ = [
     "PLAIN_STATE",
+    "GradSlot",
     "Guard",
+    "Note",
+    "Option",
     "TensorMetadata",
     "Tracer",
     "current_tracer",
+    "forbid_in_trace",
+    "has_hooks",
     "localized",
     "untraced",
     "user_line",
@@ -79,6 +84,44 @@ class Guard(NamedTuple):
     line: str
 
 
+class GradSlot:
+    """``.grad`` of a captured leaf that a program reads or sets.
+
+    Attributes:
+        leaf: the tensor.
+        before: its gradient before the program ran.
+        is_read: whether the program depends on `before`; it does not if it sets it first.
+    """
+
+    __slots__ = ("before", "is_read", "leaf")
+
+    def __init__(self, leaf: Tensor, before: Tensor | None, is_read: bool):
+        self.leaf = leaf
+        self.before = before
+        self.is_read = is_read
+
+
+class Note(NamedTuple):
+    """An object in a dict from outside that a graph depends on."""
+
+    owner: dict[str, Any]
+    key: str
+    value: Any
+
+
+class Option(NamedTuple):
+    """A Python number in a dict from outside, or in a tuple that is, which is an input."""
+
+    owner: dict[str, Any]
+    key: str
+    item: int | None  # the place in a tuple
+
+    def now(self) -> Any:
+        """The value that it has now."""
+        value = self.owner.get(self.key)
+        return value if self.item is None else value[self.item]  # type: ignore[index]
+
+
 class Tracer:
     """Graph of one run of a program.
 
@@ -87,8 +130,15 @@ class Tracer:
         captured: arrays from outside by the names of ``get_attr`` nodes.
         guards: values that the program has read.
         writes: nodes that write to memory from outside.
+        written: the ids of that memory, as nodes have it in ``meta["root"]``.
         random: nodes that draw random numbers.
-        leaves: captured tensors that require grad by id, each with the gradient that it had.
+        origins: captured tensors by the names of ``get_attr`` nodes.
+        leaves: captured tensors that require grad, by id.
+        grads: the gradients of captured tensors that the program reads or sets, by the leaf's id.
+        options: Python numbers from outside that are inputs, in the order of their nodes.
+        notes: Python objects from outside that the graph depends on, by the id of the dict that
+            has them and their key.
+        conditions: functions that return whether the graph may run.
         allows_reads: whether the program may read values; each read is a guard.
         traces_loops: whether ``scan`` and its kind are one node each, whose step is traced once.
         has_loops: whether there is such a node. Values behind it are those of one step only.
@@ -100,8 +150,14 @@ class Tracer:
         self.captured: dict[str, NDArray[Any]] = {}
         self.guards: list[Guard] = []
         self.writes: list[Node] = []
+        self.written: set[int] = set()
         self.random: list[Node] = []
-        self.leaves: dict[int, tuple[Tensor, Any]] = {}
+        self.origins: dict[str, Tensor] = {}
+        self.leaves: dict[int, Tensor] = {}
+        self.grads: dict[int, GradSlot] = {}
+        self.options: list[Option] = []
+        self.notes: dict[tuple[int, str], Note] = {}
+        self.conditions: list[Callable[[], bool]] = []
         self.allows_reads = allows_reads
         self.traces_loops = traces_loops
         self.has_loops = False
@@ -133,7 +189,34 @@ class Tracer:
         node.meta["tensor_meta"] = TensorMetadata(array.shape, array.dtype, array.strides)
         return TracedArray(array, node, self)
 
-    def lift(self, array: NDArray[Any]) -> TracedArray:
+    def option(self, owner: dict[str, Any], key: str, item: int | None = None) -> OptionNumber:
+        """A number in a dict from outside as an input, which is not zero in any run."""
+        option = Option(owner, key, item)
+        self.options.append(option)
+        node = self.graph.placeholder(key)
+        node.meta["number"] = float
+        return OptionNumber(float(option.now()), node, self)
+
+    def note(self, owner: dict[str, Any], key: str) -> None:
+        """Notes that the graph depends on the object that a dict from outside has for a key."""
+        self.notes.setdefault((id(owner), key), Note(owner, key, owner[key]))
+
+    def note_grad(self, leaf: Tensor, *, reads: bool) -> None:
+        """Notes that the program reads or sets ``leaf.grad``, before it does."""
+        if current_tracer() is not self or id(leaf) in self.grads:
+            return
+        held = leaf._array
+        if isinstance(held, TracedArray):
+            if held.node.op == "placeholder":
+                raise TraceError(
+                    f".grad of an argument is read or written{user_line()}; return the gradient "
+                    f"instead, as pb.value_and_grad does"
+                )
+            return
+        before = None if leaf._meta is None else leaf._meta.grad
+        self.grads[id(leaf)] = GradSlot(leaf, before, reads)
+
+    def lift(self, array: NDArray[Any], origin: Tensor | None = None) -> TracedArray:
         """An array from outside as a captured value; the same memory gives the same node."""
         place = array.__array_interface__["data"][0]
         key = (place, array.shape, array.strides, array.dtype) if array.size else id(array)
@@ -143,6 +226,8 @@ class Tracer:
             self.captured[name] = array
             found = self._lifted[key] = self._made(array, self.graph.get_attr(name))
             self._note_outside(array, found.node)
+            if origin is not None:
+                self.origins[name] = origin
         return found
 
     def lift_new(self, array: NDArray[Any]) -> TracedArray:
@@ -237,6 +322,7 @@ class Tracer:
         )
         tensors = [*_tensor_pairs((*args, *kwargs.values()), (*pairs, *named.values()))]
         self.writes += [node] * len(written)
+        self.written.update(id(_root(array)) for array in written)
         if isinstance(result, Tensor):
             return self._result(node, result, tensors)
         if not isinstance(result, tuple | list):
@@ -328,8 +414,8 @@ class Tracer:
                 return held.node, real
             if isinstance(held, np.ndarray):
                 if value._flags & REQUIRES_GRAD:
-                    self.leaves.setdefault(id(value), (value, value.grad))
-                return self.lift(held).node, wrap(held)
+                    self._note_leaf(value)
+                return self.lift(held, value).node, wrap(held)
             if isinstance(held, bool | int | float | complex):
                 return held, value
             raise TraceError(
@@ -342,6 +428,16 @@ class Tracer:
             kind = list if isinstance(value, list) else tuple
             return kind(s for s, _ in pairs), kind(r for _, r in pairs)
         return value, value
+
+    def _note_leaf(self, tensor: Tensor) -> None:
+        """Notes a captured tensor that requires grad; one with hooks, which have to run, raises."""
+        if id(tensor) not in self.leaves:
+            if has_hooks(tensor):
+                raise TraceError(
+                    f"a captured tensor that requires grad has hooks{user_line()}, which have to "
+                    f"run in each backward pass"
+                )
+            self.leaves[id(tensor)] = tensor
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -379,6 +475,18 @@ def untraced() -> Iterator[None]:
     finally:
         set_state(before)
         _current.reset(token)
+
+
+def has_hooks(tensor: Tensor) -> bool:
+    """Whether a tensor has hooks for its gradient."""
+    meta = tensor._meta
+    return meta is not None and bool(meta.hooks or meta.accumulator_hooks)
+
+
+def forbid_in_trace(what: str) -> None:
+    """Raises where a program is traced: for what a graph cannot repeat."""
+    if current_tracer() is not None:
+        raise TraceError(f"{what} cannot be part of a graph{user_line()}")
 
 
 def _tensor_pairs(values: Any, pairs: Any) -> Iterator[tuple[Tensor, Tensor]]:

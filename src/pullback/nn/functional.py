@@ -27,8 +27,9 @@ from pullback._generated import functions_nn_pool as pool
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_special as special
 from pullback.autograd import no_grad
+from pullback.fx.tracer import forbid_in_trace
 from pullback.kernels.random import source_of_numbers
-from pullback.operators.creation.functions import asarray
+from pullback.operators.creation.functions import asarray, ones
 from pullback.operators.shape.functions_padding import pad as pad_axes
 from pullback.tensor import Tensor
 
@@ -275,9 +276,7 @@ def _channel_dropout(x: Any, p: float, training: bool, name: str, dims: int) -> 
     if not training or not p:
         return x
     lead = x.shape[: 1 if x.ndim == dims else 2]
-    kept = source_of_numbers(None).random(lead) >= p
-    scale = 1 / (1 - p) if p < 1 else 0.0
-    return x * asarray((kept * scale).astype(x.dtype).reshape(lead + (1,) * (x.ndim - len(lead))))
+    return x * layers.dropout(ones(lead + (1,) * (x.ndim - len(lead)), dtype=x.dtype), p)
 
 
 def _result(x: Any, made: Any, inplace: bool) -> Tensor:
@@ -326,11 +325,11 @@ def _alpha(x: Any, p: float, training: bool, shape: tuple[int, ...]) -> Any:
         return x
     if p == 1.0:
         return x * 0.0
-    kept = source_of_numbers(None).random(shape) >= p
+    kept = layers.dropout(ones(shape, dtype=x.dtype), p) > 0
     scale = ((1 - p) * (1 + p * _SELU_FLOOR**2)) ** -0.5
     shift = -scale * p * _SELU_FLOOR
-    dropped = np.where(kept, 0.0, _SELU_FLOOR * scale) + shift
-    return x * asarray((kept * scale).astype(x.dtype)) + asarray(dropped.astype(x.dtype))
+    dropped = asarray(_SELU_FLOOR * scale + shift, dtype=x.dtype)
+    return pointwise._where(kept, x * scale + shift, dropped)
 
 
 def alpha_dropout(
@@ -378,6 +377,7 @@ def gumbel_softmax(
     >>> gumbel_softmax(pb.zeros((2, 3)), hard=True).sum(axis=-1).tolist()
     [1.0, 1.0]
     """
+    forbid_in_trace("the noise of gumbel_softmax")
     noise = asarray(-np.log(source_of_numbers(None).exponential(size=logits.shape)))
     soft = activation.softmax((logits + noise.astype(logits.dtype)) / tau, dim)
     if not hard:

@@ -16,7 +16,9 @@ from pullback.errors import ModuleInputError
 from pullback.nn.hooks import ModuleHooks
 from pullback.nn.parameter import Buffer, Parameter, is_persistent
 from pullback.nn.state import IncompatibleKeys, ModuleState
+from pullback.nn.traced import trace_call
 from pullback.tensor import Tensor
+from pullback.tensor.tensor import TRACES
 
 __all__ = ["IncompatibleKeys", "Module"]
 
@@ -57,6 +59,8 @@ class Module(ModuleHooks, ModuleState):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs `forward`, and the hooks around it."""
         try:
+            if TRACES:
+                trace_call(self)
             if self._has_hooks:
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)

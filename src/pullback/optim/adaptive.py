@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import numpy as np
 
 from pullback.optim.optimizer import Array, ElementwiseOptimizer, Group, Parameters, State
 from pullback.optim.options import require_betas, require_nonnegative, require_supported
+from pullback.optim.traced import as_scalar
 from pullback.tensor import Tensor
 from pullback.tensor.tensor import fresh
 
@@ -135,7 +135,7 @@ class Adam(_Moments):
         if group["amsgrad"]:
             square = np.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
         root = np.sqrt(square)
-        root /= math.sqrt(1 - beta2**step)
+        root /= (1 - beta2**step) ** 0.5
         root += group["eps"]
         _subtract_quotient(param, mean, root, group["lr"] / (1 - beta1**step))
 
@@ -251,7 +251,7 @@ class NAdam(_Moments):
         mu = beta1 * (1 - 0.5 * 0.96 ** (step * decay))
         mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * decay))
         state["mu_product"] *= mu
-        product = float(state["mu_product"])
+        product = as_scalar(state["mu_product"])
         grad = _decay(param, grad, group)
         mean, square = self.update_moments(grad, state, group)
         root = np.sqrt(square / (1 - beta2**step)) + group["eps"]
@@ -320,12 +320,12 @@ class RAdam(_Moments):
         if rho <= 5:
             param -= size * mean
             return
-        rectification = math.sqrt(
+        rectification = (
             (rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho)
-        )
+        ) ** 0.5
         root = np.sqrt(square)
         root += group["eps"]
-        factor = size * rectification * math.sqrt(1 - beta2**step)
+        factor = size * rectification * (1 - beta2**step) ** 0.5
         _subtract_quotient(param, mean, root, factor)
 
 
@@ -599,7 +599,7 @@ class RMSprop(ElementwiseOptimizer):
             square = square - state["grad_avg"] ** 2
         root = np.sqrt(square)
         root += group["eps"]
-        if group["momentum"] > 0:
+        if group["momentum"]:
             buffer = state["momentum_buffer"]
             buffer *= group["momentum"]
             buffer += grad / root

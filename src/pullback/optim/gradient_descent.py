@@ -82,11 +82,12 @@ class SGD(ElementwiseOptimizer):
             grad = grad + group["weight_decay"] * param
         if momentum:
             average = state["momentum_buffer"]
-            if state["step"] == 1:
-                average[...] = grad
-            else:
+            if group["dampening"]:
+                new = momentum * average + (1 - group["dampening"]) * grad
+                average[...] = np.where(state["step"] == 1, grad, new)
+            else:  # at first the average is zero
                 average *= momentum
-                average += (1 - group["dampening"]) * grad
+                average += grad
             grad = grad + momentum * average if group["nesterov"] else average
         param -= group["lr"] * grad
 

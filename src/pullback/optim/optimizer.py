@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from pullback.autograd import enable_grad, no_grad
 from pullback.autograd.graph import increment_version
 from pullback.autograd.graph.hooks import RemovableHandle
-from pullback.errors import TraceError
-from pullback.fx.tracer import current_tracer
+from pullback.fx.tracer import current_tracer, forbid_in_trace
 from pullback.kernels.errstate import errstate
+from pullback.optim.traced import trace_update
 from pullback.tensor import Tensor
-from pullback.tensor.tensor import as_class_of, fresh
+from pullback.tensor.tensor import TRACES, as_class_of, fresh
 
 __all__ = [
     "Array",
@@ -166,11 +166,9 @@ class Optimizer:
         """
         for group in self.param_groups:
             for param in group["params"]:
-                if param.grad is None:
-                    continue
                 if set_to_none:
                     param.grad = None
-                else:
+                elif param.grad is not None:
                     param.grad.detach_()
                     param.grad.zero_()
 
@@ -276,7 +274,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(step)
     def run(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        _require_no_trace(self)
+        if TRACES:
+            _require_traceable(self)
         for hook in list(self._step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
@@ -296,13 +295,19 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _require_no_trace(optimizer: Optimizer) -> None:
-    """Raises in a traced program, before anything is changed: `compile` then calls it as it is."""
-    if current_tracer() is not None:
-        raise TraceError(
-            f"{type(optimizer).__name__}.step() cannot be part of a graph; compile the function "
-            "that computes loss and gradients"
-        )
+def _require_traceable(optimizer: Optimizer) -> None:
+    """Raises in a traced program, before anything is changed: `compile` then calls it as it is.
+
+    Updates of this library are traced as operators on tensors. Those of users may keep Python
+    numbers, which a graph would not change.
+    """
+    kind = type(optimizer)
+    methods = (getattr(kind, name, None) for name in ("step", "update", "init_state"))
+    is_own = all(getattr(m, "__module__", "").startswith("pullback.optim.") for m in methods)
+    if not is_own:
+        forbid_in_trace(f"{kind.__name__}.step()")
+    if optimizer._step_pre_hooks or optimizer._step_post_hooks:
+        forbid_in_trace(f"{kind.__name__}.step() with hooks")
 
 
 def _require_leaf(param: Any) -> None:
@@ -356,7 +361,8 @@ class ElementwiseOptimizer(Optimizer):
     def update(self, param: Array, grad: Array, state: State, group: Group) -> None:
         """Writes new values into `param` and into the arrays of `state`, all of one shape.
 
-        ``state["step"]`` counts the updates of this parameter, this one included.
+        ``state["step"]`` counts the updates of this parameter, this one included. In a program that
+        is traced (`compile`) the arrays are tensors, and numbers are traced.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no update()")
 
@@ -384,6 +390,10 @@ class ElementwiseOptimizer(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        tracer = current_tracer() if TRACES else None
+        if tracer is not None:
+            trace_update(self, tracer)
+            return loss
         written = []
         with no_grad(), errstate(all="ignore"):
             for group in self.param_groups:
@@ -396,11 +406,16 @@ class ElementwiseOptimizer(Optimizer):
         increment_version(written)
         return loss
 
-    def _update_one(self, param: Tensor, grad: Tensor, group: Group) -> None:
+    def state_of(self, param: Tensor, group: Group) -> State:
+        """The state of a parameter, which is made before its first update."""
         state = self.state[param]
         if not state:
             made = self.init_state(param, group)
             state.update({name: as_class_of(param, value) for name, value in made.items()})
+        return state
+
+    def _update_one(self, param: Tensor, grad: Tensor, group: Group) -> None:
+        state = self.state_of(param, group)
         arrays = {key: v._array for key, v in state.items() if isinstance(v, Tensor)}
         arrays["step"] += 1
         value, slope = param._array, grad._array

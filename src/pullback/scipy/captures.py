@@ -98,6 +98,8 @@ def _reachable(value: Any) -> Iterable[Any]:
         return value.ravel()[:_MAX_OBJECTS_SEARCHED].tolist() if value.dtype == object else ()
     if isinstance(value, dict):
         return list(value.values())
+    if _package(type(value)) == "pullback" and "__wrapped__" in getattr(value, "__dict__", ()):
+        return [value.__wrapped__]  # a compiled function: not the graphs that it keeps
     return gc.get_referents(value)
 
 

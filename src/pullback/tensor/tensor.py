@@ -62,6 +62,7 @@ __all__ = [
     "has_values",
     "holds_number",
     "meta_of",
+    "note_grad",
     "numeric",
     "register_alias",
     "set_trace_hook",
@@ -141,6 +142,13 @@ _SAMPLES = 36  # elements at most, of one axis or six by six of two; leading axe
 MUTABLE = frozenset({list, _ndarray})  # sequences of numbers that a caller may change afterwards
 
 TRACES: list[Any] = []  # the traces that are running, in all threads
+
+
+def note_grad(leaf: Tensor, *, reads: bool) -> None:
+    """Notes in the traces that are running that ``leaf.grad`` is read or set."""
+    for trace in list(TRACES):
+        trace.note_grad(leaf, reads=reads)
+
 
 COUNTING = RLock()  # held while the first counter of a memory is made, by one of several threads
 

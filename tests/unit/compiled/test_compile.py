@@ -346,7 +346,7 @@ def test_arguments_that_require_grad_are_differentiated_through():
     assert x.grad.tolist() == [2.0, 4.0]
     with pb.no_grad():
         assert f(x).item() == 5.0
-    assert f.stats["eager"] == 1
+    assert f.stats["eager"] == 0
 
 
 def test_compiled_functions_can_be_transformed_and_compiled_again():
@@ -361,9 +361,9 @@ def test_compiled_functions_can_be_transformed_and_compiled_again():
 def test_a_captured_tensor_that_requires_grad_keeps_its_graph():
     w = pb.tensor([1.0, 2.0, 3.0], requires_grad=True)
     f = pb.compile(lambda x: (w * x).sum())
-    with pytest.warns(UserWarning, match="a result requires grad"):
-        f(X).backward()
+    f(X).backward()
     assert w.grad.tolist() == X.tolist()
+    assert f.stats["eager"] == 0
 
 
 def test_backward_inside_writes_the_gradient_of_captured_tensors():
@@ -375,18 +375,21 @@ def test_backward_inside_writes_the_gradient_of_captured_tensors():
         return loss.detach()
 
     compiled = pb.compile(f)
-    with pytest.warns(UserWarning, match="writes to .grad of a captured tensor"):
-        compiled(X)
-    _same(w.grad, X)
     compiled(X)
-    _same(w.grad, 2 * X)
+    _same(w.grad, X)
+    held = w.grad
+    for n in (2, 3, 4):
+        compiled(X)
+        _same(w.grad, n * X)
+    assert held is w.grad
+    assert compiled.stats == {"traces": 2, "hits": 2, "eager": 0, "changes": 0}
 
 
 def _trained(backend, is_whole):
     """Losses, parameters and buffers of a network after three steps."""
     np.random.seed(0)
     net = pb.nn.Sequential(
-        pb.nn.Linear(3, 4), pb.nn.BatchNorm1d(4), pb.nn.Dropout(0.5), pb.nn.Linear(4, 1)
+        pb.nn.Linear(3, 4, bias=False), pb.nn.BatchNorm1d(4), pb.nn.Dropout(0.5), pb.nn.Linear(4, 1)
     )
     optimizer = pb.optim.Adam(net.parameters(), lr=0.1)
     call = net if backend is None or is_whole else pb.compile(net, backend=backend)
@@ -406,12 +409,16 @@ def _trained(backend, is_whole):
 
 @pytest.mark.parametrize("backend", ["eager", "llvm"])
 @pytest.mark.parametrize("is_whole", [False, True])
-def test_effects_of_a_trace_are_undone_before_the_function_is_called(backend, is_whole):
+def test_effects_of_a_trace_happen_once(backend, is_whole):
     expected = _trained(None, is_whole)
-    with pytest.warns(UserWarning, match="It is called as it is"):
+    with warnings.catch_warnings():
+        if backend == "eager" and not is_whole:
+            warnings.filterwarnings(
+                "ignore", "compile: (.|\\n)* It is called as it is", UserWarning
+            )
         found = _trained(backend, is_whole)
     for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
 def test_generators_go_on_as_without_a_trace():
@@ -435,8 +442,7 @@ def test_gradients_accumulate_once_in_the_first_call():
         (w * x).sum().backward()
         return x
 
-    with pytest.warns(UserWarning, match="writes to .grad"):
-        pb.compile(f, backend="eager")(X)
+    pb.compile(f, backend="eager")(X)
     _same(w.grad, 1 + X)
 
 

@@ -38,7 +38,7 @@ from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError
 from pullback.tensor.meta import OWN, Meta
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, meta_of
+from pullback.tensor.tensor import TRACES, Tensor, meta_of, note_grad
 
 __all__ = [
     "AccumulateGrad",
@@ -116,6 +116,8 @@ class AccumulateGrad(Node):
                 "modified in place by a recorded operation after it had been used"
             )
         meta = variable._meta or meta_of(variable)
+        if TRACES:
+            note_grad(variable, reads=True)
         with _lock:
             xp.accumulate(meta, variable, grad, is_owned)
         return ()

@@ -29,7 +29,9 @@ def emit_operator(op: Emitted, namespace: str, source: str) -> str:
     """The line that defines an operator; `source` is the name of the module with its kernels."""
     quote = "'" if '"' in str(op.schema) else '"'
     text = f"{quote}{namespace}::{op.schema}{quote}"
-    return f"{op.name} = stock_operator({text}, {source})\n"
+    is_random = "nondeterministic_seeded" in op.function.tags
+    tags = ', tags=("nondeterministic_seeded",)' if is_random else ""
+    return f"{op.name} = stock_operator({text}, {source}{tags})\n"
 
 
 def emit_call(op: Emitted) -> str:

@@ -25,6 +25,7 @@ from pullback.compat.torch import (
 )
 from pullback.compat.torch.dtypes import DTYPE_NAMES, device
 from pullback.compat.torch.tensor import Tensor, convert
+from pullback.fx.tracer import forbid_in_trace
 from pullback.kernels.random import source_of_numbers
 from pullback.tensor.tensor import Tensor as PlainTensor
 
@@ -368,6 +369,7 @@ for _name in (
 
 def _random(name: str, draw: Callable[..., Any]) -> None:
     def call(self: Any, *args: Any, generator: Any = None, **named: Any) -> Any:
+        forbid_in_trace("random numbers of NumPy")
         drawn = draw(source_of_numbers(generator), tuple(self.shape), *args, **named)
         return self.copy_(pb.asarray(np.asarray(drawn).astype(self.dtype)))
 

@@ -13,6 +13,7 @@ import numpy as np
 from pullback.compat.torch.creation import made, shape_of
 from pullback.compat.torch.dtypes import get_default_dtype, int64
 from pullback.compat.torch.tensor import convert_array
+from pullback.fx.tracer import forbid_in_trace
 from pullback.kernels.random import source_of_numbers
 
 __all__ = [
@@ -111,6 +112,7 @@ def set_rng_state(new_state: Any) -> None:
 
 
 def _drawn(array: Any, dtype: Any, requires_grad: bool) -> Any:
+    forbid_in_trace("random numbers of NumPy")
     kind = get_default_dtype() if dtype is None else np.dtype(dtype)
     return convert_array(np.asarray(array).astype(kind, copy=False)).requires_grad_(requires_grad)
 

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from pullback._generated import functions_shape as shapes
+from pullback._generated.functions_linalg import linalg_vector_norm as vector_norm
 from pullback.autograd import no_grad
 from pullback.errors import NotFiniteError
+from pullback.fx.tracer import current_tracer
 from pullback.operators.creation.functions import asarray
 from pullback.tensor import Tensor
 
@@ -32,10 +35,15 @@ def get_total_norm(
     >>> get_total_norm([pb.tensor([3.0]), pb.tensor([4.0])]).item()
     5.0
     """
-    arrays = [tensor.detach().numpy().ravel() for tensor in _listed(tensors)]
-    norms = [float(np.linalg.norm(array, norm_type)) for array in arrays if array.size]
-    total = float(np.linalg.norm(norms, norm_type)) if norms else 0.0
-    if error_if_nonfinite and not math.isfinite(total):
+    found = [tensor.detach() for tensor in _listed(tensors) if tensor.size]
+    total: Any = 0.0
+    if found and current_tracer() is not None:
+        norms = [vector_norm(tensor, ord=norm_type) for tensor in found]
+        total = vector_norm(shapes.stack(norms), ord=norm_type)
+    elif found:
+        lengths = [float(np.linalg.norm(t.numpy().ravel(), norm_type)) for t in found]
+        total = float(np.linalg.norm(lengths, norm_type))
+    if error_if_nonfinite and not np.isfinite(total):
         raise NotFiniteError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
             f"so it cannot be clipped. Look for the first NaN with "
@@ -59,9 +67,11 @@ def clip_grads_with_norm_(
     >>> round(x.grad.item(), 5)
     4.0
     """
-    factor = min(1.0, float(max_norm) / (total_norm.item() + 1e-6))
-    if math.isnan(total_norm.item()):
-        factor = math.nan
+    factor: Any = float(max_norm) / (total_norm + 1e-6)
+    if current_tracer() is not None:
+        factor = np.minimum(factor, 1.0)
+    else:
+        factor = math.nan if math.isnan(factor.item()) else min(1.0, factor.item())
     with no_grad():
         for parameter in _listed(parameters):
             if parameter.grad is not None:

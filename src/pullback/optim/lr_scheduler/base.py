@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
+from pullback.fx.tracer import forbid_in_trace
 from pullback.optim.optimizer import Optimizer
 
 __all__ = ["LRScheduler", "Rates", "Scaled"]
 
 Rates = list[float]
+
+
+def _untraced(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A ``step`` method that raises in a traced program, before it has changed anything."""
+
+    @wraps(step)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        forbid_in_trace(f"{type(self).__name__}.step()")
+        return step(self, *args, **kwargs)
+
+    return run
 
 
 class LRScheduler:
@@ -66,8 +80,14 @@ class LRScheduler:
         """The rates that the last step set."""
         return self._last_lr
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in vars(cls):
+            cls.step = _untraced(vars(cls)["step"])  # type: ignore[method-assign]
+
     def step(self, epoch: int | None = None) -> None:
         """Sets the rates of the next epoch, or those of `epoch`."""
+        forbid_in_trace(f"{type(self).__name__}.step()")
         if self._step_count == 1 and not self.optimizer._was_stepped:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first value "

@@ -1,0 +1,186 @@
+"""``Path``: the program of one path through the branches of a function, and its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pullback._lazy import lazy_module
+from pullback.autograd.graph import increment_version
+from pullback.compiled.draws import run_program
+from pullback.compiled.entry import MISS
+from pullback.compiled.expressions import CannotLower
+from pullback.compiled.outside import Outside
+from pullback.compiled.program import Program, compile_program
+from pullback.compiled.recorded import (
+    Gradients,
+    Recorded,
+    RecordedCall,
+    attach,
+    attach_freed,
+    differentiable,
+)
+from pullback.dispatch.modes import get_state
+from pullback.fx.tracer import Tracer
+from pullback.tensor.tensor import Tensor, fresh
+from pullback.utils import pytree
+
+if TYPE_CHECKING:
+    from pullback.compiled import native as native_code
+else:
+    native_code = lazy_module("pullback.compiled.native")  # needs llvmlite
+
+FAILED: Any = type("Failed", (), {"__repr__": lambda _: "<the program has raised>"})()
+"""Returned by a path whose program has raised: the function itself is called."""
+
+__all__ = ["FAILED", "Path", "Trace", "recorded_path"]
+
+
+class Trace(NamedTuple):
+    """What a trace of a function has found."""
+
+    results: list[Any]  # the leaves of its results
+    outputs: list[Any]  # their nodes, or constants
+    out_spec: pytree.Spec
+    gradients: Gradients | None
+    outside: Outside
+
+
+class Path(NamedTuple):
+    """A program with all that a run needs.
+
+    Attributes:
+        program: the forward program: its results are those of the function, then new gradients of
+            captured tensors (`outside`), then residuals.
+        out_spec: the structure of the function's results.
+        outside: what is read and changed outside.
+        cotangents: the number of cotangents, which are inputs of the traced graph.
+        recorded: the backward program, if results require grad.
+        freed: the results that the function has run the backward pass on, if it has.
+    """
+
+    program: Program
+    out_spec: pytree.Spec
+    outside: Outside
+    cotangents: int = 0
+    recorded: Recorded | None = None
+    freed: Gradients | None = None
+
+    def run(self, inputs: list[Any], leaves: list[Any], again: Callable[..., list[Any]]) -> Any:
+        """Runs the program; returns the leaves of the results, MISS or FAILED.
+
+        Args:
+            inputs: the arguments as tensors without history and numbers.
+            leaves: the arguments as they were given.
+            again: calls the function itself on other leaves, and returns the leaves of its results.
+        """
+        hidden = self.outside.read()
+        if hidden is None:
+            return MISS
+        captured = self._captured()
+        found = self._compute([*inputs, *hidden, *[None] * self.cotangents])
+        if found is MISS or found is FAILED:
+            return found
+        count = self.out_spec.size
+        end = count + len(self.outside.outputs)
+        self.outside.apply(found[count:end])
+        written = [leaves[n] for n in self.outside.written_arguments]
+        if written:
+            increment_version([leaf for leaf in written if isinstance(leaf, Tensor)])
+        values = found[:count]
+        if self.freed is not None:
+            return attach_freed(values, self.freed, leaves)
+        if self.recorded is None:
+            return values if not get_state().modes else [_as_made_here(value) for value in values]
+        pairs = zip(leaves, inputs, strict=True)
+        given = [*(leaf if isinstance(leaf, Tensor) else x for leaf, x in pairs), *hidden]
+        taken = [captured[n] if isinstance(n, str) else given[n] for n in self.recorded.takes]
+        arguments = differentiable(leaves)
+        results = self.recorded.gradients.results
+
+        def replay(tensors: Any) -> list[Tensor]:
+            new = {id(old): tensor for old, tensor in zip(arguments, tensors, strict=True)}
+            made = again([new.get(id(leaf), leaf) for leaf in leaves])
+            return [made[n] for n in results]
+
+        return attach(RecordedCall(self.recorded, replay, arguments, values, found[end:], taken))
+
+    def _compute(self, inputs: list[Any]) -> Any:
+        """Runs the program; FAILED where it has raised, and nothing has been written.
+
+        The error is the function's own, of an operator that is not called on this path, or of a
+        number that the graph has no dtype for. Kernels write in the order of the function, so that
+        their error leaves the state of the function.
+        """
+        try:
+            return run_program(self.program, inputs)
+        except Exception:
+            if self.program.native is None and self.program.tracer.writes:
+                raise
+            return FAILED
+
+    def _captured(self) -> dict[str, Any]:
+        """Captured tensors and arrays that the backward program takes."""
+        if self.recorded is None:
+            return {}
+        tracer = self.program.tracer
+        names = [name for name in self.recorded.takes if isinstance(name, str)]
+        return {name: tracer.origins.get(name, tracer.captured[name]) for name in names}
+
+
+def _as_made_here(value: Any) -> Any:
+    """A result as a tensor of the transform that the call is inside of."""
+    return fresh(value._array) if isinstance(value, Tensor) else value
+
+
+class _Halves(NamedTuple):
+    """A forward program, the run of the backward program, and the inputs that this takes."""
+
+    forward: Program
+    pull: Callable[..., Any]
+    takes: list[int | str]
+
+
+def recorded_path(tracer: Tracer, trace: Trace, *, is_native: bool) -> tuple[Path, str]:
+    """The path of a trace whose results require grad, and why it must not run; or an empty string.
+
+    Args:
+        tracer: with the traced graph.
+        trace: the results and the traced gradients.
+        is_native: whether to make machine code.
+    """
+    gradients = trace.gradients
+    assert gradients is not None
+    outputs = [*trace.outputs, *trace.outside.outputs]
+    wanted = [node for node in gradients.nodes if node is not None]
+    count = len(gradients.results)
+    halves = _halves(tracer, outputs, wanted, count, is_native)
+    refusal = ""
+    if tracer.random or tracer.writes:
+        refusal = "draws random numbers" if tracer.random else "writes to memory from outside"
+    reason = halves.forward.reason
+    if refusal and halves.forward.native is None:  # its backward computes all again
+        reason = f"a result requires grad, and the function {refusal}"
+    recorded = Recorded(halves.pull, halves.takes, gradients, refusal)
+    return Path(halves.forward, trace.out_spec, trace.outside, count, recorded), reason
+
+
+def _halves(
+    tracer: Tracer, outputs: list[Any], wanted: list[Any], count: int, is_native: bool
+) -> _Halves:
+    note = ""
+    if is_native:
+        try:
+            native, back, sources = native_code.compile_halves(tracer, outputs, wanted, count)
+        except CannotLower as reason:
+            note = str(reason)
+        else:
+            text = f"{native.llvm_ir}\n{back.llvm_ir}"
+            source = f"{native.graph}\n{back.graph}"
+            forward = Program(native.run, source, tracer, outputs, "", text, "", native)
+            return _Halves(forward, back.run, [source.name for source in sources])
+    forward = compile_program(tracer, outputs, wanted)._replace(note=note)
+    inputs: list[int | str] = [
+        place for place, _ in enumerate(tracer.graph.find_nodes(op="placeholder"))
+    ]
+    return _Halves(forward, compile_program(tracer, wanted).run, inputs[: len(inputs) - count])
