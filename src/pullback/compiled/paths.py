@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,7 @@ from pullback.compiled.recorded import (
     differentiable,
 )
 from pullback.dispatch.modes import get_state
+from pullback.errors import message_of
 from pullback.fx.tracer import Tracer
 from pullback.tensor.tensor import Tensor, fresh
 from pullback.utils import pytree
@@ -33,7 +35,7 @@ else:
 FAILED: Any = type("Failed", (), {"__repr__": lambda _: "<the program has raised>"})()
 """Returned by a path whose program has raised: the function itself is called."""
 
-__all__ = ["FAILED", "Path", "Trace", "recorded_path"]
+__all__ = ["FAILED", "Path", "Trace", "generator_note", "recorded_path"]
 
 
 class Trace(NamedTuple):
@@ -133,6 +135,16 @@ def _as_made_here(value: Any) -> Any:
     return fresh(value._array) if isinstance(value, Tensor) else value
 
 
+def generator_note(error: Exception) -> str:
+    """Warns of a mistake of the code generator, and returns the text for reports."""
+    what = f"{type(error).__name__}: {message_of(error)}"
+    note = f"internal error of the code generator, {what}"
+    warnings.warn(
+        f"compile: {note}. The program runs as NumPy kernels; please report this.", stacklevel=8
+    )
+    return note
+
+
 class _Halves(NamedTuple):
     """A forward program, the run of the backward program, and the inputs that this takes."""
 
@@ -174,6 +186,8 @@ def _halves(
             native, back, sources = native_code.compile_halves(tracer, outputs, wanted, count)
         except CannotLower as reason:
             note = str(reason)
+        except Exception as error:  # a mistake of the code generator must not end the program
+            note = generator_note(error)
         else:
             text = f"{native.llvm_ir}\n{back.llvm_ir}"
             source = f"{native.graph}\n{back.graph}"

@@ -29,6 +29,7 @@ from pullback.fx.tracer import Tracer
 from pullback.tensor.tensor import Tensor, fresh, wrap
 
 __all__ = [
+    "CompiledCall",
     "Gradients",
     "Recorded",
     "RecordedCall",
