@@ -1,4 +1,4 @@
-"""What a traced program reads from outside beside its arguments, and what it changes there.
+"""The state outside of a traced program: values that it reads, and changes that it makes.
 
 Captured tensors are read by the tensor, so that ``tensor.data = other`` is seen; gradients of
 captured tensors that the program reads by ``leaf.grad``; options of optimizers by their dict. A

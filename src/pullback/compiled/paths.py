@@ -39,7 +39,7 @@ __all__ = ["FAILED", "Path", "Trace", "generator_note", "recorded_path"]
 
 
 class Trace(NamedTuple):
-    """What a trace of a function has found."""
+    """The results of a trace of a function."""
 
     results: list[Any]  # the leaves of its results
     outputs: list[Any]  # their nodes, or constants
