@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 else:
     native_code = lazy_module("pullback.compiled.native")  # needs llvmlite
 
+__all__ = ["FAILED", "Path", "Trace", "generator_note", "recorded_path"]
+
 FAILED: Any = type("Failed", (), {"__repr__": lambda _: "<the program has raised>"})()
 """Returned by a path whose program has raised: the function itself is called."""
-
-__all__ = ["FAILED", "Path", "Trace", "generator_note", "recorded_path"]
 
 
 class Trace(NamedTuple):
