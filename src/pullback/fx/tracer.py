@@ -376,7 +376,7 @@ class Tracer:
         """A tensor as a value of this trace; notes one that requires grad."""
         is_leaf = tensor._edge is None and isinstance(tensor._array, np.ndarray)
         if is_leaf and tensor._flags & REQUIRES_GRAD:
-            self.leaves.setdefault(id(tensor), (tensor, tensor.grad))
+            self._note_leaf(tensor)
         return tensor
 
     def undo_writes(self) -> None:
