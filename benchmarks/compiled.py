@@ -1,18 +1,25 @@
 """Compiled programs beside jax.jit, torch.compile, numba and NumPy: one table with its targets.
 
-    python benchmarks/compiled.py [--quick] [--only NAME...] [--peers NAME...] [--results PATH]
+    python benchmarks/compiled.py [--quick] [--only NAME...] [--peers NAME...] [--parts PART...]
+                                  [--store PATH] [--results PATH]
 
-Times are processor times of one thread, except in the rows with two threads; the peers run in turn,
-and the fastest sample of each counts. ``/ jax`` is our time relative to the faster of two forms of
-the JAX program: the literal one, and the one that its users would write (a scan, or vectorised by
-hand). ``first`` is the time of the first call, with tracing and compilation. Below the table stand
-the memory of runs after the first, and the gradient of an initial value problem with a compiled
-right-hand side beside finite differences of SciPy's solver.
+Times are processor times of one thread on one processor, except in the rows with two threads, which
+are wall times on two; all runs wait for their results. The peers run in turn, and the fastest
+sample of each counts. ``/ jax`` is our time relative to the faster of two forms of the JAX program:
+the literal one, and the one that its users would write (a scan, or vectorised by hand). ``first``
+is the time of the first call, with tracing and compilation, in a process that may have compiled
+other programs. Below the table stand the memory of runs after the first, first calls of fresh
+processes, without and with the cache on disk, and the gradient of an initial value problem with a
+compiled right-hand side beside finite differences of SciPy's solver.
+
+On a machine with other work to do, the table can be measured in pieces: ``--store`` keeps what was
+measured in a file, and puts new rows, peers and lines beside those that are there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -34,8 +41,10 @@ from benchmarks.harness.compiled_goals import (  # noqa: E402
     TARGETS,
     TWO_THREADS,
     CompiledRow,
+    merge_rows,
     table,
 )
+from benchmarks.harness.first_calls import measure_first_calls  # noqa: E402
 from benchmarks.harness.measure import (  # noqa: E402
     FULL,
     QUICK,
@@ -51,6 +60,8 @@ from benchmarks.peers import PEERS  # noqa: E402
 from benchmarks.workloads import WORKLOADS  # noqa: E402
 from benchmarks.workloads.base import Target  # noqa: E402
 
+PARTS = ("times", "threads", "memory", "first", "solve_ivp")
+EFFORT = Effort(seconds=1.0, rounds=8, fewest=2)
 PEER_NAMES = ("pullback", OURS, "jax.jit", "jax.idiom", "torch.compile", "numba", "numpy")
 SOLVE_IVP = Target(0.5, 0.2)
 
@@ -60,6 +71,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few samples")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these workloads (patterns)")
     parser.add_argument("--peers", nargs="+", choices=PEERS, metavar="NAME", default=PEER_NAMES)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, metavar="PART")
+    parser.add_argument("--store", type=Path, metavar="PATH", help="add to the numbers of a file")
     parser.add_argument("--results", type=Path, metavar="PATH", help="write the section here")
     parser.add_argument("--log", type=Path, metavar="PATH", help="what the peers print")
     return parser.parse_args()
@@ -67,8 +80,10 @@ def arguments() -> argparse.Namespace:
 
 def measured(options: argparse.Namespace, log: Any) -> Iterator[CompiledRow]:
     """The rows, one after the other: with one thread, then with two."""
-    effort = QUICK if options.quick else FULL
-    for threads, targets in ((1, TARGETS), (2, TWO_THREADS)):
+    effort = QUICK if options.quick else EFFORT
+    for part, threads, targets in (("times", 1, TARGETS), ("threads", 2, TWO_THREADS)):
+        if part not in options.parts:
+            continue
         chosen = {name: target for name, target in targets.items() if is_wanted(name, options)}
         if not chosen:
             continue
@@ -86,7 +101,7 @@ def is_wanted(name: str, options: argparse.Namespace) -> bool:
 
 def memory_lines(options: argparse.Namespace, log: Any) -> Iterator[str]:
     """Memory of runs after the first, compiled and as the program stands."""
-    names = [name for name in MEMORY if is_wanted(name, options)]
+    names = [name for name in MEMORY if is_wanted(name, options) and "memory" in options.parts]
     if not names:
         return
     with Pool(["pullback", OURS], log, 1) as pool:
@@ -95,6 +110,14 @@ def memory_lines(options: argparse.Namespace, log: Any) -> Iterator[str]:
             ours, eager = best.get(OURS), best.get("pullback")
             texts = [ABSENT if b is None else quantity(b, "B") for b in (ours, eager)]
             yield f"memory {name}: compiled {texts[0]}, eager {texts[1]}, {ratio(ours, eager)}"
+
+
+def first_lines(options: argparse.Namespace, log: Any) -> Iterator[str]:
+    """First calls in fresh processes."""
+    names = [name for name in TARGETS if is_wanted(name, options) and "first" in options.parts]
+    if OURS in options.peers:
+        for found in measure_first_calls(OURS, names, log):
+            yield found.line()
 
 
 def solve_ivp_line(effort: Effort) -> str:
@@ -146,6 +169,15 @@ def solve_ivp_line(effort: Effort) -> str:
     )
 
 
+def merge_lines(path: Path, lines: list[str]) -> list[str]:
+    """The lines beside a file of rows, with new ones put in by what stands before their colon."""
+    beside = path.with_suffix(".lines.json")
+    held: dict[str, str] = json.loads(beside.read_text("utf-8")) if beside.exists() else {}
+    held |= {line.partition(":")[0]: line for line in lines}
+    beside.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+    return list(held.values())
+
+
 def as_text(rows: list[list[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
@@ -169,9 +201,11 @@ def main() -> int:
     for row in measured(options, log):
         rows.append(row)
         print(*row.cells(), sep="  ", file=sys.stderr)
-    lines = list(memory_lines(options, log))
-    if is_wanted("solve_ivp", options):
+    lines = [*memory_lines(options, log), *first_lines(options, log)]
+    if is_wanted("solve_ivp", options) and "solve_ivp" in options.parts:
         lines.append(solve_ivp_line(QUICK if options.quick else FULL))
+    if options.store:
+        rows, lines = merge_rows(options.store, rows), merge_lines(options.store, lines)
     for row in rows:
         facts = {**row.outcome.absent, **{k: f"WRONG: {v}" for k, v in row.outcome.wrong.items()}}
         lines += [f"{row.outcome.name}, {peer}: {why}" for peer, why in facts.items()]

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from benchmarks.harness.goals import Goal
 from benchmarks.harness.measure import Outcome
 from benchmarks.harness.report import ABSENT, quantity, ratio
 from benchmarks.workloads.base import Target
 
-__all__ = ["COLUMNS", "JAX", "MEMORY", "OURS", "TARGETS", "TWO_THREADS", "CompiledRow", "table"]
+__all__ = [
+    "COLUMNS",
+    "JAX",
+    "MEMORY",
+    "OURS",
+    "TARGETS",
+    "TWO_THREADS",
+    "CompiledRow",
+    "merge_rows",
+    "table",
+]
 
 OURS = "pullback.compile"
 EAGER = "pullback"
@@ -42,6 +55,7 @@ AGAINST_EAGER = {  # of our time relative to the same program without compilatio
     **dict.fromkeys(("tiny", "chain_small", "scalar_loop"), Target(0.01, 0.01)),
     **dict.fromkeys(("gmm_d10_k25", "mlp_train_b64"), Target(0.5, 0.5)),
 }
+BY_THREADS = {1: TARGETS, 2: TWO_THREADS}
 MEMORY = ("chain_large", "mixture_large", "gmm_d10_k25", "mlp_train_b1024", "lstm_1024")
 COLUMNS = (
     "workload",
@@ -122,3 +136,25 @@ class CompiledRow:
 def table(rows: Sequence[CompiledRow]) -> list[list[str]]:
     """The header and all lines."""
     return [list(COLUMNS), *(row.cells() for row in rows)]
+
+
+def merge_rows(path: Path, rows: Sequence[CompiledRow]) -> list[CompiledRow]:
+    """The rows of a file, with those of a new run put in: what it measured replaces what was there.
+
+    So that a table can be measured row by row, or peer by peer. The rows are in the table's order.
+    """
+    data: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    for row in rows:
+        found = asdict(row.outcome)
+        held = data.setdefault(f"{row.outcome.name}/{row.threads}", found)
+        measured = {*found["best"], *found["absent"], *found["wrong"]}
+        for kind in ("best", "median", "absent", "first", "wrong"):
+            kept = {peer: value for peer, value in held[kind].items() if peer not in measured}
+            held[kind] = kept | found[kind]
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    return [
+        CompiledRow(Outcome(**data[f"{name}/{threads}"]), target, threads)
+        for threads, targets in BY_THREADS.items()
+        for name, target in targets.items()
+        if f"{name}/{threads}" in data
+    ]

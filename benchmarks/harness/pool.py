@@ -29,8 +29,10 @@ class Worker:
         log: IO[str] | int = subprocess.DEVNULL,
         count: int = THREADS,
         source: Path | None = None,
+        variables: Mapping[str, str] | None = None,
     ):
         self.peer = peer
+        self._variables = dict(variables or {})
         self._source = source
         self._log = log
         self._threads = count
@@ -47,7 +49,7 @@ class Worker:
             stderr=self._log,
             text=True,
             cwd=ROOT,
-            env=environment(self._threads) | source_path(self._source),
+            env=environment(self._threads) | source_path(self._source) | self._variables,
         )
         self._hello = None
 

@@ -29,6 +29,7 @@ def environment(count: int = THREADS, base: Mapping[str, str] = os.environ) -> d
     env["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(count > 1).lower()}"
     env["JAX_PLATFORMS"] = "cpu"
     env["PULLBACK_ALLOCATOR_TUNING"] = "1"  # as revision 8ff328b does at import
+    env["PULLBACK_CACHE_DIR"] = ""  # first calls compile
     env["TORCHINDUCTOR_COMPILE_THREADS"] = str(THREADS)
     return env
 

@@ -3,8 +3,9 @@
     python -m benchmarks.harness.worker PEER
 
 Requests: ``prepare`` (a workload; the results go to a file), ``sample`` (time it for a while),
-``saved``, ``rss``, ``peak`` and ``steady`` (memory), ``stop``. An answer has ``ok``, or ``reason``
-when the peer has no way to do it. Whatever a library prints goes to stderr, so that answers stay
+``first`` (time a first call that compiles), ``saved``, ``rss``, ``peak`` and ``steady`` (memory),
+``stop``. An answer has ``ok``, or ``reason`` when the peer has no way to do it. Whatever a library
+prints goes to stderr, so that answers stay
 readable.
 """
 
@@ -95,6 +96,12 @@ class Session:
         del result
         self.run, self.repeats = run, 1
         return {"first": first}
+
+    def first(self, workload: str, small: bool, backend: str) -> dict[str, Any]:
+        """The time of a first call that compiles, and the operators of its graph."""
+        problem = self._problem(workload, small)
+        seconds, operators = self.peer.ability("first_call")(_find(workload).task, problem, backend)
+        return {"seconds": seconds, "operators": operators}
 
     def _problem(self, workload: str, small: bool) -> Problem:
         found = _find(workload)

@@ -16,7 +16,11 @@ import numpy as np
 from benchmarks.workloads.base import Array, Problem, Task
 
 Run = Callable[[], Any]
-LACKS = {"saved_bytes": "does not show what it saves", "forward": "keeps no graph"}
+LACKS = {
+    "saved_bytes": "does not show what it saves",
+    "forward": "keeps no graph",
+    "first_call": "does not compile",
+}
 
 
 class UnavailableError(Exception):
@@ -35,9 +39,9 @@ class Peer:
     def prepare(self, task: Task, problem: Problem) -> Run:
         return self.ability(task)(problem)
 
-    def ability(self, name: str) -> Callable[[Problem], Any]:
+    def ability(self, name: str) -> Callable[..., Any]:
         """One of the methods above, or the reason why there is none."""
-        method: Callable[[Problem], Any] | None = getattr(self, name, None)
+        method: Callable[..., Any] | None = getattr(self, name, None)
         if method is None:
             raise UnavailableError(LACKS.get(name, f"has no {name}"))
         return method

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import llvmlite  # noqa: F401 - what the backend needs
@@ -9,23 +10,36 @@ import llvmlite  # noqa: F401 - what the backend needs
 import pullback as pb
 from benchmarks.peers.base import Peer, Run, StackedRows
 from benchmarks.peers.pullback_peer import PullbackPeer
-from benchmarks.workloads.base import LEARNING_RATE, Problem
+from benchmarks.workloads.base import LEARNING_RATE, Problem, Task
 
 
 class CompiledPeer(Peer):
     name = "pullback.compile"
+    backend = "llvm"
 
     def __init__(self) -> None:
         self.xp = PullbackPeer().xp
+        self._compiled_last: Any = None
 
     def version(self) -> str:
         return pb.__version__
 
     def _compiled(self, function: Any, problem: Problem) -> Run:
-        compiled = pb.compile(function, backend="llvm")
+        compiled = pb.compile(function, backend=self.backend)
         params = tuple(pb.tensor(p) for p in problem.params)
         consts = tuple(pb.tensor(c) for c in problem.consts)
+        self._compiled_last = compiled
         return lambda: compiled(params, consts)
+
+    def first_call(self, task: Task, problem: Problem, backend: str) -> tuple[float, int]:
+        """Seconds of a first call, and the operators of its graph."""
+        self.backend = backend
+        run = self.prepare(task, problem)
+        start = time.process_time()  # of one thread: without what else the machine does
+        run()
+        seconds = time.process_time() - start
+        nodes = [node for graph in self._compiled_last.fx_graphs() for node in graph.nodes]
+        return seconds, sum(node.op == "call_function" for node in nodes)
 
     def _gradient(self, problem: Problem) -> Any:
         fn, xp = problem.fn, self.xp
@@ -48,9 +62,10 @@ class CompiledPeer(Peer):
             updated = tuple(p - LEARNING_RATE * g for p, g in zip(params, grads, strict=True))
             return loss, updated
 
-        compiled = pb.compile(step, backend="llvm")
+        compiled = pb.compile(step, backend=self.backend)
         state = tuple(pb.tensor(p) for p in problem.params)
         consts = tuple(pb.tensor(c) for c in problem.consts)
+        self._compiled_last = compiled
 
         def run() -> Any:
             nonlocal state

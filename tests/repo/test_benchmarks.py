@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 from benchmarks import ablation, compiled, run
 from benchmarks.harness import revisions
 from benchmarks.harness.check import DisagreementError, difference, read
-from benchmarks.harness.compiled_goals import TARGETS, TWO_THREADS, CompiledRow
+from benchmarks.harness.compiled_goals import TARGETS, TWO_THREADS, CompiledRow, merge_rows
+from benchmarks.harness.first_calls import FirstCall, measure_first_calls
 from benchmarks.harness.goals import goals_of
 from benchmarks.harness.measure import (
     Effort,
@@ -125,6 +127,34 @@ def test_the_table_of_compiled_programs(monkeypatch, capsys, tmp_path):
     assert compiled.main() == 0
     assert "workload  ours  eager" in capsys.readouterr().out
     assert "## Compiled" in table.read_text(encoding="utf-8")
+
+
+def test_rows_of_several_runs_make_one_table(tmp_path):
+    store = tmp_path / "rows.json"
+    ours = Outcome("hvp", "", best={"pullback.compile": 1.0}, first={"pullback.compile": 9.0})
+    merge_rows(store, [CompiledRow(ours, TARGETS["hvp"])])
+    theirs = Outcome("hvp", "", best={"jax.jit": 4.0}, absent={"numba": "none"})
+    again = Outcome("tiny", "", best={"pullback.compile": 2.0})
+    rows = merge_rows(
+        store, [CompiledRow(theirs, TARGETS["hvp"]), CompiledRow(again, TARGETS["tiny"])]
+    )
+    assert [row.outcome.name for row in rows] == ["tiny", "hvp"]
+    assert rows[1].goals()[0].value == 0.25
+    assert rows[1].outcome.first == {"pullback.compile": 9.0}
+    slower = Outcome("hvp", "", absent={"jax.jit": "failed"})
+    row = merge_rows(store, [CompiledRow(slower, TARGETS["hvp"])])[1]
+    assert row.peer is None
+    assert row.own == 1.0
+
+
+def test_first_calls_are_measured_in_fresh_processes():
+    pytest.importorskip("llvmlite", reason="compiles")
+    (found,) = measure_first_calls("pullback.compile", ["tiny"], subprocess.DEVNULL, repeats=1)
+    assert 0 < found.traced < found.compiled
+    assert 3 <= found.operators <= 12
+    assert "first call tiny: " in found.line()
+    slow = FirstCall("tiny", 10, compiled=0.17, loaded=0.04, traced=0.01)
+    assert [goal.verdict for goal in slow.goals()] == ["miss", "ok, aim"]
 
 
 def test_goals_of_compiled_programs_count_the_faster_form():
