@@ -112,11 +112,13 @@ def _loop(node: Node, *operands: Any) -> Any:
     loop = node.attrs[0]
     carried, invariants = operands[: loop.carried], operands[loop.carried :]
     rows: list[list[Any]] = [[] for _ in range(loop.stacked)]
-    for index in range(loop.length):
+    index = 0
+    while index < loop.length if loop.length is not None else bool(carried[0]):
         found, _ = interpret(loop.body, [np.int64(index), *carried, *invariants])
         carried = tuple(found[: loop.carried])
         for row, value in zip(rows, found[loop.carried :], strict=True):
             row.append(value)
+        index += 1
     outputs = loop.body.outputs[loop.carried :]
     stacked = [
         np.stack(row) if row else np.zeros((0, *out.shape), out.dtype)

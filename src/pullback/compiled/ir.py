@@ -44,7 +44,7 @@ Operations (``node.op``), with ``node.attrs``:
 ``iota`` ()
     int64 numbers 0, 1, ..., n - 1.
 ``loop`` (loop,)
-    A ``Loop``: a body that runs a fixed number of times. Its value is a tuple; ``pick`` reads it.
+    A ``Loop``: a body that runs many times. Its value is a tuple; ``pick`` reads it.
 ``opaque`` (call,)
     An operator that runs as its eager kernel, see ``opaque.py``; its value is an array or a tuple.
 ``pick`` (index,)
@@ -116,15 +116,18 @@ def whole_place(shape: tuple[int, ...]) -> Place:
 
 
 class Loop(NamedTuple):
-    """A loop with a fixed number of iterations; the attribute of a ``loop`` node.
+    """A loop; the attribute of a ``loop`` node.
 
     The node's inputs are the first values of the carried values, then invariants. The body's inputs
     are the iteration (int64 scalar), the carried values, the invariants. The body's outputs are the
     next carried values, then values that are stacked. The node's value is the tuple of the last
     carried values, then arrays of shape ``(length, *shape)``.
+
+    A loop of length None runs as long as its first carried value, a bool scalar, is true; it stacks
+    nothing.
     """
 
-    length: int
+    length: int | None
     body: Graph
     carried: int
 
@@ -182,7 +185,8 @@ def _text(attr: Any) -> str:
         step = f", step={attr.step}" if attr.step else ""
         return f"offset={attr.offset}, strides={list(attr.strides)}{step}"
     if isinstance(attr, Loop):
-        return f"{attr.length} times {len(attr.body.nodes)} operations"
+        times = "while true" if attr.length is None else f"{attr.length} times"
+        return f"{times} {len(attr.body.nodes)} operations"
     return str(attr)
 
 

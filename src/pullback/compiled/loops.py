@@ -88,7 +88,7 @@ class _LoopBuilder:
             if place < count:
                 found.append(self.builder.pick(made, place, node.shape, node.dtype))
             elif place >= carried:
-                shape = (self.call.length, *node.shape)
+                shape = (self.call.length or 0, *node.shape)
                 rows = self.builder.pick(made, place, shape, node.dtype)
                 found.append(self._in_order(rows, node))
         return found
@@ -97,7 +97,7 @@ class _LoopBuilder:
         """Rows that stand in the order of iterations, in the order of slices."""
         if not self.call.is_reversed or not node.size:
             return rows
-        last = (self.call.length - 1) * node.size
+        last = (rows.shape[0] - 1) * node.size
         return self.builder.view(
             rows, Place(last, (-node.size, *c_strides(node.shape)), rows.shape)
         )
@@ -108,7 +108,7 @@ class _LoopBuilder:
             return self.inner.full(0, source.shape, source.dtype)
         start, step = 0, source.size
         if self.call.is_reversed:
-            start, step = (self.call.length - 1) * source.size, -source.size
+            start, step = (array.shape[0] - 1) * source.size, -source.size
         place = Place(start, c_strides(source.shape), source.shape, step)
         return self.inner.view(self._invariant(array), place, self.index)
 
@@ -217,7 +217,7 @@ def _pruned(node: Node, used: set[int]) -> tuple[Loop, list[Node], list[int]]:
     loop: Loop = node.attrs[0]
     body = loop.body
     carried = body.inputs[1 : 1 + loop.carried]
-    wanted = set(used)
+    wanted = set(used) if loop.length is not None else {0, *used}
     while True:
         reached = _reached([body.outputs[n] for n in wanted])
         more = {place for place, x in enumerate(carried) if x.id in reached}

@@ -462,7 +462,8 @@ class _LoopEmitter:
             if outside.id in owner.values:
                 inner.values[inside.id] = owner.values[outside.id]
             inner.buffers[inside.id] = _Buffer(owner.pointer(outside), False)
-        rows = [owner.allocate(loop.length * n.size * n.dtype.itemsize) for n in self.stacked]
+        length = loop.length or 0  # a loop of unknown length stacks nothing
+        rows = [owner.allocate(length * n.size * n.dtype.itemsize) for n in self.stacked]
         starts = [
             owner.value(f) for c, f in zip(self.carried, firsts, strict=True) if c.id not in memory
         ]
@@ -487,6 +488,10 @@ class _LoopEmitter:
         phis = [_phi(b, start, before) for start in starts]
         for carry, phi in zip(small, phis, strict=True):
             inner.values[carry.id] = phi
+        if loop.length is None:
+            body = b.append_basic_block("body")
+            b.cbranch(inner.value(self.carried[0])[0], body, end)
+            b.position_at_end(body)
         inner.emit_graph(loop.body, loop.body.outputs)
         for row, node in zip(rows, self.stacked, strict=True):
             inner.store_value(node, row, b.mul(k, word(node.size)))
@@ -501,7 +506,11 @@ class _LoopEmitter:
         k.add_incoming(following, b.block)
         for phi, final in zip(phis, finals, strict=True):
             _add_incoming(phi, final, b.block)
-        b.cbranch(b.icmp_signed("<", following, word(loop.length)), head, end)
+        if loop.length is None:
+            self.finals = {carry.id: phi for carry, phi in zip(small, phis, strict=True)}
+            b.branch(head)
+        else:
+            b.cbranch(b.icmp_signed("<", following, word(loop.length)), head, end)
         b.position_at_end(end)
 
     def _keep_memory(self, inner: _Emitter, memory: Any) -> None:

@@ -83,7 +83,8 @@ def _describe_graph(graph: Graph) -> list[str]:
     ]
     for node in nodes:
         if node.op == "loop":
-            lines.append(f"loop: {node.attrs[0].length} times")
+            length = node.attrs[0].length
+            lines.append("loop: while true" if length is None else f"loop: {length} times")
     for (name, reason), count in opaque.items():
         times = f" ({count} times)" if count > 1 else ""
         lines.append(f"opaque: {name}{times}: {reason}")

@@ -47,7 +47,8 @@ class LoopCall:
 
     Args:
         body: the graph of one step.
-        length: the number of steps.
+        length: the number of steps; None for a loop that runs while its first carried value, a
+            truth value, is true, and stacks nothing.
         is_reversed: whether steps go from the last slice to the first; stacked values lie where
             the slices of their step do.
         step: runs the graph of one step on tensors; by default, node by node.
@@ -58,7 +59,7 @@ class LoopCall:
     def __init__(
         self,
         body: LoopBody,
-        length: int,
+        length: int | None,
         is_reversed: bool,
         step: Callable[..., Any] | None = None,
     ):
@@ -80,6 +81,10 @@ class LoopCall:
         state = list(operands[:carried])
         arrays = [tensor._array for tensor in operands[carried : carried + sliced]]
         constants = operands[carried + sliced :]
+        if self.length is None:
+            while bool(state[0]._array):
+                state = _contiguous(self.step(*state, *constants))
+            return state
         stacked = [
             np.empty((self.length, *meta.shape), meta.dtype)
             for meta in (node.meta["tensor_meta"] for node in body.outputs[carried:])
@@ -88,11 +93,17 @@ class LoopCall:
             place = self.length - 1 - count if self.is_reversed else count
             slices = [wrap(np.array(array[place], order="C")) for array in arrays]
             found = self.step(*state, *slices, *constants)
-            state = [wrap(np.array(tensor._array, order="C")) for tensor in found[:carried]]
+            state = _contiguous(found[:carried])
             for rows, tensor in zip(stacked, found[carried:], strict=True):
                 rows[place] = tensor._array
         return [*state, *map(wrap, stacked)]
 
     def __repr__(self) -> str:
         order = ", from the last" if self.is_reversed else ""
-        return f"loop({self.length} times {len(self.body.tracer.graph)} nodes{order})"
+        times = "while true" if self.length is None else f"{self.length} times"
+        return f"loop({times} {len(self.body.tracer.graph)} nodes{order})"
+
+
+def _contiguous(tensors: list[Tensor]) -> list[Tensor]:
+    """Copies in C order, as the trace of a step has had them."""
+    return [wrap(np.array(tensor._array, order="C")) for tensor in tensors]

@@ -342,7 +342,7 @@ class Tracer:
         found = []
         for place, value in enumerate(values):
             item = self.graph.call_function(python_operators.getitem, (node, place))
-            lead = () if place < carried else (call.length,)
+            lead = () if place < carried else (call.length or 0,)
             array = np.empty((*lead, *value.shape), value.dtype)
             array[...] = value
             found.append(self._made(array, item))

@@ -9,7 +9,9 @@ import numpy as np
 
 from pullback._generated.public import any as any_of
 from pullback.errors import AutogradTypeError
+from pullback.fx.tracer import Tracer
 from pullback.loops.carry import Carry, as_tensor, kind_of
+from pullback.loops.traced import in_mode, loop_tracer, promote_traced, trace_while
 from pullback.operators.array_functions import where
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.tensor import Tensor, wrap
@@ -33,6 +35,9 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     64.0
     """
     carry = Carry("while_loop", init)
+    tracer = loop_tracer()
+    if tracer is not None:
+        return _traced(tracer, in_mode(cond), in_mode(body), carry)
     leaves = carry.first
     is_first = True
     while True:
@@ -52,6 +57,41 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         leaves = after
 
 
+def _traced(
+    tracer: Tracer, cond: Callable[[Any], Any], body: Callable[[Any], Any], carry: Carry
+) -> Any:
+    """The loop in a traced program: one loop, whose body is traced once.
+
+    Its carry has two truth values in front: whether any element of the batch goes on, and the
+    condition of each.
+    """
+
+    def call(leaves: list[Tensor], _: Any) -> list[Tensor]:
+        return carry.leaves(body(carry.tree(leaves)))
+
+    def run(leaves: list[Tensor], _: Any) -> tuple[list[Tensor], list[Tensor]]:
+        _, condition, *before = leaves
+        after = call(before, _)
+        carry.check(before, after)
+        if isinstance(condition._array, BatchedArray):
+            pairs = zip(after, before, strict=True)
+            after = [where(condition, new, old) for new, old in pairs]
+        condition = _condition(cond(carry.tree(after)))
+        return [_any(condition), condition, *after], []
+
+    if any(carry.is_number):
+        promote_traced(tracer, carry, [], call)
+    condition = _condition(cond(carry.tree(carry.first)))
+    found = trace_while(tracer, run, [_any(condition), condition, *carry.first])
+    return carry.tree(found[2:])
+
+
+def _any(condition: Tensor) -> Tensor:
+    """Whether a condition holds for one element of the batch at least, as a tensor."""
+    held = condition._array
+    return any_of(wrap(held.array)) if isinstance(held, BatchedArray) else condition
+
+
 def _condition(found: Any) -> Tensor:
     condition = as_tensor(found, "while_loop: the result of cond")
     if condition.shape != () or condition.dtype != np.bool_:
@@ -63,5 +103,4 @@ def _condition(found: Any) -> Tensor:
 
 def _is_true(condition: Tensor) -> bool:
     """Whether a condition holds, for one element of the batch at least."""
-    held = condition._array
-    return bool(any_of(wrap(held.array)) if isinstance(held, BatchedArray) else condition)
+    return bool(_any(condition))

@@ -16,11 +16,12 @@ from pullback._generated.public import stack
 from pullback.errors import AutogradTypeError, AutogradValueError, TraceError
 from pullback.fx.tracer import Tracer
 from pullback.loops.carry import Carry, as_tensor, kind_of, structure_error
-from pullback.loops.traced import loop_tracer, probe_step, trace_loop
+from pullback.loops.traced import in_mode, loop_tracer, promote_traced, trace_chunks
 from pullback.operators.array_functions import unstack
 from pullback.operators.creation.functions import arange, zeros
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
+from pullback.utils.checkpoint.budget import slots_for
 from pullback.utils.checkpoint.loop import run_checkpointed
 
 __all__ = ["fori_loop", "scan"]
@@ -64,7 +65,7 @@ def scan(
     carry = Carry("scan", init)
     tracer = loop_tracer()
     if tracer is not None and length:
-        return _traced(tracer, step, carry, tensors, spec, length, reverse)
+        return _traced(tracer, in_mode(step), carry, tensors, spec, (length, reverse, checkpoint))
     slices = [unstack(tensor) for tensor in tensors]
 
     def run(leaves: list[Tensor], place: int) -> tuple[list[Tensor], Any]:
@@ -110,7 +111,7 @@ def fori_loop(
     carry = Carry("fori_loop", init)
     tracer = loop_tracer()
     if tracer is not None and bounds[0] < bounds[1]:
-        return _traced_range(tracer, body, carry, range(*bounds))
+        return _traced_range(tracer, in_mode(body), carry, range(*bounds), checkpoint)
 
     def run(leaves: list[Tensor], place: int) -> tuple[list[Tensor], Any]:
         return carry.leaves(body(place, carry.tree(leaves))), None
@@ -155,10 +156,10 @@ def _traced(
     carry: Carry,
     tensors: list[Tensor],
     spec: pytree.Spec,
-    length: int,
-    reverse: bool,
+    form: tuple[int, bool, int | str | None],
 ) -> tuple[Any, Any]:
     """A scan in a traced program: one loop, whose step is traced once."""
+    length, reverse, checkpoint = form
     outputs: _Outputs | None = None
 
     def call(leaves: list[Tensor], x: list[Tensor]) -> tuple[list[Tensor], Any]:
@@ -172,13 +173,28 @@ def _traced(
         return after, outputs.leaves(y)
 
     if any(carry.is_number):
-        _promote_traced(tracer, carry, tensors, lambda leaves, x: call(leaves, x)[0])
-    last, stacked = trace_loop(tracer, run, carry.first, tensors, length, reverse)
+        promote_traced(tracer, carry, tensors, lambda leaves, x: call(leaves, x)[0])
+    depth = _depth(carry, length, checkpoint)
+    last, stacked = trace_chunks(run, carry.first, tensors, length, reverse, depth)
     assert outputs is not None
     return carry.tree(last), pytree.unflatten(outputs.spec, stacked)
 
 
-def _traced_range(tracer: Tracer, body: Callable[..., Any], carry: Carry, order: range) -> Any:
+def _depth(carry: Carry, length: int, checkpoint: int | str | None) -> int:
+    """The number of loops inside each other that keep to a budget, of which there are at most 3."""
+    if checkpoint is None:
+        return 1
+    slots = slots_for(checkpoint, sum(leaf.nbytes for leaf in carry.first), carry.name)
+    return next((depth for depth in (1, 2) if depth * length ** (1 / depth) <= slots), 3)
+
+
+def _traced_range(
+    tracer: Tracer,
+    body: Callable[..., Any],
+    carry: Carry,
+    order: range,
+    checkpoint: int | str | None,
+) -> Any:
     """A ``fori_loop`` in a traced program: `i` is a tensor, where results have the same dtypes."""
     kinds: list[str] = []
 
@@ -195,29 +211,10 @@ def _traced_range(tracer: Tracer, body: Callable[..., Any], carry: Carry, order:
         return after, []
 
     numbers = [arange(order.start, order.stop)]
-    _promote_traced(tracer, carry, numbers, first)
-    last, _ = trace_loop(tracer, run, carry.first, numbers, len(order), False)
+    promote_traced(tracer, carry, numbers, first)
+    depth = _depth(carry, len(order), checkpoint)
+    last, _ = trace_chunks(run, carry.first, numbers, len(order), False, depth)
     return carry.tree(last)
-
-
-def _promote_traced(
-    tracer: Tracer,
-    carry: Carry,
-    xs: list[Tensor],
-    call: Callable[[list[Tensor], list[Tensor]], list[Tensor]],
-) -> None:
-    """Gives Python numbers in `init` the dtype of the first result, in a traced program."""
-    dtypes: dict[int, Any] = {}
-
-    def run(leaves: list[Tensor], x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        dtypes.update(carry.promotions(call(leaves, x)))
-        return leaves, []
-
-    while True:
-        dtypes.clear()
-        probe_step(tracer, run, carry.first, xs)
-        if not carry.promote(dtypes):
-            return
 
 
 def _split(carry: Carry, returned: Any) -> tuple[list[Tensor], Any]:

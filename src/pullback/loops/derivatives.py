@@ -23,7 +23,7 @@ from pullback.loops.step import Operands, Step, record_loop
 from pullback.operators.creation.functions import zeros
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["TracedLoop", "apply_loop"]
+__all__ = ["TracedLoop", "TracedWhile", "apply_loop", "apply_while"]
 
 
 def apply_loop(step: Step, given: Operands) -> list[Tensor]:
@@ -34,6 +34,11 @@ def apply_loop(step: Step, given: Operands) -> list[Tensor]:
     found = TracedLoop.apply(step, *flat)
     count = len(found) - (step.sizes[1] if step.saves else 0)
     return list(found[:count])
+
+
+def apply_while(step: Step, given: Operands) -> list[Tensor]:
+    """Runs a loop of unknown length in a traced program: the last carry."""
+    return list(TracedWhile.apply(step, *given.flat))
 
 
 def _is_float(tensor: Tensor) -> bool:
@@ -83,6 +88,29 @@ class TracedLoop(Function):
         saved = ctx.saved_tensors
         given = step.operands(saved[:count])
         return tuple(_push_forward(step, given, saved[count:], tangents, ctx.kinds))
+
+
+class TracedWhile(TracedLoop):
+    """A loop of a traced program that runs while its first carry is true."""
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ARG004
+        """Raises: the carry before each step would have to be stacked, of which there is no end."""
+        raise TraceError("while_loop: a loop of unknown length is differentiated in reverse mode")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Saves the operands."""
+        ctx.step, *flat = inputs
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(out for out in output if not _is_float(out)))
+        ctx.save_for_forward(*flat)
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        """The loop once more, with tangents beside its carry."""
+        step: Step = ctx.step
+        return tuple(_push_while(step, step.operands(ctx.saved_tensors), tangents))
 
 
 class _Chosen:
@@ -200,6 +228,37 @@ def _push_forward(
     )
     found = iter(apply_loop(_derived(step, run, operands, step.is_reversed), operands))
     return [next(found) if is_float else None for is_float in kinds]
+
+
+def _push_while(
+    step: Step, given: Operands, tangents: tuple[Tensor | None, ...]
+) -> list[Tensor | None]:
+    constants, carried, _ = step.sizes
+    known = _present(tangents)
+    before = [place for place in range(constants) if place in known]
+    floats = [n for n in range(carried) if _is_float(given.carry[n])]
+    places = [*before, *(constants + n for n in floats)]
+
+    def run(inner: Operands) -> tuple[list[Tensor], list[Tensor]]:
+        flat = [*inner.constants[:constants], *inner.carry[:carried]]
+        slopes = (*inner.constants[constants:], *inner.carry[carried:])
+
+        def primal(*chosen: Tensor) -> tuple[tuple[Tensor, ...], list[Tensor]]:
+            mixed = list(flat)
+            for place, tensor in zip(places, chosen, strict=True):
+                mixed[place] = tensor
+            found, _ = step.run(step.operands(mixed))
+            return tuple(found[n] for n in floats), found
+
+        chosen = tuple(flat[place] for place in places)
+        _, found, after = jvp(primal, chosen, slopes, has_aux=True)
+        return [*after, *found], []
+
+    first = [_or_zeros(tangents[constants + n], given.carry[n]) for n in floats]
+    operands = Operands([*given.constants, *(known[n] for n in before)], [*given.carry, *first], [])
+    found = apply_while(_derived(step, run, operands, False), operands)
+    slopes = dict(zip(floats, found[carried:], strict=True))
+    return [slopes.get(n) for n in range(carried)]
 
 
 def _derived(step: Step, run: Any, operands: Operands, is_reversed: bool) -> Step:

@@ -23,6 +23,7 @@ from pullback.fx.loop_call import LoopBody, LoopCall
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.tracer import Tracer
 from pullback.tensor.batched import BatchedArray, Levels
+from pullback.tensor.levels import active_levels
 from pullback.tensor.tensor import Tensor, fresh, wrap
 
 __all__ = ["Operands", "Step", "TracedStep", "record_loop", "trace_step"]
@@ -78,7 +79,7 @@ class Step:
     Attributes:
         run: takes the constants, the carry and the slices of one step, returns the next carry and
             what is stacked.
-        length: the number of steps.
+        length: the number of steps; None for a loop that runs while its first carry is true.
         is_reversed: whether the first step has the last slices.
         sizes: the numbers of constants, carried values and sliced arrays.
         saves: whether the carry before each step is stacked behind the other results.
@@ -89,7 +90,7 @@ class Step:
     def __init__(
         self,
         run: Callable[[Operands], tuple[list[Tensor], list[Tensor]]],
-        length: int,
+        length: int | None,
         is_reversed: bool,
         sizes: tuple[int, int, int],
         *,
@@ -129,7 +130,15 @@ def trace_step(outer: Tracer, step: Step, given: Operands, *, is_first: bool) ->
     levels = [_parts(outer, tensor)[1] for tensor in given.carry]
     sizes = _level_sizes(outer, given)
     while True:
-        traced = _trace_once(outer, step, given, levels, sizes, is_first)
+        try:
+            traced = _trace_once(outer, step, given, levels, sizes, is_first)
+        except TraceError:
+            # A step may write values of a vmap level to its carry, which is to have the level then.
+            sizes.update({level.number: level.size for level in active_levels()})
+            if step.length is None or all(own == tuple(sorted(sizes)) for own in levels):
+                raise
+            levels = [tuple(sorted(sizes))] * len(levels)
+            continue
         wider = [tuple(sorted({*a, *b})) for a, b in zip(levels, traced.carry_levels, strict=True)]
         if wider == levels:
             return traced
@@ -194,7 +203,7 @@ def _inner_operands(
     sizes: dict[int, int],
 ) -> Operands:
     """The operands of one step as inputs of its trace."""
-    place = step.length - 1 if step.is_reversed else 0
+    place = -1 if step.is_reversed else 0
 
     def constant(tensor: Tensor, name: str) -> Tensor:
         array, own = _parts(outer, tensor)

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from pullback._generated.public import concatenate
+from pullback._lazy import lazy_module
+from pullback.dispatch.modes import NUMPY, get_state
 from pullback.fx.body_tracer import BodyTracer
 from pullback.fx.tracer import Tracer, current_tracer
-from pullback.loops.derivatives import apply_loop
+from pullback.loops.carry import Carry
+from pullback.loops.derivatives import apply_loop, apply_while
 from pullback.loops.step import Operands, Step, TracedStep, trace_step
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["Run", "loop_tracer", "probe_step", "trace_loop"]
+if TYPE_CHECKING:
+    from pullback.interop import mode
+else:
+    mode = lazy_module("pullback.interop.mode")
+
+__all__ = [
+    "Run",
+    "in_mode",
+    "loop_tracer",
+    "probe_step",
+    "promote_traced",
+    "trace_chunks",
+    "trace_loop",
+    "trace_while",
+]
 
 # Takes the carry and the slices of one step, returns the next carry and what is stacked.
 Run = Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]]
@@ -22,15 +41,42 @@ def loop_tracer() -> Tracer | None:
     return tracer if tracer is not None and tracer.traces_loops else None
 
 
-def probe_step(tracer: Tracer, run: Run, carry: list[Tensor], xs: list[Tensor]) -> TracedStep:
+def in_mode(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A user function of a loop, which runs in ``numpy_mode`` later if it does now."""
+    return mode.run_in_mode(function) if get_state().modes & NUMPY else function
+
+
+def probe_step(
+    tracer: Tracer, run: Run, carry: list[Tensor], xs: list[Tensor], length: int | None = 1
+) -> TracedStep:
     """The trace of the first step of a loop, to find out what it reads and returns."""
     tracer.has_loops = True
 
     def first(inner: Operands) -> tuple[list[Tensor], list[Tensor]]:
         return run(inner.carry, inner.xs)
 
-    step = Step(first, 1, False, (0, len(carry), len(xs)))
+    step = Step(first, length, False, (0, len(carry), len(xs)))
     return trace_step(tracer, step, Operands([], carry, xs), is_first=True)
+
+
+def promote_traced(
+    tracer: Tracer,
+    carry: Carry,
+    xs: list[Tensor],
+    call: Callable[[list[Tensor], list[Tensor]], list[Tensor]],
+) -> None:
+    """Gives Python numbers in `init` the dtype of the first result, in a traced program."""
+    dtypes: dict[int, Any] = {}
+
+    def run(leaves: list[Tensor], x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        dtypes.update(carry.promotions(call(leaves, x)))
+        return leaves, []
+
+    while True:
+        dtypes.clear()
+        probe_step(tracer, run, carry.first, xs)
+        if not carry.promote(dtypes):
+            return
 
 
 def trace_loop(
@@ -45,7 +91,65 @@ def trace_loop(
 
     `run` runs once to find the tensors that it reads besides, and again for each derivative.
     """
-    probe = probe_step(tracer, run, carry, xs)
+    step, given = _pure_step(tracer, run, carry, xs, length, is_reversed)
+    found = apply_loop(step, given)
+    return found[: len(carry)], found[len(carry) :]
+
+
+def trace_chunks(
+    run: Run,
+    carry: list[Tensor],
+    xs: list[Tensor],
+    length: int,
+    is_reversed: bool,
+    depth: int,
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The same as a loop of loops: a backward pass keeps ``depth * length ** (1 / depth)`` carries.
+
+    The backward pass of a loop runs each step again. If a step is a loop itself, the carries of one
+    chunk only are kept at a time.
+    """
+    tracer = current_tracer()
+    assert tracer is not None
+    count = round(length ** (1 / depth))
+    if depth == 1 or count < 2:
+        return trace_loop(tracer, run, carry, xs, length, is_reversed)
+    size = length // count
+    cut = length % count if is_reversed else count * size
+    parts = [[x[:cut] for x in xs], [x[cut:] for x in xs]]
+    main, rest = reversed(parts) if is_reversed else parts
+
+    def chunk(inner: list[Tensor], x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        return trace_chunks(run, inner, x, size, is_reversed, depth - 1)
+
+    chunks = [x.reshape(count, size, *x.shape[1:]) for x in main]
+    carry, stacked = trace_loop(tracer, chunk, carry, chunks, count, is_reversed)
+    stacked = [y.reshape(count * size, *y.shape[2:]) for y in stacked]
+    if length % count:
+        carry, others = trace_loop(tracer, run, carry, rest, length % count, is_reversed)
+        pairs = (
+            zip(others, stacked, strict=True) if is_reversed else zip(stacked, others, strict=True)
+        )
+        stacked = [concatenate(pair) for pair in pairs]
+    return carry, stacked
+
+
+def trace_while(tracer: Tracer, run: Run, carry: list[Tensor]) -> list[Tensor]:
+    """The last carry of a loop that runs while its first carry, a truth value, is true."""
+    step, given = _pure_step(tracer, run, carry, [], None, False)
+    return apply_while(step, given)
+
+
+def _pure_step(
+    tracer: Tracer,
+    run: Run,
+    carry: list[Tensor],
+    xs: list[Tensor],
+    length: int | None,
+    is_reversed: bool,
+) -> tuple[Step, Operands]:
+    """The step of a loop as a pure function, with the tensors that it captures as constants."""
+    probe = probe_step(tracer, run, carry, xs, length)
     captured = probe.tensors
 
     def pure(inner: Operands) -> tuple[list[Tensor], list[Tensor]]:
@@ -57,5 +161,4 @@ def trace_loop(
     sizes = (len(captured), len(carry), len(xs))
     step = Step(pure, length, is_reversed, sizes, numbers=probe.numbers)
     step.traced = probe
-    found = apply_loop(step, Operands(captured, carry, xs))
-    return found[: len(carry)], found[len(carry) :]
+    return step, Operands(captured, carry, xs)

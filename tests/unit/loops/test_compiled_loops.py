@@ -26,6 +26,11 @@ def loops_of(compiled: Any) -> int:
     return sum(isinstance(n.target, LoopCall) for n in compiled.fx_graphs()[-1].nodes)
 
 
+def native_of(compiled: Any) -> Any:
+    (entry,) = compiled._entries.values()
+    return entry.paths[0][0].native
+
+
 def check(function: Callable[..., Any], *args: Any, is_loop: bool = True) -> None:
     """Compares a compiled function with the function, in the first call and the next."""
     for backend in ("eager", "llvm"):
@@ -400,3 +405,105 @@ def test_fori_loop_whose_index_is_read() -> None:
     narrow = X.astype(np.float32)
     check(lambda x: pb.fori_loop(0, 3, lambda i, c: c * i, x), narrow, is_loop=False)
     check(lambda x: pb.fori_loop(0, 3, lambda i, c: c * i + x[0], 0.0), narrow)
+
+
+def collatz(n: Any) -> Any:
+    def body(c: Any) -> Any:
+        n, steps = c
+        return pb.where(n % 2 == 0, n // 2, 3 * n + 1), steps + 1
+
+    return pb.while_loop(lambda c: c[0] > 1, body, (n, 0))
+
+
+def root(x: Any) -> Any:
+    """Newton's iteration for the square root of each element, until all have converged."""
+
+    def body(c: Any) -> Any:
+        y, _ = c
+        new = 0.5 * (y + x / y)
+        return new, abs(new - y).max()
+
+    return pb.while_loop(lambda c: c[1] > 1e-12, body, (pb.ones_like(x), pb.asarray(1.0)))[0]
+
+
+def test_while_loop() -> None:
+    check(collatz, np.array(27))
+    check(collatz, np.array(1))
+    check(lambda x: root(pb.asarray(x)), X**2 + 0.1)
+    check(lambda x: pb.func.jvp(root, (pb.asarray(x),), (pb.sin(x),)), X**2 + 0.1)
+    twice = lambda x: pb.func.jvp(lambda y: pb.func.jvp(root, (y,), (y,))[1], (x,), (x,))  # noqa: E731
+    check(lambda x: twice(pb.asarray(x)), X**2 + 0.1)
+
+
+def test_while_loop_inside_vmap() -> None:
+    check(lambda n: pb.func.vmap(lambda m: collatz(m)[1])(pb.asarray(n)), np.arange(1, 12))
+    rows = np.random.default_rng(2).uniform(0.1, 9, size=(4, 3))
+    check(lambda x: pb.func.vmap(root)(pb.asarray(x)), rows)
+    check(lambda x: pb.func.vmap(lambda r: pb.func.jvp(root, (r,), (r,)))(pb.asarray(x)), rows)
+    check(lambda x: pb.func.vmap(lambda s: root(pb.asarray(x) * s))(pb.asarray([1.0, 2.0])), X**2)
+
+
+def test_while_loop_without_numbers_of_a_dtype() -> None:
+    check(lambda x: pb.while_loop(lambda c: c < 100, lambda c: c * 2 + x, 1), np.array(0.5))
+
+
+def test_while_loop_in_reverse_mode_is_traced_step_by_step() -> None:
+    check(pb.value_and_grad(lambda x: root(x).sum()), X**2 + 0.1, is_loop=False)
+
+
+def test_while_loop_within_scan() -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, u: Any) -> Any:
+            last = pb.while_loop(lambda d: d.sum() < 50, lambda d: d * 1.5 + u, c + 1.0)
+            return last * 0.01 + x, last.sum()
+
+        return pb.scan(step, x, pb.arange(5.0))
+
+    check(f, X**2)
+    check(lambda x: pb.func.jvp(lambda y: f(y)[0], (pb.asarray(x),), (pb.sin(x),)), X**2)
+
+
+@pytest.mark.filterwarnings("ignore:scan. inside a transform")
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("budget", ["1KB", "300B", "100B"])
+def test_checkpoints(budget: str, reverse: bool) -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, u: Any) -> Any:
+            c = pb.sin(c * x + u)
+            return c, c[0] * u
+
+        last, ys = pb.scan(step, x, pb.arange(29.0) * x[1], reverse=reverse, checkpoint=budget)
+        return (last**2).sum() + (ys * pb.arange(29)).sum()
+
+    check(pb.value_and_grad(f), X)
+    if budget == "300B":
+        check(pb.hessian(f), X)
+
+
+def test_checkpoints_bound_the_memory_of_machine_code() -> None:
+    def gradient(checkpoint: Any) -> Any:
+        def f(x: Any) -> Any:
+            step = lambda c, _: (pb.sin(c) * x, None)  # noqa: E731
+            return pb.scan(step, x, None, 10_000, checkpoint=checkpoint)[0].sum()
+
+        return pb.compile(pb.value_and_grad(f), cache=False)
+
+    wide = np.linspace(0.1, 1.0, 100)
+    plain, kept = gradient(None), gradient("200KB")
+    assert_close(kept(wide), plain(wide))
+    sizes = [sum(step.segment.arena for step in native_of(c)._steps) for c in (plain, kept)]
+    assert sizes[0] >= 10_000 * 800
+    assert sizes[1] < 5 * 200 * 800
+
+
+def test_numpy_code_in_a_step() -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, u: Any) -> Any:
+            z = np.zeros(3)
+            z[0] = c[1] * u
+            z[1:] = np.sin(c[:2])
+            return z * x, None
+
+        return (pb.scan(step, x, np.array([1.0, 2.0, 3.0]))[0] ** 2).sum()
+
+    check(pb.value_and_grad(f), X)
