@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import functools
 import operator as python_operators
+from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pullback._generated.lowerings import LOWERINGS
+from pullback._lazy import lazy_module
 from pullback.compiled.batch import Batched, batch_graph
 from pullback.compiled.build import Builder
 from pullback.compiled.expressions import CannotLower, Value, apply, evaluate
@@ -29,10 +31,16 @@ from pullback.compiled.loops import add_loop, prune_loops
 from pullback.compiled.opaque import Hole, OpaqueCall
 from pullback.compiled.rules import MOVES, RULES, affine_place, moved
 from pullback.fx.batched import BatchedCall
-from pullback.fx.loop_call import LoopCall
+from pullback.fx.loop_call import LoopBody, LoopCall
 from pullback.fx.node import Node as TracedNode
 from pullback.fx.tracer import Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
+
+if TYPE_CHECKING:
+    from pullback.compiled import native, program
+else:
+    native = lazy_module("pullback.compiled.native")  # these import this module
+    program = lazy_module("pullback.compiled.program")
 
 __all__ = ["Lowered", "Output", "Source", "Write", "lower"]
 
@@ -445,12 +453,24 @@ class _Lowering:
         steps = node.target.body
         inner = _Lowering(steps.tracer, steps.outputs)
         inner.run()
+        calls = [n for n in inner.graph.live() if n.op == "opaque"]
+        if calls:
+            step = self._step_of(steps, is_native=not inner.graph.checks)
+            reason = f"its step has {calls[0].attrs[0].name}"
+            self._keep_opaque(node, reason, node.target.with_step(step))
+            return
         order = [n for n in steps.tracer.graph.nodes if n in inner.views or n in inner.numbers]
         order = [n for n in order if n.op in ("placeholder", "get_attr")]
         given = [
             self.numbers[arg].node if arg in self.numbers else self.read(arg) for arg in node.args
         ]
         self.lists[node] = add_loop(self.builder, node.target, inner.graph, order, given)
+
+    def _step_of(self, steps: LoopBody, *, is_native: bool) -> Callable[..., Any]:
+        """The function of one step: machine code with calls between, or kernels alone."""
+        if is_native:
+            return steps.reordered(native.compile_native(steps.tracer, steps.outputs).run)
+        return steps.reordered(program.compile_program(steps.tracer, steps.outputs).run)
 
     # --- vmap -------------------------------------------------------------------------------------
 
@@ -512,7 +532,9 @@ class _Lowering:
 
     # --- opaque calls -----------------------------------------------------------------------------
 
-    def _opaque(self, node: TracedNode, reason: str) -> tuple[list[Node], tuple[OpaqueCall]]:
+    def _opaque(
+        self, node: TracedNode, reason: str, target: Any = None
+    ) -> tuple[list[Node], tuple[OpaqueCall]]:
         operands: list[Node] = []
 
         def hole(value: Any) -> Any:
@@ -541,10 +563,10 @@ class _Lowering:
             if name in tensors:
                 args[place] = _as_operands(args[place])
         kwargs = {key: hole(a) for key, a in node.kwargs.items()}
-        return operands, (OpaqueCall(node.target, args, kwargs, reason),)
+        return operands, (OpaqueCall(target or node.target, args, kwargs, reason),)
 
-    def _keep_opaque(self, node: TracedNode, reason: str) -> None:
-        operands, attrs = self._opaque(node, reason)
+    def _keep_opaque(self, node: TracedNode, reason: str, target: Any = None) -> None:
+        operands, attrs = self._opaque(node, reason, target)
         meta = node.meta.get("tensor_meta")
         is_random = "nondeterministic_seeded" in getattr(node.target, "tags", ())
         shape, dtype = ((), np.dtype(bool)) if meta is None else (meta.shape, meta.dtype)

@@ -203,7 +203,8 @@ class _KernelWriter(SourceWriter):
         if hasattr(target, "overloadpacket"):
             return self._object(target.below(_CPU), target.overloadpacket.__name__)
         if isinstance(target, LoopCall):
-            return self._object(target.with_step(_step_of(target)), "loop")
+            program = compile_program(target.body.tracer, target.body.outputs)
+            return self._object(target.with_step(target.body.reordered(program.run)), "loop")
         return super().function(target)
 
     def statement(self, node: Node) -> str:
@@ -252,19 +253,6 @@ class _KernelWriter(SourceWriter):
         if not isinstance(value, Node):
             return self.constant(value)
         return f"{self._object(_copied, 'copied')}({value.name})" if _is_kept(value) else value.name
-
-
-def _step_of(call: LoopCall) -> Callable[..., Any]:
-    """The function of one step of a loop, of the operands of the loop's body."""
-    body = call.body
-    program = compile_program(body.tracer, body.outputs)
-    places = {node: place for place, node in enumerate(body.inputs)}
-    order = [places[node] for node in body.tracer.graph.find_nodes(op="placeholder")]
-
-    def step(*operands: Any) -> Any:
-        return program.run(*(operands[place] for place in order))
-
-    return step
 
 
 def _is_kept(node: Node) -> bool:

@@ -53,12 +53,19 @@ class BodyTracer(Tracer):
         own_args = tuple(self._localized(value) for value in args)
         own_kwargs = {key: self._localized(value) for key, value in kwargs.items()}
         if operator.schema.is_mutable:
-            pairs = zip((*args, *kwargs.values()), (*own_args, *own_kwargs.values()), strict=True)
-            if any(isinstance(a, Tensor) and a is not b for a, b in pairs):
-                raise TraceError(
-                    f"{operator}: a step of a loop writes to, or with, a tensor from outside"
-                )
+            self._check_writes(operator, args, own_args, kwargs)
         return super().intercept(operator, own_args, own_kwargs)
+
+    def _check_writes(
+        self, operator: Any, args: tuple[Any, ...], own: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Refuses a write to a tensor from outside of the step."""
+        positional = operator.schema.arguments.flat_positional
+        triples = zip(positional, args, own, strict=False)
+        if any(a.is_write and value is not local for a, value, local in triples) or any(
+            a.is_write and a.name in kwargs for a in operator.schema.arguments.flat_all
+        ):
+            raise TraceError(f"{operator}: a step of a loop writes to a tensor from outside")
 
     def _localized(self, value: Any) -> Any:
         if isinstance(value, Tensor):

@@ -272,6 +272,7 @@ def test_in_place_writes_in_a_step() -> None:
             c = c.clone()
             c[0] = c[1] * u
             c[1:] += x[:2]
+            c *= x
             return c, c[0]
 
         last, ys = pb.scan(step, x, pb.asarray([1.0, 2.0, 3.0, 4.0]))

@@ -69,7 +69,7 @@ class Program:
 
     def operation(self, picks: Any, values: list[Any], carry: Any, rng: Any, depth: int) -> Any:
         a, b = (values[picks[n] % len(values)] for n in (0, 1))
-        kind = picks[2] % 11
+        kind = picks[2] % 12
         if kind <= 1:
             return UNARY[picks[3] % len(UNARY)](pb.tanh(a))
         if kind == 2:
@@ -84,6 +84,7 @@ class Program:
             z = a.clone()
             z[1:] = b[:-1] * 0.5
             z[0] += carry["s"]
+            z += b
             return z
         if kind == 7:
             with pb.no_grad():
@@ -93,6 +94,13 @@ class Program:
             return self.loop(rng, [a, b, *values[:2]], depth + 1)
         if kind == 9:
             return pb.func.grad(lambda q: (pb.cos(q) * b).sum())(a)
+        if kind == 10 and self.mode in (0, 3, 6):  # those without reverse mode
+            bound = 1.0 + picks[3] % 5
+
+            def body(c: Any) -> Any:
+                return pb.tanh(c[0] + b), c[1] + 0.3 + abs(a[0])
+
+            return pb.while_loop(lambda c: c[1] < bound, body, (a, carry["s"]))[0]
         return pb.concatenate([b[1:], a[:1]]) - a.sum() * 0.1
 
     def transformed(self) -> Any:
