@@ -198,11 +198,10 @@ def parameters_of(value: Any, what: str) -> Iterator[Parameter]:
             continue
         stars = {given.VAR_POSITIONAL: r"\*", given.VAR_KEYWORD: r"\*\*"}.get(given.kind, "")
         default = ""
-        if given.default is None:
-            default = "optional"
-        elif given.default is not given.empty:
-            text = re.sub(r"<.*", "", repr(given.default), flags=re.DOTALL)
-            default = f"default {text}" if text and len(text) < 40 else "optional"
+        if given.default is not given.empty:
+            text = repr(given.default)  # of autodoc's own object: the text of the source
+            is_short = text != "None" and "<" not in text and len(text) < 40
+            default = f"default {text}" if is_short else "optional"
         kind = "" if stars else type_words(kinds.get(given.name, ""), names)
         kind = kind.removesuffix(" or None") if default == "optional" else kind
         yield Parameter(stars + given.name, kind, default)

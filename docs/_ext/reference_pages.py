@@ -330,7 +330,7 @@ def write_pages(app: Any) -> None:
         made / "operators.md", contents("Operators", intro, [f"operators/{n}" for n in operators])
     )
     errors = write_errors(Path(app.srcdir) / "errors")  # the address in messages
-    intro = "One page for each class: what it means, its cause and the fix."
+    intro = "One page for each class, with its cause and the fix. Messages end with its address."
     write(made / "errors.md", contents("Errors", intro, [f"/errors/{page}" for page in errors]))
 
 

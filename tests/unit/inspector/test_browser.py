@@ -93,6 +93,18 @@ def test_groups_open_and_close(browser, tmp_path):
     assert browser.errors() == []
 
 
+def test_the_first_cotangent_that_is_not_finite_is_shown_with_its_line(browser, tmp_path):
+    def loss(x):
+        return (pb.sqrt(x - 1.0) * 0.0).sum()
+
+    browser.open(pb.inspect(loss, leaf(1.0)).save(tmp_path / "page.html"))
+    panel = browser.text("#panel")
+    assert "The first cotangent that is not finite is returned by SqrtBackward0." in panel
+    assert "test_browser.py" in panel
+    assert "Returned to" in panel
+    assert browser.errors() == []
+
+
 def test_ten_thousand_nodes_are_drawn_in_three_seconds(browser, tmp_path):
     y = leaf(1.0)
     for _ in range(10_000):
