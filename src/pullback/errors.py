@@ -81,7 +81,7 @@ class PullbackError(Exception):
         if SITE in message:  # of an error that this one quotes
             return message
         page = error_page(type(self))
-        link = f"See {SITE}/errors/{page}.html or run `python -m pullback error {page}`."
+        link = f"See {SITE}/errors/{page}.html or run: python -m pullback error {page}"
         return f"{message}\n{link}" if message else link
 
 

@@ -34,7 +34,7 @@ def links(text: str) -> list[str]:
 def test_every_class_links_its_own_page(kind):
     page = error_page(kind)
     assert str(kind("f: wrong")) == (
-        f"f: wrong\nSee {SITE}/errors/{page}.html or run `python -m pullback error {page}`."
+        f"f: wrong\nSee {SITE}/errors/{page}.html or run: python -m pullback error {page}"
     )
     assert error_classes()[page] is kind
     assert describe_error(page).startswith(kind.__name__)
