@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,6 @@ import pullback as pb  # noqa: E402 - beside it
 import pullback.dask  # noqa: E402 - registers the fallback
 from pullback.dask import DaskError  # noqa: E402
 from pullback.errors import AutogradTypeError, NoDataError  # noqa: E402
-from tests.dask import by_hand  # noqa: E402
 
 
 def lazy(array: Any, chunks: Any = 2, **options: Any) -> Any:
@@ -26,14 +24,6 @@ def lazy(array: Any, chunks: Any = 2, **options: Any) -> Any:
 
 def value(tensor: Any) -> Any:
     return pb.dask.compute(tensor, scheduler="synchronous")[0]
-
-
-def tasks(*tensors: Any) -> int:
-    arrays = [pb.dask.to_dask(t) if pb.dask.is_dask(t) else t for t in tensors]
-    graph: dict[Any, Any] = {}
-    for array in dask.optimize(*arrays):
-        graph.update(dict(array.__dask_graph__()))
-    return len(graph)
 
 
 def test_in_place_write_without_views():
@@ -213,39 +203,3 @@ def test_checkpointed_regions_are_computed_again():
         found.append(value(slope))
         assert len(made) == (8 if checkpointed else 4)
     np.testing.assert_array_equal(*found)
-
-
-def _logistic() -> tuple[list[Any], Any]:
-    x, y = dask.persist(*by_hand.data(200_000, 20, 12_500))
-    start = np.linspace(-1, 1, 20)
-    w = pb.tensor(start, requires_grad=True)
-    loss = by_hand.logistic(pb.dask.from_dask(x), pb.dask.from_dask(y), w)
-    found = [loss, *pb.autograd.grad(loss, [w])]
-    return found, by_hand.logistic_by_hand(x, y, start)
-
-
-def _mixture() -> tuple[list[Any], Any]:
-    (x,) = dask.persist(by_hand.data(100_000, 8, 6_250)[0])
-    means = np.random.default_rng(0).normal(size=(5, 8))
-    logits = np.linspace(-1, 0, 5)
-    params = [pb.tensor(p, requires_grad=True) for p in (means, logits)]
-    loss = by_hand.mixture(pb.dask.from_dask(x), *params)
-    return [loss, *pb.autograd.grad(loss, params)], by_hand.mixture_by_hand(x, means, logits)
-
-
-@pytest.mark.parametrize("make", [_logistic, _mixture])
-def test_gradient_costs_what_it_costs_by_hand(make):
-    ours, hand = make()
-    assert tasks(*ours) <= 1.3 * tasks(*hand)
-    arrays = [pb.dask.to_dask(t) for t in ours]
-    best = [np.inf, np.inf]
-    for _ in range(5):
-        for place, graph in enumerate((arrays, hand)):
-            begin = time.process_time()
-            found = dask.compute(*graph, scheduler="synchronous")
-            best[place] = min(best[place], time.process_time() - begin)
-            if place == 0:
-                first = found
-    for a, b in zip(first, found, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-11)
-    assert best[0] <= 1.15 * best[1], best

@@ -22,6 +22,7 @@ def load(name: str) -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_regressions_from_files_reach_the_optimum(tmp_path):
     for package in ("distributed", "pyarrow", "sklearn", "scipy.optimize"):
         pytest.importorskip(package)

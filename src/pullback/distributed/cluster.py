@@ -141,7 +141,8 @@ class ClusterRunner(Runner):
         if lost:
             raise PartitionLostError(
                 f"{self._name}: partition {lost[0]} ({len(lost)} of {len(self._futures)} in all) "
-                f"was in the memory of a worker that is gone, and nothing can make it again. "
+                f"was cancelled, or in the memory of a worker that is gone, and nothing can make "
+                f"it again. "
                 f"Scattered data has no origin: pass paths, keys or delayed objects as partitions, "
                 f"or client.submit(load, path) futures, which dask computes again"
             ) from error

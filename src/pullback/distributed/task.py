@@ -335,17 +335,20 @@ def _is_compiled(func: Any) -> bool:
 
 
 def check_parameters(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a step without their flags; raises for tensors that have a history."""
+    """Copies of the arguments of a step, without flags; raises for tensors that have a history.
+
+    What other threads write during the step reaches none of its tasks.
+    """
 
     def detached(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor):
-            return leaf
+            return leaf.copy() if type(leaf) is np.ndarray else leaf
         if requires_grad(leaf) and not leaf.is_leaf:
             raise AutogradValueError(
                 f"{name}: a parameter is the result of recorded operations "
                 f"({leaf.grad_fn.name()}), and gradients do not pass the border of a task; "
                 f"pass x.detach(), and multiply by the derivative of x yourself"
             )
-        return leaf.detach()
+        return leaf.detach().clone()
 
     return pytree.map(detached, arguments)  # type: ignore[no-any-return]
