@@ -201,7 +201,7 @@ def test_compiled_losses(client):
     step = value_and_grad_over(compiled, rows)
     found = step(PARAMS)
     assert np.isclose(found[0], value_and_grad_over(loss, rows)(PARAMS)[0], rtol=1e-12)
-    assert step._program.transform.stats["traces"] == 1
+    assert step._program.transform.args[0].stats["traces"] == 1
     with ProcessPoolExecutor(1) as pool, ThreadPoolExecutor(2) as threads:
         for executor in (pool, threads, client):
             again = value_and_grad_over(compiled, rows, executor=executor)
