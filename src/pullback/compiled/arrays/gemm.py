@@ -91,6 +91,14 @@ def make_gemm(node: Node, a: Matrix, b: Matrix, c: Matrix) -> Gemm:
     return found
 
 
+def _choose_vectors(count: int, most: int) -> int:
+    """The vectors of a tile of columns: so that tiles are full, or else of equal widths."""
+    if count <= most:
+        return count
+    full = next((n for n in range(most, most // 2, -1) if count % n == 0), 0)
+    return full or -(-count // -(-count // most))
+
+
 class GemmEmitter:
     """Writes the loops of a product."""
 
@@ -104,9 +112,10 @@ class GemmEmitter:
         self.packs = not self.is_dots and (not is_few or (gemm.b.right != 1 and gemm.n > 1))
         vectors = -(-gemm.n // self.lanes)
         most = 1 if self.is_dots else 3 if self.packs else max(3, _SUMS // max(gemm.m, 1))
-        vectors = -(-vectors // -(-vectors // most))  # tiles of equal widths
+        vectors = _choose_vectors(vectors, most)
         self.columns = vectors * self.lanes
-        self.rows = (_ROWS[vectors] if self.packs else _FEW_ROWS) if has_wide else 4
+        rows = (_ROWS[vectors] if self.packs else _FEW_ROWS) if has_wide else 4
+        self.rows = next((r for r in range(rows, rows // 2, -1) if gemm.m % r == 0), rows)
         self.tiles = -(-gemm.n // self.columns)
         self.buffer: Any = None
 
