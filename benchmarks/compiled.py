@@ -186,12 +186,13 @@ def as_text(rows: list[list[str]]) -> str:
     )
 
 
-def as_markdown(rows: list[list[str]], lines: list[str], is_quick: bool) -> str:
-    command = "python benchmarks/compiled.py" + " --quick" * is_quick
+def as_markdown(rows: list[list[str]], lines: list[str], options: argparse.Namespace) -> str:
+    command = "python benchmarks/compiled.py" + " --quick" * options.quick
+    pieces = ", in pieces (`--store`)" if options.store else ""
     head = "| " + " | ".join(rows[0]) + " |\n" + "|---" * len(rows[0]) + "|"
     body = "\n".join("| " + " | ".join(line) + " |" for line in rows[1:])
     notes = "\n".join(f"- {line}" for line in lines)
-    return f"By `{command}`. {processor()}.\n\n{head}\n{body}\n\n{notes}\n"
+    return f"By `{command}`{pieces}. {processor()}.\n\n{head}\n{body}\n\n{notes}\n"
 
 
 def main() -> int:
@@ -211,7 +212,7 @@ def main() -> int:
         lines += [f"{row.outcome.name}, {peer}: {why}" for peer, why in facts.items()]
     print(as_text(table(rows)), "", *lines, sep="\n")
     if options.results:
-        text = as_markdown(table(rows), lines, options.quick)
+        text = as_markdown(table(rows), lines, options)
         write_section(options.results, "Compiled", text)
     return int(any(row.outcome.wrong for row in rows))
 

@@ -73,6 +73,7 @@ COLUMNS = (
     "/ eager",
     "first, ours",
     "first, jax",
+    "first, torch",
 )
 
 
@@ -130,6 +131,7 @@ class CompiledRow:
             ratio(self.own, best.get(EAGER)),
             seconds(first, OURS),
             quantity(min(jax_first), "s") if jax_first else ABSENT,
+            seconds(first, "torch.compile"),
         ]
 
 

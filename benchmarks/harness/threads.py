@@ -31,6 +31,7 @@ def environment(count: int = THREADS, base: Mapping[str, str] = os.environ) -> d
     env["PULLBACK_ALLOCATOR_TUNING"] = "1"  # as revision 8ff328b does at import
     env["PULLBACK_CACHE_DIR"] = ""  # first calls compile
     env["TORCHINDUCTOR_COMPILE_THREADS"] = str(THREADS)
+    env["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
     return env
 
 
