@@ -15,6 +15,7 @@ from pullback.interop.arguments import (
     tensors_in,
 )
 from pullback.scipy import registry
+from pullback.scipy.signatures import given_arguments, has_positional
 from pullback.tensor.batched import levels_of
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ def _initialize(
         if issubclass(kind, found):
             return hook.kept(*args, **kwargs)  # the rule calls SciPy's __init__
         instance.__class__ = registry.join_class(kind, found)
-        return found.__init__(instance, *given, **kwargs)
+        if has_positional(hook.kept) or has_positional(found.__init__):
+            return found.__init__(*args, **kwargs)
+        named = given_arguments(hook.kept, args, kwargs)
+        return registry.apply_rule(found.__init__, f"{space}.{base.__name__}", hook.kept, named)
     if not is_lost:  # inside vmap
         return hook.kept(instance, *plain(given), **plain(kwargs))
     public = vars(sys.modules[space])

@@ -54,6 +54,7 @@ __all__ = [
     "CLASSES",
     "RULES",
     "Rule",
+    "apply_rule",
     "call",
     "class_rule",
     "constant",
@@ -113,8 +114,9 @@ def class_rule(name: str, *, tensors: str) -> Callable[[_Class], _Class]:
     """Declares the decorated subclass of the SciPy class `name` as its rule.
 
     ``scipy.interpolate.CubicSpline(x, y)`` with a tensor that carries a gradient gives an instance
-    of it. Its ``__init__`` has SciPy's signature; `tensors` lists the arguments that may carry a
-    gradient. Methods that it does not define run SciPy's code only where a rule says so.
+    of it. Its ``__init__`` names the arguments that it reads, as a `rule` does; `tensors` lists
+    those that may carry a gradient. Methods that it does not define run SciPy's code only where a
+    rule says so.
     """
 
     def declare(kind: _Class) -> _Class:
@@ -283,10 +285,12 @@ def call(
     given = given_arguments(original, args, kwargs)
     if is_lost:
         _require_differentiable(found, name, [k for k, value in given.items() if carries(value)])
-    return _apply(found.apply, name, original, given)
+    return apply_rule(found.apply, name, original, given)
 
 
-def _apply(rule_function: _Function, name: str, original: _Function, given: dict[str, Any]) -> Any:
+def apply_rule(
+    rule_function: _Function, name: str, original: _Function, given: dict[str, Any]
+) -> Any:
     """Calls the function of a rule with the arguments that it names."""
     found = all_arguments(original, given)
     instance = [found.pop("self")] if "self" in found else []

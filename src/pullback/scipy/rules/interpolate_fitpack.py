@@ -126,15 +126,7 @@ class UnivariateSplineTensor(theirs.UnivariateSpline):  # type: ignore[misc]
     """A `scipy.interpolate.UnivariateSpline` with tensors."""
 
     def __init__(
-        self,
-        x: Any,
-        y: Any,
-        w: Any = None,
-        bbox: Any = (None, None),
-        k: int = 3,
-        s: Any = None,
-        ext: Any = 0,
-        check_finite: bool = False,
+        self, x: Any, y: Any, w: Any, bbox: Any, k: int, s: Any, ext: Any, check_finite: bool
     ):
         fixed = theirs.UnivariateSpline(
             _sample(x), _sample(y), _sample(w), list(bbox), k, s, ext, check_finite
@@ -154,16 +146,7 @@ class UnivariateSplineTensor(theirs.UnivariateSpline):  # type: ignore[misc]
 class InterpolatedUnivariateSplineTensor(theirs.InterpolatedUnivariateSpline):  # type: ignore[misc]
     """A `scipy.interpolate.InterpolatedUnivariateSpline` with tensors."""
 
-    def __init__(
-        self,
-        x: Any,
-        y: Any,
-        w: Any = None,
-        bbox: Any = (None, None),
-        k: int = 3,
-        ext: Any = 0,
-        check_finite: bool = False,
-    ):
+    def __init__(self, x: Any, y: Any, w: Any, bbox: Any, k: int, ext: Any, check_finite: bool):
         fixed = theirs.InterpolatedUnivariateSpline(
             _sample(x), _sample(y), _sample(w), list(bbox), k, ext, check_finite
         )
@@ -179,15 +162,7 @@ class LSQUnivariateSplineTensor(theirs.LSQUnivariateSpline):  # type: ignore[mis
     """A `scipy.interpolate.LSQUnivariateSpline` with tensors."""
 
     def __init__(
-        self,
-        x: Any,
-        y: Any,
-        t: Any,
-        w: Any = None,
-        bbox: Any = (None, None),
-        k: int = 3,
-        ext: Any = 0,
-        check_finite: bool = False,
+        self, x: Any, y: Any, t: Any, w: Any, bbox: Any, k: int, ext: Any, check_finite: bool
     ):
         fixed = theirs.LSQUnivariateSpline(
             _sample(x), _sample(y), t, _sample(w), list(bbox), k, ext, check_finite
@@ -224,18 +199,7 @@ def _as_tensors(spline: Any) -> Any:
 class RectBivariateSplineTensor(theirs.RectBivariateSpline):  # type: ignore[misc]
     """A `scipy.interpolate.RectBivariateSpline` with tensors."""
 
-    def __init__(
-        self,
-        x: Any,
-        y: Any,
-        z: Any,
-        bbox: Any = (None,) * 4,
-        kx: int = 3,
-        ky: int = 3,
-        s: Any = 0,
-        maxit: int = 20,
-    ):
-        more = {} if maxit == 20 else {"maxit": maxit}  # SciPy 1.14 does not have it
+    def __init__(self, x: Any, y: Any, z: Any, bbox: Any, kx: int, ky: int, s: Any, **more: Any):
         fixed = theirs.RectBivariateSpline(
             _sample(x), _sample(y), _sample(z), list(bbox), kx, ky, s, **more
         )

@@ -440,14 +440,7 @@ def _akima_slopes(x: Tensor, y: Tensor, method: str) -> Tensor:
 class CubicSplineTensor(theirs.CubicSpline):  # type: ignore[misc] # SciPy has no types
     """A `scipy.interpolate.CubicSpline` with tensors."""
 
-    def __init__(
-        self,
-        x: Any,
-        y: Any,
-        axis: int = 0,
-        bc_type: Any = "not-a-knot",
-        extrapolate: Any = None,
-    ):
+    def __init__(self, x: Any, y: Any, axis: int, bc_type: Any, extrapolate: Any):
         x, y, axis, _ = _prepared(x, y, axis)
         sample = all_values(y).reshape(-1, *y.shape)[0]
         ends, _ = theirs.CubicSpline._validate_bc(

@@ -68,22 +68,11 @@ _KERNELS: dict[str, Callable[[Tensor], Tensor]] = {  # of the squared distance
 class RBFInterpolatorTensor(theirs.RBFInterpolator):  # type: ignore[misc] # SciPy has no types
     """A `scipy.interpolate.RBFInterpolator` with tensors."""
 
-    def __init__(
-        self,
-        y: Any,
-        d: Any,
-        neighbors: Any = None,
-        smoothing: Any = 0.0,
-        kernel: str = "thin_plate_spline",
-        epsilon: Any = None,
-        degree: Any = None,
-    ):
+    def __init__(self, y: Any, d: Any, smoothing: Any, epsilon: Any, **options: Any):
         y, d = as_float(y), as_float(d)
         samples = [all_values(value).reshape(-1, *value.shape)[0] for value in (y, d)]
         size = None if epsilon is None else 1.0
-        checked = theirs.RBFInterpolator(
-            samples[0], samples[1], neighbors, 0.0, kernel, size, degree
-        )  # SciPy's checks
+        checked = theirs.RBFInterpolator(*samples, epsilon=size, **options)  # SciPy's checks
         self._set(checked, y, d, smoothing, 1.0 if epsilon is None else epsilon)
 
     def _set(self, checked: Any, y: Tensor, d: Tensor, smoothing: Any, epsilon: Any) -> Any:

@@ -188,8 +188,8 @@ def _iterate(function: Callable[..., Any], A: Any, b: Any, options: dict[str, An
 def _declare_iteration(name: str) -> None:
     function = getattr(linalg, name)
 
-    def apply(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
-        return _iterate(function, A, b, {"x0": x0, **options})
+    def apply(A: Any, b: Any, **options: Any) -> Any:
+        return _iterate(function, A, b, options)
 
     rule(f"{_NAME}.{name}", tensors="A b x0")(apply)
 
@@ -250,17 +250,14 @@ def _least_squares(name: str, A: Any, b: Any, damp: Any, options: dict[str, Any]
     return (solution, *solver.info)
 
 
-@rule(f"{_NAME}.lsqr", tensors="A b damp")
-def _lsqr(A: Any, b: Any, damp: Any = 0.0, *args: Any, **options: Any) -> Any:
-    names = ("atol", "btol", "conlim", "iter_lim", "show", "calc_var", "x0")
-    return _least_squares("lsqr", A, b, damp, {**dict(zip(names, args, strict=False)), **options})
+def _declare_least_squares(name: str) -> None:
+    @rule(f"{_NAME}.{name}", tensors="A b damp")
+    def apply(A: Any, b: Any, damp: Any, **options: Any) -> Any:
+        return _least_squares(name, A, b, damp, options)
 
 
-@rule(f"{_NAME}.lsmr", tensors="A b damp")
-def _lsmr(A: Any, b: Any, damp: Any = 0.0, *args: Any, **options: Any) -> Any:
-    names = ("atol", "btol", "conlim", "maxiter", "show", "x0")
-    return _least_squares("lsmr", A, b, damp, {**dict(zip(names, args, strict=False)), **options})
-
+_declare_least_squares("lsqr")
+_declare_least_squares("lsmr")
 
 # --- eigenvalues --------------------------------------------------------------------------------
 
@@ -321,66 +318,42 @@ def _solve_bordered(
 
 
 @rule(f"{_NAME}.eigsh", tensors="A")
-def _eigsh(A: Any, k: int = 6, M: Any = None, *args: Any, **options: Any) -> Any:
-    names = [
-        "sigma",
-        "which",
-        "v0",
-        "ncv",
-        "maxiter",
-        "tol",
-        "return_eigenvectors",
-        "Minv",
-        "OPinv",
-        "mode",
-        "rng",
-    ]
-    options = {**dict(zip(names, args, strict=False)), **plain(options)}
-    if options.get("mode", "normal") != "normal":
-        raise option_without_rule(f"{_NAME}.eigsh", "mode", options["mode"])
-    has_vectors = options.pop("return_eigenvectors", True)
+def _eigsh(A: Any, k: int, M: Any, mode: str, return_eigenvectors: bool, **options: Any) -> Any:
+    if mode != "normal":
+        raise option_without_rule(f"{_NAME}.eigsh", "mode", mode)
+    options = plain(options)
 
     def run(array: Any) -> Any:
         found, vectors = linalg.eigsh(array, k, M, **options)
-        if has_vectors:
+        if return_eigenvectors:
             return found, vectors
         alone = linalg.eigsh(array, k, M, return_eigenvectors=False, **options)
         order = np.argsort(found)[np.argsort(np.argsort(alone))]  # SciPy's, without vectors
         return found[order], vectors[:, order]
 
     pairs = _pairs("eigsh", A, M, run)
-    return (pairs[-1], pairs[:-1]) if has_vectors else pairs[-1]
+    return (pairs[-1], pairs[:-1]) if return_eigenvectors else pairs[-1]
 
 
 @rule(f"{_NAME}.lobpcg", tensors="A")
-def _lobpcg(A: Any, X: Any, B: Any = None, *args: Any, **options: Any) -> Any:
-    names = ["M", "Y", "tol", "maxiter", "largest", "verbosityLevel"]
-    options = {**dict(zip(names, args, strict=False)), **plain(options)}
+def _lobpcg(A: Any, X: Any, B: Any, **options: Any) -> Any:
     for name in ("retLambdaHistory", "retResidualNormsHistory", "Y"):
         if options.get(name):
             raise option_without_rule(f"{_NAME}.lobpcg", name, options[name])
+    options = plain(options)
     pairs = _pairs("lobpcg", A, B, lambda array: linalg.lobpcg(array, X, B, **options))
     return pairs[-1], pairs[:-1]
 
 
 @rule(f"{_NAME}.svds", tensors="A")
-def _svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
+def _svds(A: Any, k: int, return_singular_vectors: Any, **options: Any) -> Any:
     """Singular triples, as the eigenpairs ``s, [u, v] / sqrt(2)`` of ``[[0, A], [A.T, 0]]``."""
-    names = [
-        "ncv",
-        "tol",
-        "which",
-        "v0",
-        "maxiter",
-        "return_singular_vectors",
-        "solver",
-        "rng",
-        "options",
-    ]
-    options = {**dict(zip(names, args, strict=False)), **plain(options)}
-    wanted = options.pop("return_singular_vectors", True)
-    if wanted not in (True, False):
-        raise option_without_rule(f"{_NAME}.svds", "return_singular_vectors", wanted)
+    if return_singular_vectors not in (True, False):
+        raise option_without_rule(
+            f"{_NAME}.svds", "return_singular_vectors", return_singular_vectors
+        )
+    # None is a default: SciPy refuses its two names of the random state together.
+    options = {key: plain(value) for key, value in options.items() if value is not None}
     rows, columns = A.shape
     values, i, j = arrays.entries_of(_canonical(A))
     whole = arrays.from_entries(
@@ -396,7 +369,7 @@ def _svds(A: Any, k: int = 6, *args: Any, **options: Any) -> Any:
 
     pairs = _pairs("svds", whole, None, run)
     left, right = pairs[:rows] * np.sqrt(2), pairs[rows:-1] * np.sqrt(2)
-    return (left, pairs[-1], right.T) if wanted else pairs[-1]
+    return (left, pairs[-1], right.T) if return_singular_vectors else pairs[-1]
 
 
 def _pairs(name: str, A: Any, M: Any, run: Callable[[Any], Any]) -> Tensor:
