@@ -10,7 +10,7 @@ SciPy; their transposes are transforms of the same family:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from pullback import fft as ours
 from pullback.func.primitive import apply_linear
 from pullback.interop.arguments import as_tensor
 from pullback.operators.shape.functions_padding import pad
-from pullback.scipy.registry import option_without_rule, rule
+from pullback.scipy.registry import rule
 from pullback.tensor.tensor import Tensor
 
 __all__: list[str] = []
@@ -34,47 +34,18 @@ _INVERSE_TYPE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
 def _declare_one_axis(name: str) -> None:
-    transform = getattr(ours, name)
-
-    def apply(
-        x: Any,
-        n: int | None = None,
-        axis: int = -1,
-        norm: str | None = None,
-        overwrite_x: bool = False,  # noqa: ARG001 - SciPy's argument
-        workers: int | None = None,  # noqa: ARG001 - SciPy's argument
-        *,
-        plan: Any = None,
-    ) -> Tensor:
-        _require_no_plan(name, plan)
-        return transform(as_tensor(x), n, axis=axis, norm=norm)  # type: ignore[no-any-return]
-
-    rule(f"scipy.fft.{name}", tensors="x")(apply)
+    @rule(f"scipy.fft.{name}", tensors="x")
+    def apply(x: Any, n: int | None, axis: int, norm: str | None) -> Tensor:
+        return getattr(ours, name)(as_tensor(x), n, axis=axis, norm=norm)  # type: ignore[no-any-return]
 
 
-def _declare_axes(name: str, transform: Callable[..., Any], axes_default: Any) -> None:
-    def apply(
-        x: Any,
-        s: Sequence[int] | None = None,
-        axes: Sequence[int] | None = axes_default,
-        norm: str | None = None,
-        overwrite_x: bool = False,  # noqa: ARG001 - SciPy's argument
-        workers: int | None = None,  # noqa: ARG001 - SciPy's argument
-        *,
-        plan: Any = None,
-    ) -> Tensor:
-        _require_no_plan(name, plan)
+def _declare_axes(name: str, transform: Callable[..., Any]) -> None:
+    @rule(f"scipy.fft.{name}", tensors="x")
+    def apply(x: Any, s: Any, axes: Any, norm: str | None) -> Tensor:
         x = as_tensor(x)
         if axes is None:
             axes = tuple(range(x.ndim))[-len(s) if s is not None else 0 :]
         return transform(x, s, axes=axes, norm=norm)  # type: ignore[no-any-return]
-
-    rule(f"scipy.fft.{name}", tensors="x")(apply)
-
-
-def _require_no_plan(name: str, plan: Any) -> None:
-    if plan is not None:
-        raise option_without_rule(f"scipy.fft.{name}", "plan", plan)
 
 
 def _hfftn(x: Tensor, s: Any, axes: Any, norm: str | None) -> Tensor:
@@ -90,11 +61,11 @@ def _ihfftn(x: Tensor, s: Any, axes: Any, norm: str | None) -> Tensor:
 for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
     _declare_one_axis(_name)
 for _name in ("fftn", "ifftn", "rfftn", "irfftn"):
-    _declare_axes(_name, getattr(ours, _name), None)
-    _declare_axes(_name[:-1] + "2", getattr(ours, _name), (-2, -1))
+    _declare_axes(_name, getattr(ours, _name))
+    _declare_axes(_name[:-1] + "2", getattr(ours, _name))
 for _name, _transform in (("hfft", _hfftn), ("ihfft", _ihfftn)):
-    _declare_axes(f"{_name}n", _transform, None)
-    _declare_axes(f"{_name}2", _transform, (-2, -1))
+    _declare_axes(f"{_name}n", _transform)
+    _declare_axes(f"{_name}2", _transform)
 
 # --- cosine and sine transforms -------------------------------------------------------------------
 
@@ -171,33 +142,14 @@ def _declare_transform(name: str) -> None:
             raise ValueError(f"{full}: type must be 1, 2, 3 or 4, not {kind!r}")
         return (_INVERSE_TYPE[kind], _INVERSE_NORM[norm]) if is_inverse else (kind, norm)
 
-    def one(
-        x: Any,
-        type: int = 2,
-        n: int | None = None,
-        axis: int = -1,
-        norm: str | None = None,
-        overwrite_x: bool = False,  # noqa: ARG001 - SciPy's argument
-        workers: int | None = None,  # noqa: ARG001 - SciPy's argument
-        orthogonalize: bool | None = None,
-    ) -> Tensor:
+    def one(x: Any, type: int, n: Any, axis: int, norm: str | None, orthogonalize: Any) -> Tensor:
         kind, scaling = read(type, norm)
         x = as_tensor(x)
         if x.dtype.kind == "c":  # SciPy does not pass it on
             orthogonalize = None
         return _transform_axis(function, x, kind, n, axis, scaling, orthogonalize)
 
-    def many(
-        x: Any,
-        type: int = 2,
-        s: Any = None,
-        axes: Any = None,
-        norm: str | None = None,
-        overwrite_x: bool = False,  # noqa: ARG001 - SciPy's argument
-        workers: int | None = None,  # noqa: ARG001 - SciPy's argument
-        *,
-        orthogonalize: bool | None = None,
-    ) -> Tensor:
+    def many(x: Any, type: int, s: Any, axes: Any, norm: str | None, orthogonalize: Any) -> Tensor:
         kind, scaling = read(type, norm)
         x = as_tensor(x)
         sizes = None if s is None else [s] if isinstance(s, int) else list(s)
@@ -219,31 +171,23 @@ for _name in ("dct", "idct", "dst", "idst", "dctn", "idctn", "dstn", "idstn"):
 # --- Hankel transforms ----------------------------------------------------------------------------
 
 
-def _hankel(function: Any, x: Tensor, before: _Array, after: _Array, arguments: Any) -> Tensor:
-    """A map that is symmetric but for weights before and after it."""
+def _declare_hankel(name: str, argument: str, sign: float) -> None:
+    """Declares a map that is symmetric but for weights before and after it."""
+    function = getattr(theirs, name)
 
-    def transpose(g: _Array) -> Any:
-        return function(g * after / before, *arguments) * before / after
+    @rule(f"scipy.fft.{name}", tensors=argument)
+    def apply(dln: float, mu: float, offset: float, bias: float, **given: Any) -> Tensor:
+        x = as_tensor(given[argument])
+        n = x.shape[-1]
+        place = (np.arange(n) - (n - 1) / 2) * dln
+        ends = np.exp(-bias * place), np.exp(-bias * (place + offset))
+        before, after = ends if sign > 0 else (1 / ends[1], 1 / ends[0])
 
-    return apply_linear(x, lambda v: function(v, *arguments), transpose)
+        def transpose(g: _Array) -> Any:
+            return function(g * after / before, dln, mu, offset, bias) * before / after
 
-
-def _steps(x: Tensor, dln: float) -> _Array:
-    n = x.shape[-1]
-    return (np.arange(n) - (n - 1) / 2) * dln
-
-
-@rule("scipy.fft.fht", tensors="a")
-def _fht(a: Any, dln: float, mu: float, offset: float, bias: float) -> Tensor:
-    x = as_tensor(a)
-    place = _steps(x, dln)
-    weights = np.exp(-bias * place), np.exp(-bias * (place + offset))
-    return _hankel(theirs.fht, x, *weights, (dln, mu, offset, bias))
+        return apply_linear(x, lambda v: function(v, dln, mu, offset, bias), transpose)
 
 
-@rule("scipy.fft.ifht", tensors="A")
-def _ifht(A: Any, dln: float, mu: float, offset: float, bias: float) -> Tensor:
-    x = as_tensor(A)
-    place = _steps(x, dln)
-    weights = np.exp(bias * (place + offset)), np.exp(bias * place)
-    return _hankel(theirs.ifht, x, *weights, (dln, mu, offset, bias))
+_declare_hankel("fht", "a", 1.0)
+_declare_hankel("ifht", "A", -1.0)
