@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,18 +46,17 @@ def _first(fun: _Function, args: Any, jac: Any) -> _Function:
 
 
 @rule("scipy.optimize.root", tensors="fun x0 args jac")
-def _root(
-    fun: _Function, x0: Any, args: Any, method: str, jac: Any, tol: Any, callback: Any, options: Any
-) -> Any:
-    samples = Samples(fun, x0, args, method, jac, tol, callback, options)
+def _root(**given: Any) -> Any:
+    samples = Samples(**given)
     results = samples.run(optimize.root)
     result = joined_result(samples, results)
     y = samples.join([found.x for found in results])
     failure = None if result.success else str(result.message)
-    if method == "lm" and failure is None:
+    if given["method"] == "lm" and failure is None:
         failure = _nonzero_residual(results)
-    x = attach_solution("scipy.optimize.root", y, _first(fun, args, jac), failure)
-    result.x = depend_on_start(x, x0)
+    residual = _first(given["fun"], given["args"], given["jac"])
+    x = attach_solution("scipy.optimize.root", y, residual, failure)
+    result.x = depend_on_start(x, given["x0"])
     return result
 
 
@@ -70,57 +69,48 @@ def _nonzero_residual(results: list[Any]) -> str | None:
 
 
 @rule("scipy.optimize.fsolve", tensors="func x0 args fprime")
-def _fsolve(
-    func: _Function, x0: Any, args: Any, fprime: Any, full_output: bool, **options: Any
-) -> Any:
-    samples = Samples(func, x0, args, fprime)
-    results = samples.run(lambda *given: optimize.fsolve(*given, full_output=True, **options))
+def _fsolve(full_output: bool, **given: Any) -> Any:
+    samples = Samples(**given)
+    results = samples.run(partial(optimize.fsolve, full_output=True))
     failed = next((found for found in results if found[2] != 1), None)
     if failed is not None and not full_output:
         warnings.warn(failed[3], RuntimeWarning, stacklevel=2)
     y = samples.join([found[0] for found in results])
     failure = None if failed is None else str(failed[3])
-    x = attach_solution("scipy.optimize.fsolve", y, _first(func, args, None), failure)
-    x = depend_on_start(x, x0)
+    residual = _first(given["func"], given["args"], None)
+    x = attach_solution("scipy.optimize.fsolve", y, residual, failure)
+    x = depend_on_start(x, given["x0"])
     return (x, *results[0][1:]) if full_output else x
 
 
 @rule("scipy.optimize.root_scalar", tensors="f args bracket fprime fprime2 x0 x1")
-def _root_scalar(f: _Function, args: Any = (), *rest: Any, **named: Any) -> Any:
-    samples = Samples(f, args, *rest, **named)
+def _root_scalar(**given: Any) -> Any:
+    samples = Samples(**given)
     results = samples.run(optimize.root_scalar)
     failed = next((found for found in results if not found.converged), None)
     failure = None if failed is None else str(failed.flag)
     y = samples.join([found.root for found in results])
-    residual = _first(f, args, named.get("fprime") is True)
+    residual = _first(given["f"], given["args"], given["fprime"] is True)
     root = attach_solution("scipy.optimize.root_scalar", y, residual, failure)
     result = failed or results[0]
-    result.root = depend_on_start(root, named.get("x0"), named.get("x1"))
+    result.root = depend_on_start(root, given["x0"], given["x1"])
     return result
 
 
 def _declare_bracketing(name: str) -> None:
-    """The rule of ``brentq`` and its kin, which have one signature."""
-    full = f"scipy.optimize.{name}"
-    solver = getattr(optimize, name)
-    parameters = inspect.signature(solver).parameters
+    """Declares ``brentq`` and its kin, which have one signature."""
+    full, solver = f"scipy.optimize.{name}", getattr(optimize, name)
 
     @rule(full, tensors="f a b args")
-    def _bracketed(f: _Function, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-        names = [each for each in parameters if each not in ("f", "a", "b", "args")]
-        options.update(zip(names, rest, strict=False))
-        disp, wants = options.pop("disp", True), options.pop("full_output", False)
-        samples = Samples(f, a, b, args)
-
-        def solve(f: _Function, a: Any, b: Any, args: Any) -> Any:
-            return solver(f, a, b, as_tuple(args), full_output=True, disp=disp, **options)
-
-        results = samples.run(solve)
+    def apply(args: Any, full_output: bool, **given: Any) -> Any:
+        samples = Samples(args=as_tuple(args), **given)
+        results = samples.run(partial(solver, full_output=True))
         failed = next((info for _, info in results if not info.converged), None)
         y = samples.join([found for found, _ in results])
         failure = None if failed is None else str(failed.flag)
-        x = depend_on_start(attach_solution(full, y, _first(f, args, None), failure), a, b)
-        if not wants:
+        x = attach_solution(full, y, _first(given["f"], args, None), failure)
+        x = depend_on_start(x, given["a"], given["b"])
+        if not full_output:
             return x
         info = failed or results[0][1]
         info.root = x
@@ -132,28 +122,15 @@ for _name in ("brentq", "brenth", "bisect", "ridder", "toms748"):
 
 
 @rule("scipy.optimize.newton", tensors="func x0 fprime args fprime2 x1")
-def _newton(
-    func: _Function,
-    x0: Any,
-    fprime: Any,
-    args: Any,
-    tol: float,
-    maxiter: int,
-    fprime2: Any,
-    x1: Any,
-    rtol: float,
-    full_output: bool,
-    disp: bool,
-) -> Any:
-    samples = Samples(func, x0, fprime, args, tol, maxiter, fprime2, x1)
-    results = samples.run(
-        lambda *given: optimize.newton(*given, rtol=rtol, full_output=True, disp=disp)
-    )
+def _newton(full_output: bool, **given: Any) -> Any:
+    samples = Samples(**given)
+    results = samples.run(partial(optimize.newton, full_output=True))
     failed = next((found for found in results if not _all_converged(found)), None)
     y = samples.join([found[0] for found in results])
     failure = None if failed is None else "the iteration ended before convergence"
-    x = attach_solution("scipy.optimize.newton", y, _first(func, args, None), failure)
-    x = depend_on_start(x, x0, x1)
+    residual = _first(given["func"], given["args"], None)
+    x = attach_solution("scipy.optimize.newton", y, residual, failure)
+    x = depend_on_start(x, given["x0"], given["x1"])
     if not full_output:
         return x
     info = results[0][1:]
@@ -168,16 +145,14 @@ def _all_converged(found: Any) -> bool:
 
 
 @rule("scipy.optimize.fixed_point", tensors="func x0 args")
-def _fixed_point(
-    func: _Function, x0: Any, args: Any, xtol: float, maxiter: int, method: str
-) -> Any:
-    samples = Samples(func, x0, args, xtol, maxiter, method)
+def _fixed_point(**given: Any) -> Any:
+    samples = Samples(**given)
     y = samples.join(samples.run(optimize.fixed_point))
-    more = as_tuple(args)
+    function = _first(given["func"], given["args"], None)
 
     def residual(y: Tensor) -> Tensor:
-        found = as_tensor(func(y, *more))
+        found = as_tensor(function(y))
         return shapes.reshape(y - found, list(y.shape))
 
     x = attach_solution("scipy.optimize.fixed_point", y, residual)
-    return depend_on_start(x, x0)
+    return depend_on_start(x, given["x0"])
