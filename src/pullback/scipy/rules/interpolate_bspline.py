@@ -20,10 +20,10 @@ from pullback.func.primitive import all_values
 from pullback.implicit.attach import attach
 from pullback.interop.arguments import as_tensor, hold, plain
 from pullback.operators.creation import functions as creation
+from pullback.scipy.conversions import as_float, first_sample
 from pullback.scipy.registry import class_rule, option_without_rule, rule
 from pullback.scipy.rules.interpolate_local import (
     BandedSolver,
-    as_float,
     basis,
     choose,
     fixed_intervals,
@@ -121,7 +121,7 @@ class BSplineTensor(theirs.BSpline):  # type: ignore[misc] # SciPy has no types
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0):
         knots, c = as_float(t), as_float(c)
-        sample = all_values(knots).reshape(-1, *knots.shape)[0]
+        sample = first_sample(knots)
         checked = theirs.BSpline(sample, np.zeros(c.shape), k, extrapolate, axis)
         c = moveaxis(c, checked.axis, 0) if checked.axis else c
         self._set(knots, c, checked.k, checked.extrapolate, checked.axis)
@@ -322,8 +322,8 @@ def _checked_spline(
     x: Tensor, y: Tensor, k: int, t: Any, bc_type: Any, axis: int, check_finite: bool
 ) -> Any:
     """SciPy's result for one sample: it makes SciPy's checks."""
-    samples = [all_values(value).reshape(-1, *value.shape)[0] for value in (x, y)]
-    knots = None if t is None else all_values(as_tensor(t)).reshape(-1, *np.shape(t))[0]
+    samples = [first_sample(value) for value in (x, y)]
+    knots = None if t is None else first_sample(t)
     return theirs.make_interp_spline(
         *samples, k, knots, without_values(bc_type), axis, check_finite=check_finite
     )
@@ -366,7 +366,7 @@ def _make_lsq_spline(
     x: Any, y: Any, t: Any, k: int, w: Any, axis: int, check_finite: bool, **_: Any
 ) -> Any:
     x, y, knots = as_float(x), as_float(y), as_float(t)
-    samples = [all_values(value).reshape(-1, *value.shape)[0] for value in (x, y, knots)]
+    samples = [first_sample(value) for value in (x, y, knots)]
     fixed = theirs.make_lsq_spline(*samples, k, None, axis, check_finite)  # SciPy's checks
     data = moveaxis(y, fixed.axis, 0) if fixed.axis else y
     return spline_of((knots, fit(x, data, knots, k, w), k), True, fixed.axis)
@@ -409,7 +409,7 @@ def _splrep(
         if value:
             raise option_without_rule(f"{_NAME}.splrep", option, value)
     x, y = as_float(x), as_float(y)
-    given = [None if v is None else _sample(as_float(v)) for v in (x, y, w)]
+    given = [None if v is None else first_sample(as_float(v)) for v in (x, y, w)]
     (knots, _, _), residual, _, _ = theirs.splrep(
         *given, xb, xe, k, task, s, t, full_output=1, quiet=quiet
     )
@@ -421,10 +421,6 @@ def _splrep(
         found = smooth(x, y, w, k, s, knots, residual, f"{_NAME}.splrep")
         made = not_a_knot(x, k) if s == 0 else as_tensor(knots)
     return made, concatenate([found, creation.zeros(k + 1, dtype=found.dtype)]), k
-
-
-def _sample(value: Tensor) -> _Array:
-    return np.asarray(all_values(value).reshape(-1, *value.shape)[0])
 
 
 def _tck(tck: Any) -> tuple[Tensor, Tensor, int]:
@@ -514,7 +510,7 @@ def _make_smoothing_spline(x: Any, y: Any, w: Any, lam: Any, axis: int = 0) -> A
     x, y, penalty = as_float(x), as_float(y), None if lam is None else as_float(lam)
     if penalty is None or penalty.ndim:
         raise option_without_rule(f"{_NAME}.make_smoothing_spline", "lam", lam)
-    given = [None if v is None else _sample(as_float(v)) for v in (x, y, w)]
+    given = [None if v is None else first_sample(as_float(v)) for v in (x, y, w)]
     more = {"axis": axis} if axis else {}  # SciPy 1.14 does not have it
     fixed = theirs.make_smoothing_spline(*given, lam=1.0, **more)  # SciPy's checks
     if np.any(all_values(penalty) < 0):

@@ -12,6 +12,7 @@ from pullback._generated.functions_pointwise import clip
 from pullback._generated.functions_shape import broadcast_to, stack, swapaxes
 from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor, hold, plain
+from pullback.scipy.conversions import as_float, first_sample
 from pullback.scipy.registry import class_rule, option_without_rule, rule
 from pullback.scipy.rules.interpolate_bspline import (
     antiderivative_of,
@@ -25,7 +26,7 @@ from pullback.scipy.rules.interpolate_bspline import (
     root_of,
     smooth,
 )
-from pullback.scipy.rules.interpolate_local import as_float, basis, gather, locate
+from pullback.scipy.rules.interpolate_local import basis, gather, locate
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
@@ -45,11 +46,8 @@ _EXTENSIONS: dict[Any, int] = {0: 0, 1: 1, 2: 2, 3: 3} | dict(
 
 
 def _sample(value: Any) -> Any:
-    """The values of an argument; inside ``vmap`` those of the first sample."""
-    if value is None:
-        return None
-    tensor = as_tensor(value)
-    return all_values(tensor).reshape(-1, *tensor.shape)[0]
+    """The values of an argument that may be None, for SciPy's checks."""
+    return None if value is None else first_sample(value)
 
 
 # --- UnivariateSpline ---------------------------------------------------------------------------

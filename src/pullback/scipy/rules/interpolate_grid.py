@@ -12,11 +12,11 @@ from scipy import interpolate as theirs
 from pullback._generated.functions_shape import broadcast_to, concatenate, flip, moveaxis, stack
 from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor, hold, plain
+from pullback.scipy.conversions import as_float, first_sample
 from pullback.scipy.registry import class_rule, option_without_rule, rule
 from pullback.scipy.rules.interpolate_bspline import interpolate, not_a_knot, spline_of
 from pullback.scipy.rules.interpolate_local import (
     Evaluation,
-    as_float,
     basis,
     choose,
     gather,
@@ -115,7 +115,7 @@ class RegularGridInterpolatorTensor(theirs.RegularGridInterpolator):  # type: ig
         if method not in self._ALL_METHODS:
             raise ValueError(f"Method '{method}' is not defined")
         axes, values = [as_tensor(axis) for axis in points], as_tensor(values)
-        samples = [all_values(axis).reshape(-1, *axis.shape)[0] for axis in axes]
+        samples = [first_sample(axis) for axis in axes]
         if method in self._SPLINE_METHODS:
             self._validate_grid_dimensions(samples, method)
         checked = theirs.RegularGridInterpolator(samples, np.zeros(values.shape, values.dtype))
@@ -341,7 +341,7 @@ class Interp1dTensor(theirs.interp1d):  # type: ignore[misc] # SciPy has no type
         assume_sorted: bool = False,
     ):
         x, y = as_tensor(x), as_tensor(y)
-        samples = [all_values(value).reshape(-1, *value.shape)[0] for value in (x, y)]
+        samples = [first_sample(value) for value in (x, y)]
         checked = theirs.interp1d(
             *samples, kind, axis, copy, bounds_error, without_values(fill_value), assume_sorted
         )  # SciPy's checks

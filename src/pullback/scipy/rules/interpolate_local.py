@@ -27,7 +27,6 @@ from pullback.tensor.tensor import Tensor
 __all__ = [
     "BandedSolver",
     "Evaluation",
-    "as_float",
     "basis",
     "choose",
     "evaluate",
@@ -41,13 +40,6 @@ __all__ = [
 
 _Array = NDArray[Any]
 _Kernel = Callable[..., Any]
-
-
-def as_float(value: Any) -> Tensor:
-    """A tensor of float64 or complex128, in which SciPy's interpolation computes."""
-    tensor = as_tensor(value)
-    dtype = np.complex128 if tensor.dtype.kind == "c" else np.float64
-    return tensor if tensor.dtype == dtype else tensor.astype(dtype)
 
 
 def choose(condition: Any, one: Any, other: Any) -> Tensor:

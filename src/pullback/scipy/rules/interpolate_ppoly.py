@@ -22,9 +22,9 @@ from pullback.func.primitive import all_values
 from pullback.implicit.attach import attach
 from pullback.interop.arguments import as_tensor, hold, plain
 from pullback.operators.creation import functions as creation
+from pullback.scipy.conversions import as_float, first_sample
 from pullback.scipy.registry import class_rule, option_without_rule, rule
 from pullback.scipy.rules.interpolate_local import (
-    as_float,
     choose,
     evaluate,
     gather,
@@ -284,10 +284,7 @@ class PPolyTensor(theirs.PPoly):  # type: ignore[misc] # SciPy has no types
 
 def _shaped(value: Any, sample: bool = False) -> Any:
     """An array of the same shape for checks: zeros, or the values of the first sample."""
-    tensor = as_tensor(value)
-    if sample:
-        return all_values(tensor).reshape(-1, *tensor.shape)[0]
-    return np.zeros(tensor.shape)
+    return first_sample(value) if sample else np.zeros(as_tensor(value).shape)
 
 
 @class_rule(f"{_NAME}.BPoly", tensors="c x")
@@ -442,7 +439,7 @@ class CubicSplineTensor(theirs.CubicSpline):  # type: ignore[misc] # SciPy has n
 
     def __init__(self, x: Any, y: Any, axis: int, bc_type: Any, extrapolate: Any):
         x, y, axis, _ = _prepared(x, y, axis)
-        sample = all_values(y).reshape(-1, *y.shape)[0]
+        sample = first_sample(y)
         ends, _ = theirs.CubicSpline._validate_bc(
             without_values(bc_type), sample, y.shape[1:], axis
         )

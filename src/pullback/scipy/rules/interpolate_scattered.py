@@ -17,8 +17,9 @@ from pullback._generated.functions_shape import concatenate, moveaxis, stack
 from pullback.func.primitive import Primitive, all_values, no_tangent
 from pullback.interop.arguments import as_tensor, hold, plain
 from pullback.operators.creation import functions as creation
+from pullback.scipy.conversions import as_float, first_sample
 from pullback.scipy.registry import class_rule, option_without_rule, rule
-from pullback.scipy.rules.interpolate_local import as_float, choose, gather
+from pullback.scipy.rules.interpolate_local import choose, gather
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
@@ -70,7 +71,7 @@ class RBFInterpolatorTensor(theirs.RBFInterpolator):  # type: ignore[misc] # Sci
 
     def __init__(self, y: Any, d: Any, smoothing: Any, epsilon: Any, **options: Any):
         y, d = as_float(y), as_float(d)
-        samples = [all_values(value).reshape(-1, *value.shape)[0] for value in (y, d)]
+        samples = [first_sample(value) for value in (y, d)]
         size = None if epsilon is None else 1.0
         checked = theirs.RBFInterpolator(*samples, epsilon=size, **options)  # SciPy's checks
         self._set(checked, y, d, smoothing, 1.0 if epsilon is None else epsilon)

@@ -17,7 +17,6 @@ from pullback.tensor.tensor import Tensor
 __all__ = [
     "Array",
     "adjoint",
-    "as_double",
     "as_matrix",
     "band_to_matrix",
     "diagonal",
@@ -30,11 +29,6 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-
-
-def as_double(value: Any) -> Any:
-    """A tensor of float64, in which SciPy computes."""
-    return xp.astype(as_tensor(value), np.float64)
 
 
 def adjoint(x: Any) -> Any:

@@ -21,6 +21,7 @@ from pullback.errors import DataDependentError
 from pullback.func.bilinear import Bilinear, sum_of_products
 from pullback.func.primitive import apply_linear, conjugate
 from pullback.interop.arguments import as_tensor
+from pullback.scipy.conversions import as_double, as_floating
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
@@ -59,9 +60,7 @@ def declare(name: str, tensors: str) -> Callable[[_Declared], _Declared]:
             dtype = given.dtype if output is None else np.dtype(output)
             if dtype.kind not in "fc":
                 raise option_without_rule(full, "output", dtype)
-            if given.dtype.kind not in "fc":
-                given = xp.astype(given, np.float64)
-            found = function(given, **options)
+            found = function(as_floating(given), **options)
             if found.dtype.kind == "c" and dtype.kind != "c":
                 if isinstance(output, str):
                     raise RuntimeError("output must have complex dtype")
@@ -340,8 +339,7 @@ def _gaussian_weights(sigma: Any, order: int, radius: int) -> Any:
     if order < 0:
         raise ValueError("order must be non-negative")
     x = np.arange(-radius, radius + 1.0)
-    sigma = as_tensor(sigma)
-    sigma = sigma if sigma.dtype == np.float64 else xp.astype(sigma, np.float64)
+    sigma = as_double(sigma)
     precision = 1.0 / (sigma * sigma)
     weights = xp.exp(-0.5 * precision * x**2)
     weights = weights / xp.sum(weights)

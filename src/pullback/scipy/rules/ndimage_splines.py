@@ -21,6 +21,7 @@ from pullback.autograd.namespaces import tensors as xp
 from pullback.func.primitive import Known, Primitive, apply_linear, conjugate
 from pullback.interop.arguments import as_tensor
 from pullback.operators.shape.functions_padding import pad
+from pullback.scipy.conversions import as_float
 from pullback.scipy.registry import option_without_rule
 from pullback.scipy.rules.ndimage_filters import (
     declare,
@@ -72,11 +73,6 @@ def _filter_axis(x: Any, order: int, axis: int, mode: str) -> Any:
     return apply_linear(x, run, transpose)
 
 
-def _as_double(x: Any) -> Any:
-    dtype = np.complex128 if x.dtype.kind == "c" else np.float64
-    return x if x.dtype == dtype else xp.astype(x, dtype)
-
-
 def _require_order(order: int, lowest: int = 0) -> None:
     if not lowest <= order <= 5:
         raise RuntimeError("spline order not supported")
@@ -92,14 +88,14 @@ def _spline_filter1d(input: Any, order: int, axis: int, mode: str) -> Any:
     _require_order(order)
     _require_mode(mode)
     require_axis(axis, input.ndim)
-    return _filter_axis(_as_double(input), order, axis % input.ndim, mode)
+    return _filter_axis(as_float(input), order, axis % input.ndim, mode)
 
 
 @declare("spline_filter", "input")
 def _spline_filter(input: Any, order: int, mode: str) -> Any:
     _require_order(order, 2)
     _require_mode(mode)
-    found = _as_double(input)
+    found = as_float(input)
     for axis in range(input.ndim):
         found = _filter_axis(found, order, axis, mode)
     return found
@@ -347,8 +343,8 @@ def _interpolate(
     """The spline through an image at coordinates."""
     _require_order(order)
     _require_mode(mode)
-    c, shape = _as_double(input), coordinates.shape[1:]
-    flat = xp.reshape(_as_double(coordinates), [c.ndim, -1])
+    c, shape = as_float(input), coordinates.shape[1:]
+    flat = xp.reshape(as_float(coordinates), [c.ndim, -1])
     is_shifted = mode == "grid-constant" and not is_zero(cval)
     if is_shifted:
         c = c - cval
@@ -388,7 +384,7 @@ def _mesh(shape: Sequence[int]) -> list[_Array]:
 
 
 def _stack(parts: Sequence[Any], shape: Sequence[int]) -> Any:
-    return xp.stack([xp.broadcast_to(_as_double(as_tensor(p)), list(shape)) for p in parts])
+    return xp.stack([xp.broadcast_to(as_float(p), list(shape)) for p in parts])
 
 
 @declare("affine_transform", "input matrix offset cval")
@@ -398,7 +394,7 @@ def _affine_transform(
     shape = tuple(input.shape if output_shape is None else output_shape)
     if input.ndim < 1 or len(shape) < 1:
         raise RuntimeError("input and output rank must be > 0")
-    matrix, n = _as_double(as_tensor(matrix)), input.ndim
+    matrix, n = as_float(matrix), input.ndim
     if matrix.ndim not in (1, 2) or matrix.shape[0] < 1:
         raise RuntimeError("no proper affine matrix provided")
     if matrix.ndim == 2 and matrix.shape[1] == n + 1 and matrix.shape[0] in (n, n + 1):
@@ -466,7 +462,7 @@ def _zoom(
         step = ends[0] / ends[1] if ends[1] else 1.0
         parts.append((at + 0.5) * step - 0.5 if grid_mode else at * step)
     if is_zero(cval):  # axis by axis
-        found, width = _as_double(input), 0
+        found, width = as_float(input), 0
         if prefilter:
             found, width = _coefficients(found, order, mode)
         for axis, part in enumerate(parts):
@@ -485,7 +481,7 @@ def _rotate(input: Any, angle: Any, axes: Any, reshape: bool, **spline: Any) -> 
         raise ValueError("axes should contain exactly two values")
     if places[0] < 0 or places[1] >= input.ndim:
         raise ValueError("invalid rotation plane specified")
-    degrees = _as_double(angle) if isinstance(angle, Tensor) else angle
+    degrees = as_float(angle) if isinstance(angle, Tensor) else angle
     # exact at quarter turns, where pixels meet the border
     c, s = as_tensor(cosdg(degrees)), as_tensor(sindg(degrees))
     sizes = [input.shape[axis] for axis in places]

@@ -17,6 +17,7 @@ from pullback.errors import DataDependentError
 from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor
 from pullback.scipy.batches import call_on_values
+from pullback.scipy.conversions import as_double
 from pullback.scipy.registry import rule
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
@@ -42,11 +43,6 @@ _PROTOTYPES = {
 }
 
 
-def _double(value: Any) -> Any:
-    value = as_tensor(value)
-    return value if value.dtype == np.float64 else xp.astype(value, np.float64)
-
-
 def _is_any(condition: Any) -> bool:
     """Whether a condition on values holds somewhere; inside vmap values cannot be read."""
     held = condition._array if isinstance(condition, Tensor) else condition
@@ -59,8 +55,8 @@ def _is_any(condition: Any) -> bool:
 def _chebyshev(n: int, ripple: Any, *, is_second: bool) -> tuple[Any, Any, Any]:
     """Zeros, poles and gain of a Chebyshev filter of either type, by its ripple in decibels."""
     if n == 0:
-        return np.zeros(0), np.zeros(0), 10.0 ** (-_double(ripple) / 20.0)
-    excess = 10.0 ** (0.1 * _double(ripple)) - 1.0
+        return np.zeros(0), np.zeros(0), 10.0 ** (-as_double(ripple) / 20.0)
+    excess = 10.0 ** (0.1 * as_double(ripple)) - 1.0
     epsilon = 1.0 / xp.sqrt(excess) if is_second else xp.sqrt(excess)
     mu = xp.asinh(1.0 / epsilon) / n
     places = np.arange(-n + 1, n, 2)
@@ -217,7 +213,7 @@ def _iirfilter(
     rp: Any = None,
     rs: Any = None,
 ) -> Any:
-    wn = _double(Wn)
+    wn = as_double(Wn)
     band, kind = _BANDS.get(btype.lower()), _PROTOTYPES.get(ftype.lower())
     if band is None:
         raise ValueError(f"'{btype}' is an invalid bandtype for filter.")
@@ -273,10 +269,10 @@ def _bessel(norm: str, **options: Any) -> Any:
 
 
 def _resonator(w0: Any, q: Any, fs: float, *, is_notch: bool) -> Any:
-    w0 = 2.0 * _double(w0) / fs
+    w0 = 2.0 * as_double(w0) / fs
     if _is_any((w0 <= 0) | (w0 >= 1)):
         raise ValueError("w0 should be such that 0 < w0 < 1")
-    width = np.pi * w0 / _double(q)
+    width = np.pi * w0 / as_double(q)
     gain = 1.0 / (1.0 + xp.tan(width / 2.0))
     cosine, one = xp.cos(np.pi * w0), gain / gain
     if is_notch:
@@ -444,7 +440,7 @@ def _extended(count: int, sym: bool) -> int:
 
 @rule("scipy.signal.windows.general_cosine", tensors="a")
 def _general_cosine(M: int, a: Any, sym: bool, **_: Any) -> Any:
-    weights = _double(a)
+    weights = as_double(a)
     if M <= 1:
         return as_tensor(np.ones(M)) + 0.0 * xp.sum(weights)
     angle = np.linspace(-np.pi, np.pi, _extended(M, sym))[:M]
@@ -454,13 +450,13 @@ def _general_cosine(M: int, a: Any, sym: bool, **_: Any) -> Any:
 
 @rule("scipy.signal.windows.general_hamming", tensors="alpha")
 def _general_hamming(M: int, alpha: Any, sym: bool, **_: Any) -> Any:
-    alpha = _double(alpha)
+    alpha = as_double(alpha)
     return _general_cosine(M, xp.stack([alpha, 1.0 - alpha]), sym)
 
 
 @rule("scipy.signal.windows.tukey", tensors="alpha")
 def _tukey(M: int, alpha: Any, sym: bool, **_: Any) -> Any:
-    alpha = _double(alpha)
+    alpha = as_double(alpha)
     if M <= 1:
         return as_tensor(np.ones(M)) + 0.0 * alpha
     last = _extended(M, sym) - 1
@@ -475,7 +471,7 @@ def _tukey(M: int, alpha: Any, sym: bool, **_: Any) -> Any:
 
 @rule("scipy.signal.sawtooth", tensors="t width")
 def _sawtooth(t: Any, width: Any) -> Any:
-    t, width = _double(t), _double(width)
+    t, width = as_double(t), as_double(width)
     phase = t - 2 * np.pi * xp.floor(t.detach() / (2 * np.pi))
     is_rising = phase < 2 * np.pi * width
     has_rise, has_fall = width > 0.0, width < 1.0
@@ -497,7 +493,7 @@ def _chirp(
     vertex_zero: bool,
     complex: bool = False,
 ) -> Any:
-    t, f0, t1, f1 = (_double(v) for v in (t, f0, t1, f1))
+    t, f0, t1, f1 = (as_double(v) for v in (t, f0, t1, f1))
     if method in ("linear", "lin", "li"):
         cycles = f0 * t + 0.5 * (f1 - f0) / t1 * t * t
     elif method in ("quadratic", "quad", "q"):

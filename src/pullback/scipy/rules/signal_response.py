@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pullback import fft
 from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor
+from pullback.scipy.conversions import as_double
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.tensor.tensor import Tensor
 
@@ -28,9 +29,7 @@ _CIRCLE = 2.0 * np.pi
 def _angles(count: Any, whole: bool, fs: float, include_nyquist: bool) -> Any:
     """Angular frequencies of `worN`: a number of them, or frequencies in the units of `fs`."""
     if isinstance(count, Tensor) or np.ndim(count) > 0:
-        angles = as_tensor(count)
-        angles = angles if angles.dtype == np.float64 else xp.astype(angles, np.float64)
-        return angles * (_CIRCLE / fs)
+        return as_double(count) * (_CIRCLE / fs)
     count = 512 if count is None else count
     if int(count) != count:
         return as_tensor(np.atleast_1d(np.asarray(count, np.float64)) * (_CIRCLE / fs))

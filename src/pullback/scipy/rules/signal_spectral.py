@@ -16,6 +16,7 @@ from pullback.autograd.namespaces import tensors as xp
 from pullback.func.primitive import apply_linear, conjugate
 from pullback.interop.arguments import as_tensor
 from pullback.operators.shape.functions_padding import pad
+from pullback.scipy.conversions import as_floating
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.tensor.tensor import Tensor
 
@@ -133,11 +134,6 @@ def _frequencies(layout: _Layout, fs: float, is_onesided: bool) -> _Array:
     return np.asarray(make(layout.nfft, 1 / fs))
 
 
-def _as_signal(x: Any) -> Any:
-    x = as_tensor(x)
-    return x if x.dtype.kind in "fc" else xp.astype(x, np.float64)
-
-
 def _doubled(layout: _Layout, count: int) -> _Array:
     """Weights of a one-sided power spectrum: each frequency but 0 and Nyquist counts twice."""
     weights = np.full(count, 2.0)
@@ -196,8 +192,8 @@ def _csd(
     **segments: Any,
 ) -> Any:
     is_same = y is x
-    x = _as_signal(x)
-    y = x if is_same else _as_signal(y)
+    x = as_floating(x)
+    y = x if is_same else as_floating(y)
     if not x.size or not y.size:
         raise option_without_rule("scipy.signal.csd", "x", "an empty signal")
     first, second = (xp.moveaxis(v, axis, -1) for v in (x, y))
@@ -223,7 +219,7 @@ def _welch(x: Any, **options: Any) -> Any:
 
 @rule("scipy.signal.periodogram", tensors="x window")
 def _periodogram(x: Any, window: Any, nfft: Any, axis: int, **options: Any) -> Any:
-    x = _as_signal(x)
+    x = as_floating(x)
     size = x.shape[axis]
     if nfft is not None and nfft < size:
         x = xp.moveaxis(xp.moveaxis(x, axis, 0)[:nfft], 0, axis)
@@ -286,7 +282,7 @@ def _spectrogram(
         raise ValueError(f"unknown value for mode {mode}")
     if mode == "phase":
         raise option_without_rule("scipy.signal.spectrogram", "mode", mode)
-    last = xp.moveaxis(_as_signal(x), axis, -1)
+    last = xp.moveaxis(as_floating(x), axis, -1)
     layout = _layout(last.shape[-1], noverlap=0, **segments)
     overlap = layout.length // 8 if noverlap is None else int(noverlap)
     if overlap >= layout.length:
@@ -329,7 +325,7 @@ def _stft(
         raise ValueError(f"Parameter scaling='{scaling}' not in ['spectrum', 'psd']!")
     if boundary is not None and boundary not in _EXTENSIONS:
         raise ValueError(f"Unknown boundary option '{boundary}'")
-    last = xp.moveaxis(_as_signal(x), axis, -1)
+    last = xp.moveaxis(as_floating(x), axis, -1)
     layout = _layout(last.shape[-1], **segments)
     before = [(0, 0)] * (last.ndim - 1)
     if boundary is not None:

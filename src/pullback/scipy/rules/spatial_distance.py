@@ -20,6 +20,7 @@ from pullback.errors import DerivativeMissingError
 from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor, raw
 from pullback.scipy.batches import call_on_values
+from pullback.scipy.conversions import as_floating
 from pullback.scipy.registry import class_rule, constant, option_without_rule, refused, rule
 from pullback.scipy.rules.interpolate_local import gather
 from pullback.scipy.rules.linalg_tools import diagonal
@@ -29,11 +30,6 @@ from pullback.tensor.tensor import Tensor
 __all__ = ["METRICS", "KDTreeTensor"]
 
 _NAME = "scipy.spatial.distance"
-
-
-def _floating(value: Any) -> Tensor:
-    tensor = as_tensor(value)
-    return tensor if tensor.dtype.kind in "fc" else xp.astype(tensor, np.float64)
 
 
 def _safe(condition: Any, function: Callable[[Any], Tensor], x: Tensor) -> Any:
@@ -118,7 +114,7 @@ def _declare_metric(name: str) -> None:
     metric = METRICS[name]
 
     def apply(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
-        first, second = _floating(u), _floating(v)
+        first, second = as_floating(u), as_floating(v)
         if first.ndim != 1 or second.ndim != 1:
             raise ValueError("Input vector should be 1-D.")
         if name == "minkowski" and args:  # whose third argument is p
@@ -262,7 +258,7 @@ def _query(
     workers: int = 1,
 ) -> Any:
     """Distances and indices of the nearest points; the indices count as constant."""
-    points = _floating(x)
+    points = as_floating(x)
     data = self._points if isinstance(self, KDTreeTensor) else as_tensor(np.asarray(self.data))
 
     def search(at: Any) -> Any:
@@ -282,7 +278,7 @@ class KDTreeTensor(theirs.KDTree):  # type: ignore[misc]
     """A tree of points that are tensors: it searches among their values."""
 
     def __init__(self, data: Any, *args: Any, **kwargs: Any) -> None:
-        self._points = _floating(data)
+        self._points = as_floating(data)
         if levels_of(self._points):
             raise DerivativeMissingError(
                 "scipy.spatial.KDTree: inside vmap there is one tree for each sample; use cdist"

@@ -20,9 +20,9 @@ from pullback.errors import DerivativeMissingError
 from pullback.func.primitive import Known, Primitive, all_values
 from pullback.interop.arguments import as_tensor, plain
 from pullback.scipy.batches import call_on_values
+from pullback.scipy.conversions import as_double
 from pullback.scipy.registry import class_rule, constant, option_without_rule, refused, rule
 from pullback.scipy.rules.interpolate_local import gather
-from pullback.scipy.rules.linalg_tools import as_double
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 

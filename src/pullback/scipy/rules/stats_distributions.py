@@ -14,8 +14,9 @@ import scipy.stats as st
 from pullback.autograd.namespaces import tensors as xp
 from pullback.func.forward import jvp as func_jvp
 from pullback.func.primitive import Known, Primitive
-from pullback.interop.arguments import as_tensor, plain
+from pullback.interop.arguments import plain
 from pullback.kernels.errstate import errstate
+from pullback.scipy.conversions import as_double
 from pullback.scipy.messages import refuse
 from pullback.scipy.registry import rule
 from pullback.scipy.rules.linalg_tools import Array
@@ -31,16 +32,10 @@ _MIDDLE: dict[tuple[float, float], float] = {
 }  # a point of the support; 1 of the others
 
 
-def _double(value: Any) -> Tensor:
-    """An argument in double precision, in which SciPy's distributions compute."""
-    tensor = as_tensor(value)
-    return tensor if tensor.dtype == np.float64 else xp.astype(tensor, np.float64)
-
-
 def _parameters(self: Any, args: Any, kwds: Any) -> tuple[list[Tensor], Tensor, Tensor, Any]:
     """Shape parameters, loc, scale, and where all of them are allowed (None: everywhere)."""
     shapes, loc, scale = self._parse_args(*args, **kwds)[:3]
-    values = [_double(value) for value in (*shapes, loc, scale)]
+    values = [as_double(value) for value in (*shapes, loc, scale)]
     if any(map(levels_of, values)):
         return values[:-2], values[-2], values[-1], None
     arrays = plain(values)
@@ -125,7 +120,7 @@ def _declare_points(method: str, evaluate: Any) -> None:
     def apply(self: Any, x: Any, *args: Any, **kwds: Any) -> Any:
         formulas = _formulas(CONTINUOUS, self, method, (x, *args), kwds)
         shapes, loc, scale, allowed = _parameters(self, args, kwds)
-        y = (_double(x) - loc) / scale
+        y = (as_double(x) - loc) / scale
         value = evaluate(formulas, y, shapes)
         if method == "logpdf":
             value = value - xp.log(scale)
@@ -174,7 +169,7 @@ def _declare_quantile(method: str) -> None:
     def apply(self: Any, q: Any, *args: Any, **kwds: Any) -> Any:
         formulas = _formulas(CONTINUOUS, self, method, (q, *args), kwds)
         shapes, loc, scale, allowed = _parameters(self, args, kwds)
-        q = _double(q)
+        q = as_double(q)
         closed = getattr(formulas, method)
         low, high = formulas.support
         at_low, at_high = (q == 0, q == 1) if method == "ppf" else (q == 1, q == 0)
@@ -244,7 +239,7 @@ for _method, _apply in (("mean", _mean), ("var", _var), ("std", _std), ("entropy
 def _discrete(self: Any, method: str, k: Any, args: Any, kwds: Any) -> tuple[Any, ...]:
     formulas: Discrete = _formulas(DISCRETE, self, method, (k, *args), kwds)
     shapes, loc, _, allowed = _parameters(self, args, kwds)
-    return formulas, shapes, (_double(k) - loc).detach(), allowed
+    return formulas, shapes, (as_double(k) - loc).detach(), allowed
 
 
 def _declare_mass(method: str) -> None:

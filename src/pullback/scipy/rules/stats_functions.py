@@ -14,6 +14,7 @@ from scipy.stats import _stats_py
 
 from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor, plain
+from pullback.scipy.conversions import as_floating
 from pullback.scipy.registry import option_without_rule, rule
 from pullback.tensor.batched import levels_of
 
@@ -31,9 +32,7 @@ class TestResult(NamedTuple):
 
 def _bind_axis(name: str, a: Any, axis: Any, nan_policy: str = "propagate") -> tuple[Any, int]:
     """An argument and its axis; flat, if none is given."""
-    a = as_tensor(a)
-    if a.dtype.kind not in "fc":
-        a = xp.astype(a, np.float64)
+    a = as_floating(a)
     if nan_policy not in ("propagate", "raise", "omit"):
         raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
     if nan_policy != "propagate" and not levels_of(a) and np.isnan(plain(a)).any():

@@ -12,10 +12,11 @@ from scipy.stats import _multivariate
 
 from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor, holds_gradient, plain
+from pullback.scipy.conversions import as_double
 from pullback.scipy.registry import class_rule, option_without_rule, rule
 from pullback.scipy.rules.linalg_factor import cholesky
 from pullback.scipy.rules.linalg_solve import triangular_solve
-from pullback.scipy.rules.linalg_tools import as_double, diagonal, from_diagonal
+from pullback.scipy.rules.linalg_tools import diagonal, from_diagonal
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 

@@ -22,8 +22,9 @@ from pullback.autograd.namespaces import tensors as xp
 from pullback.errors import DerivativeMissingError
 from pullback.func.primitive import all_values
 from pullback.interop.arguments import as_tensor, plain, tensors_in
+from pullback.scipy.conversions import as_double
 from pullback.scipy.registry import refused, rule
-from pullback.scipy.rules.linalg_tools import as_double, diagonal, from_diagonal
+from pullback.scipy.rules.linalg_tools import diagonal, from_diagonal
 from pullback.tensor.batched import levels_of
 from pullback.utils import pytree
 
