@@ -32,6 +32,7 @@ from pullback.compiled.report import (
     program_text,
 )
 from pullback.compiled.results import build_result, result_node, result_value
+from pullback.compiled.sharing import shares_written_memory
 from pullback.compiled.watch import (
     Watch,
     find_change,
@@ -239,6 +240,8 @@ class CompiledFunction:
             return self._call_func(args, kwargs)
         inputs = _inputs(given)
         for path in list(entry.paths):
+            if shares_written_memory(path.program.tracer, given.leaves):
+                return self._call_func(args, kwargs)
             found = self._run(path, given, inputs)
             if found is FAILED:
                 return self._call_func(args, kwargs)
@@ -400,6 +403,9 @@ class CompiledFunction:
         except BaseException:
             effects.undo()
             raise
+        if shares_written_memory(tracer, given.leaves):
+            effects.undo()  # a graph for other arguments may be right for these in part
+            return self._call_func(args, kwargs)
         watches += [Watch("item", *note) for note in tracer.notes.values()]
         self._watches = merge_watches(
             self._watches, without_read(watches, tracer.captured.values())

@@ -390,8 +390,16 @@ class _Lowering:
             found = Value(
                 self.builder.full(found, (), self.views[target].memory.dtype), self.builder
             )
+        self._check_number(found, self.views[target].memory.dtype)
         self.write(target, found.node)
         self.views[node] = self.views[target]
+
+    def _check_number(self, value: Value, dtype: np.dtype[Any]) -> None:
+        """Python numbers that do not fit into an array of integers raise; machine code cannot."""
+        if value.number is int:
+            self.builder.require_range(value.node, dtype)
+        elif value.number is not None and dtype.kind in "iu":
+            raise CannotLower("a number that is no integer in an array of integers")
 
     def _functional(self, node: TracedNode) -> None:
         target = node.target

@@ -7,6 +7,7 @@ of its own whose ``__call__`` is the compiled function: a call has no intermedia
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -123,8 +124,14 @@ class OpOverload:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Declared properties beyond the schema, such as ``"inplace"``."""
-        return self._entry.tags
+        """Declared properties beyond the schema, such as ``"inplace"``.
+
+        An operator with a generator among its arguments is ``"nondeterministic_seeded"``.
+        """
+        tags = self._entry.tags
+        if "nondeterministic_seeded" in tags or not _takes_generator(self.schema):
+            return tags
+        return (*tags, "nondeterministic_seeded")
 
     @property
     def namespace(self) -> str:
@@ -287,3 +294,8 @@ class OpOverloadPacket:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[OpOverload, str]]:
         return getattr, (self._operators()[0], "overloadpacket")
+
+
+@functools.lru_cache(maxsize=4096)
+def _takes_generator(schema: FunctionSchema) -> bool:
+    return any(argument.type.is_generator_like() for argument in schema.arguments.flat_all)

@@ -89,10 +89,10 @@ def _tensor(what: str, value: Any) -> Tensor:
     """A leaf of an argument as a tensor that can be differentiated by."""
     if isinstance(value, Tensor):
         made = value
-    elif isinstance(value, np.ndarray | np.generic | float | complex | int):
-        made = fresh(np.asarray(value).view())  # the tensor owns its array object
     elif hasattr(value, "__pullback_tensor__"):  # a number of a program that is traced
         made = value.__pullback_tensor__()
+    elif isinstance(value, np.ndarray | np.generic | float | complex | int):
+        made = fresh(np.asarray(value).view())  # the tensor owns its array object
     else:
         raise AutogradTypeError(
             f"{what} must be a tensor, an array or a number to be differentiated by, not "

@@ -88,8 +88,19 @@ class TracedNumber:
     def __array__(self, *_: Any, **__: Any) -> Any:
         return np.asarray(self._read(self, "numpy()"))
 
+    def __format__(self, spec: str) -> str:
+        return format(self._read(self, "format()"), spec)
+
+    def __str__(self) -> str:
+        return str(self._read(self, "str()"))
+
     def __repr__(self) -> str:
         return f"TracedNumber({self.value!r}, node={self.node.name})"
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """The class of the number: ``isinstance(n, float)`` is what it is outside of a trace."""
+        return type(self.value)
 
 
 def _value(arg: Any) -> Any:

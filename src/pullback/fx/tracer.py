@@ -12,6 +12,7 @@ the graph runs; a new array that the program makes of data is a copy of it each 
 
 from __future__ import annotations
 
+import functools
 import gc
 import operator as python_operators
 from collections.abc import Callable, Iterator
@@ -35,6 +36,8 @@ from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import OptionNumber, TracedNumber
+from pullback.schema.literals import INT_LIKE
+from pullback.schema.types import BaseTy
 from pullback.tensor import tensor as tensor_module
 from pullback.tensor.tensor import Tensor, as_operand, fresh, wrap
 
@@ -298,10 +301,11 @@ class Tracer:
         kernel: Callable[..., Any] | None = None,
     ) -> Any:
         """Computes a call of an operator or function of tensors, by `kernel`, and adds its node."""
+        operator = getattr(function, "operator", function)  # a BatchedCall has one
+        args, kwargs = self._fix_integers(operator.schema, args, kwargs)
         pairs = [self._given(value) for value in args]
         named = {key: self._given(value) for key, value in kwargs.items()}
         kernel = kernel or function
-        operator = getattr(function, "operator", function)  # a BatchedCall has one
         written = self._written(operator, args, kwargs) if operator.schema.is_mutable else []
         for array in written:
             key = (_address(array), array.shape, array.strides)
@@ -347,6 +351,29 @@ class Tracer:
             array[...] = value
             found.append(self._made(array, item))
         return found
+
+    def _fix_integers(self, schema: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments with plain integers and truth values: shapes and axes are guarded."""
+        names, fixed = _integer_arguments(schema)
+        if not fixed:
+            return args, kwargs
+        args = tuple(
+            self._fixed(value) if place < len(names) and names[place] in fixed else value
+            for place, value in enumerate(args)
+        )
+        named = {k: self._fixed(value) if k in fixed else value for k, value in kwargs.items()}
+        return args, named
+
+    def _fixed(self, value: Any) -> Any:
+        if isinstance(value, TracedNumber):
+            return python_operators.index(value) if type(value.value) is int else float(value)
+        if isinstance(value, Tensor):
+            held = value._array
+            traced = self.lift(held) if isinstance(held, np.ndarray) else held
+            return self.read(traced, "use as an index").item()
+        if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+            return type(value)(self._fixed(item) for item in value)
+        return value
 
     def _result(self, node: Node, result: Tensor, tensors: list[tuple[Tensor, Tensor]]) -> Tensor:
         array = result._array
@@ -487,6 +514,18 @@ def forbid_in_trace(what: str) -> None:
     """Raises where a program is traced: for what a graph cannot repeat."""
     if current_tracer() is not None:
         raise TraceError(f"{what} cannot be part of a graph{user_line()}")
+
+
+@functools.lru_cache(maxsize=4096)
+def _integer_arguments(schema: Any) -> tuple[list[str], frozenset[str]]:
+    """The names of positional arguments, and those of all that are integers or truth values."""
+    fixed = (BaseTy.bool, *INT_LIKE)
+    names = [argument.name for argument in schema.arguments.flat_positional]
+    return names, frozenset(
+        argument.name
+        for argument in schema.arguments.flat_all
+        if any(map(argument.type.is_base_ty_like, fixed))
+    )
 
 
 def _tensor_pairs(values: Any, pairs: Any) -> Iterator[tuple[Tensor, Tensor]]:

@@ -447,11 +447,11 @@ def as_operand(value: Any) -> Tensor:
         return constant_tensor(value)
     if isinstance(value, Tensor):
         return value
-    if isinstance(value, _ndarray | np.generic | list | tuple | numbers.Number):
-        return wrap(numeric(value))
     if hasattr(value, "__pullback_operand__"):  # a number of a program that is traced
         operand: Tensor = value.__pullback_operand__()
         return operand
+    if isinstance(value, _ndarray | np.generic | list | tuple | numbers.Number):
+        return wrap(numeric(value))
     kind = type(value)
     place = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
     way = "; convert it with pb.from_dlpack" if hasattr(value, "__dlpack__") else ""

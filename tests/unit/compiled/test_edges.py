@@ -1,0 +1,212 @@
+"""Compiled functions at their edges: Python numbers, shared memory, errors of other paths."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
+
+X = np.array([0.3, -0.2, 0.9])
+BACKENDS = ["llvm", "eager"]
+
+
+def outcome(function, *args):
+    """The result as an array, or the error."""
+    try:
+        found = function(*args)
+    except Exception as error:
+        return type(error), str(error)
+    array = np.asarray(found)
+    return array.dtype, array.shape, array.tobytes()
+
+
+NUMBERS = {
+    "power": lambda x, n: x * n**20,
+    "root": lambda x, n: pb.abs(x * n ** (1 / 3)),
+    "negative power": lambda x, n: x * 2**n,
+    "division": lambda x, n: x * (7 / n),
+    "floor": lambda x, n: x * (7 // n),
+    "remainder": lambda x, n: x * (7 % n),
+    "text": lambda x, n: x * len(str(n)),
+    "format": lambda x, n: x * len(f"{n:.1f}"),
+    "class": lambda x, n: x * (2 if isinstance(n, int) else 3 if isinstance(n, float) else 4),
+    "checked": lambda x, n: x * n if isinstance(n, float | int) else None,
+    "shape": lambda x, n: x.sum() * pb.zeros(6).reshape(n, -1),
+    "axis": lambda x, n: pb.stack([x, x]).sum(n % 2),
+    "shift": lambda x, n: pb.roll(x, int(n)),
+    "sign of zero": lambda x, n: x * math.copysign(1.0, n),
+    "assignment": lambda x, n: pb.concatenate([x[:1] * 0, pb.full((2,), n)]),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_are_pythons(name, backend):
+    function = NUMBERS[name]
+    for dtype in ("f8", "i1"):
+        compiled = pb.compile(function, backend=backend)
+        x = pb.asarray(np.array([1, 2, -3], dtype))
+        for n in (3, 2, -2, 0, 3, 2**63, 2.5, -2.25, 0.0, -0.0, 2.5):
+            if not (name == "negative power" and n == 2**63):  # would take all memory
+                assert outcome(compiled, x, n) == outcome(function, x, n), (dtype, n)
+
+
+def test_integers_that_do_not_fit_raise():
+    compiled = pb.compile(lambda x, n: x + n)
+    x = np.array([1, 2], np.int8)
+    assert compiled(x, 3).tolist() == compiled(x, 3).tolist() == [4, 5]
+    with pytest.raises(OverflowError, match="300 out of bounds for int8"):
+        compiled(x, 300)
+    with pytest.raises(OverflowError, match="out of bounds for uint8"):
+        compiled(x.astype(np.uint8), -1)
+
+
+def fill(x, n):
+    x[0] = n
+    return x
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_that_an_array_of_integers_cannot_hold(backend):
+    compiled = pb.compile(fill, backend=backend)
+    for n in (1.5, -2.5, math.inf, math.nan, 1e9, 3.0):
+        ours, theirs = (pb.asarray(np.zeros(2, np.int8)) for _ in range(2))
+        assert outcome(compiled, ours, n)[0] == outcome(fill, theirs, n)[0]
+        assert ours.tolist() == theirs.tolist()
+
+
+# --- memory that arguments share ------------------------------------------------------------------
+
+
+def apart():
+    return [np.arange(1.0, 5.0), np.arange(1.0, 5.0)]
+
+
+def same():
+    return [np.arange(1.0, 5.0)] * 2
+
+
+def shifted():
+    whole = np.arange(1.0, 6.0)
+    return [whole[:4], whole[1:]]
+
+
+def reversed_():
+    whole = np.arange(1.0, 5.0)
+    return [whole, whole[::-1]]
+
+
+def halves():
+    whole = np.arange(1.0, 9.0)
+    return [whole[:4], whole[4:]]
+
+
+def double(x, y):
+    x.mul_(2)
+    return x + y
+
+
+def shift(x, y):
+    x[1:] = y[:-1]
+    return x.sum() + y.sum()
+
+
+def both(x, y):
+    y.add_(x)
+    x.add_(y)
+    return x * 1.0 + y
+
+
+def through_a_view(x, y):
+    part = x[::2]
+    part += 1
+    return part.sum() + y
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("function", [double, shift, both, through_a_view])
+@pytest.mark.parametrize("first", [apart, same])
+def test_arguments_that_share_memory(function, first, backend):
+    compiled = pb.compile(function, backend=backend)
+    for make in (first, apart, same, shifted, reversed_, halves, apart, same):
+        ours, theirs = make(), make()
+        found = outcome(compiled, *map(pb.asarray, ours))
+        assert found == outcome(function, *map(pb.asarray, theirs)), make
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_argument_that_shares_memory_with_a_captured_array(backend):
+    captured = pb.ones(3)
+    compiled = pb.compile(lambda x: x.mul_(2) + captured, backend=backend)
+    for _ in range(3):
+        captured.fill_(1.0)
+        assert compiled(pb.ones(3)).tolist() == [3.0, 3.0, 3.0]
+        assert compiled(captured).tolist() == [4.0, 4.0, 4.0]
+        assert captured.tolist() == [2.0, 2.0, 2.0]
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_operator_of_another_path_does_not_raise(backend):
+    def inverse(x):
+        return x * 0 if pb.linalg.det(x) == 0 else pb.linalg.inv(x)
+
+    compiled = pb.compile(inverse, backend=backend)
+    for x in (np.eye(2), np.ones((2, 2)), 2 * np.eye(2), np.zeros((2, 2))):
+        assert outcome(compiled, x) == outcome(lambda x: inverse(pb.asarray(x)).numpy(), x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_errors_of_operators_are_those_of_the_function(backend):
+    compiled = pb.compile(lambda x: pb.linalg.inv(x), backend=backend)
+    compiled(np.eye(2))
+    with pytest.raises(np.linalg.LinAlgError, match=r"linalg.inv: Singular matrix \(shape"):
+        compiled(np.ones((2, 2)))
+    assert compiled(np.eye(2)).tolist() == np.eye(2).tolist()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_write_before_an_error_is_done_once(backend):
+    def f(x):
+        x.mul_(2)
+        return pb.linalg.inv(x)
+
+    compiled = pb.compile(f, backend=backend)
+    compiled(pb.eye(2))
+    x = pb.ones((2, 2))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        compiled(x)
+    assert x.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_equal_random_operators_draw_twice(backend):
+    def f(x, g):
+        first = pb.nn.functional.dropout(x, 0.5, generator=g)
+        return first + 10 * pb.nn.functional.dropout(x, 0.5, generator=g)
+
+    compiled = pb.compile(f, backend=backend)
+    ours, theirs = np.random.default_rng(3), np.random.default_rng(3)
+    for _ in range(3):
+        assert compiled(pb.ones(10), ours).tolist() == f(pb.ones(10), theirs).tolist()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_random_numbers_of_a_run_without_results_are_given_back(backend):
+    def f(x, g):
+        noise = pb.nn.functional.dropout(x, 0.5, generator=g)
+        return noise if noise.sum() > 10 else -noise
+
+    compiled = pb.compile(f, backend=backend)
+    ours, theirs = np.random.default_rng(3), np.random.default_rng(3)
+    x = pb.ones(10)
+    for _ in range(12):
+        assert compiled(x, ours).tolist() == f(x, theirs).tolist()
