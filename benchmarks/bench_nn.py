@@ -2,6 +2,10 @@
 
 Run it: python benchmarks/bench_nn.py
 Prints the smallest time of each, both libraries interleaved in one run, and the ratio.
+
+The libraries take turns in blocks of steps, not step by step: after a step the threads of one
+library wait actively for a moment, which disturbs the first steps of the other. The first steps of
+a block therefore do not count.
 """
 
 from __future__ import annotations
@@ -15,7 +19,9 @@ import numpy as np
 
 import pullback as pb
 
-ROUNDS = 60
+ROUNDS = 12  # blocks of each library
+BLOCK_STEPS = 15  # steps of a block that count
+WARM_UP_STEPS = 10  # steps before them
 
 
 def make_step(library: Any, layers: list[Any], x: Any, y: Any, dtype: Any) -> Callable[[], None]:
@@ -63,14 +69,14 @@ WORKLOADS = {"mlp_b64": mlp, "cnn_b64": cnn, "adam_100x1000": adam}
 
 def smallest_times(steps: list[Callable[[], None]]) -> list[float]:
     best = [float("inf")] * len(steps)
-    for step in steps:
-        for _ in range(5):
-            step()
     for _ in range(ROUNDS):
         for place, step in enumerate(steps):
-            begin = time.perf_counter()
-            step()
-            best[place] = min(best[place], time.perf_counter() - begin)
+            for _ in range(WARM_UP_STEPS):
+                step()
+            for _ in range(BLOCK_STEPS):
+                begin = time.perf_counter()
+                step()
+                best[place] = min(best[place], time.perf_counter() - begin)
     return best
 
 

@@ -245,7 +245,10 @@ class MaskedTensor:
     # --- NumPy -------------------------------------------------------------------------------
 
     def __array__(self, *_args: Any, **_kwargs: Any) -> NDArray[Any]:
-        raise TypeError("a MaskedTensor is no plain array; use x.numpy() or x.to_tensor(value)")
+        raise TypeError(
+            "a MaskedTensor is no plain array; use x.numpy() or x.to_tensor(value). For a masked "
+            "array of NumPy on the left, which computes by itself, write masked_tensor(a) + x"
+        )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         name = _ALIASES.get(ufunc.__name__, ufunc.__name__)
