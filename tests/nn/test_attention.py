@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.errors import ModuleInputError
 
 BOUND = 1e-10
 
@@ -223,5 +224,16 @@ def test_masks_do_not_widen_the_output():
     attention = pb.nn.MultiheadAttention(4, 2).float()
     x = pb.ones((3, 1, 4), dtype=np.float32)
     causal = pb.nn.Transformer.generate_square_subsequent_mask(3)
-    output, weights = attention(x, x, x, attn_mask=causal, key_padding_mask=np.zeros((1, 3)))
+    with pytest.raises(ModuleInputError, match="expected float32, got float64 for attn_mask"):
+        attention(x, x, x, attn_mask=causal)
+    causal = pb.nn.Transformer.generate_square_subsequent_mask(3, dtype=np.float32)
+    padding = np.zeros((1, 3), bool)
+    output, weights = attention(x, x, x, attn_mask=causal, key_padding_mask=padding)
     assert output.dtype == weights.dtype == np.float32
+
+
+def test_a_float32_mask_fits_a_float64_module_without_weights():
+    attention = pb.nn.MultiheadAttention(4, 2)
+    x = pb.ones((3, 1, 4))
+    mask = np.zeros((3, 3), np.float32)
+    assert attention(x, x, x, attn_mask=mask, need_weights=False)[0].dtype == np.float64

@@ -148,7 +148,7 @@ OPS = [
         has_complex=False,
         differentiable=False,
     ),
-    OpInfo("nn.functional.dropout", _dropout, _dropout_reference),
+    OpInfo("nn.functional.dropout", _dropout, _dropout_reference, has_complex=False),
     OpInfo(
         "nn.functional.scaled_dot_product_attention",
         _attention,

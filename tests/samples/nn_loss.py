@@ -23,7 +23,6 @@ def _differences(**option: float) -> Any:
         for reduction in REDUCTIONS:
             yield call(make(2, 3), make(2, 3), reduction=reduction)
             yield call(make(), make(), reduction=reduction, **option)
-        yield call(make(2, 3), make(3))
         yield call(make(0), make(0), reduction="sum")
         yield call(make(0), make(0), reduction="none")
 
@@ -43,7 +42,7 @@ def signs(make: Make, *shape: int) -> Any:
 def _bce(make: Make) -> Iterator[Sample]:
     for reduction in REDUCTIONS:
         yield call(probabilities(make, 2, 3), probabilities(make, 2, 3), reduction=reduction)
-    yield call(probabilities(make, 2, 3), make.ints(2, 3, high=2), make(3))
+    yield call(probabilities(make, 2, 3), probabilities(make, 2, 3), make(3))
     yield call(probabilities(make, 0), probabilities(make, 0), reduction="sum")
 
 
@@ -51,7 +50,7 @@ def _bce_with_logits(make: Make) -> Iterator[Sample]:
     for reduction in REDUCTIONS:
         yield call(make(2, 3), probabilities(make, 2, 3), reduction=reduction)
     yield call(make(2, 3), probabilities(make, 2, 3), make(3), pos_weight=make(3, low=0.5))
-    yield call(make(2, 3), make.ints(2, 3, high=2), reduction="sum", pos_weight=make(3, low=0.5))
+    yield call(make(2, 3), probabilities(make, 2, 3), reduction="sum", pos_weight=make(3, low=0.5))
 
 
 def _classes(make: Make) -> Iterator[Sample]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from pullback.errors import ModuleInputError
 from pullback.nn import functional as F  # noqa: N812 - PyTorch's convention
 from pullback.nn import init
 from pullback.nn.linear import new_parameter
@@ -31,6 +32,7 @@ __all__ = [
     "SiLU",
     "Sigmoid",
     "Softmax",
+    "Softmax2d",
     "Softmin",
     "Softplus",
     "Softshrink",
@@ -417,3 +419,18 @@ class PReLU(Module):
     def extra_repr(self) -> str:
         """The number of slopes."""
         return f"num_parameters={self.num_parameters}"
+
+
+class Softmax2d(Module):
+    """The softmax over the channels of images of shape (batch, channels, height, width).
+
+    >>> import pullback as pb
+    >>> pb.nn.Softmax2d()(pb.zeros((1, 2, 1, 1))).reshape(-1).tolist()
+    [0.5, 0.5]
+    """
+
+    def forward(self, input: Any) -> Any:
+        """The softmax over the third axis from the end."""
+        if len(input.shape) not in (3, 4):
+            raise ModuleInputError(f"expected 3 or 4 dimensions, got shape {tuple(input.shape)}")
+        return F.softmax(input, dim=-3)

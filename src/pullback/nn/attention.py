@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pullback._generated.functions_nn_layers import _safe_softmax as safe_softmax
 from pullback._generated.functions_pointwise import _where as where
 from pullback._generated.functions_products import matmul
@@ -27,8 +29,11 @@ class _Projections(NamedTuple):
     biases: tuple[Any, Any, Any]
 
 
-def _additive(mask: Any, name: str, dtype: Any) -> Any:
-    """A mask as numbers that are added to scores: truth values forbid where they are true."""
+def _additive(mask: Any, name: str, dtype: Any, takes_float32: bool) -> Any:
+    """A mask as numbers that are added to scores: truth values forbid where they are true.
+
+    Numbers have the dtype of the query, or float32 where PyTorch's fused attention runs.
+    """
     if mask is None:
         return None
     mask = asarray(mask)
@@ -36,7 +41,12 @@ def _additive(mask: Any, name: str, dtype: Any) -> Any:
         return where(mask, -float("inf"), zeros((), dtype=dtype))
     if mask.dtype.kind != "f":
         raise ModuleInputError(f"expected {name} of truth values or real numbers, got {mask.dtype}")
-    return mask.astype(dtype)  # a mask of float64 must not widen the output of a float32 module
+    if mask.dtype != dtype and not (takes_float32 and mask.dtype == np.float32):
+        raise ModuleInputError(
+            f"expected {dtype}, got {mask.dtype} for {name} (the query is {dtype}); convert with "
+            f"{name}.astype(np.{dtype}), or give truth values"
+        )
+    return mask.astype(dtype)
 
 
 class MultiheadAttention(Module):
@@ -179,11 +189,16 @@ class MultiheadAttention(Module):
         return [self._heads(x) for x in mapped]
 
     def _mask(
-        self, attn_mask: Any, key_padding_mask: Any, shape: tuple[int, ...], like: Any
+        self,
+        attn_mask: Any,
+        key_padding_mask: Any,
+        shape: tuple[int, ...],
+        like: Any,
+        takes_float32: bool,
     ) -> Any:
         """Numbers to add to scores of a shape (batch, heads, queries, keys), or None."""
         batch, heads, queries, keys = shape
-        mask = _additive(attn_mask, "attn_mask", like.dtype)
+        mask = _additive(attn_mask, "attn_mask", like.dtype, takes_float32)
         if mask is not None:
             allowed = ((queries, keys), (batch * heads, queries, keys))
             if mask.shape not in allowed:
@@ -191,7 +206,7 @@ class MultiheadAttention(Module):
                     f"expected attn_mask of shape {allowed[0]} or {allowed[1]}, got {mask.shape}"
                 )
             mask = reshape(mask, (batch, heads, queries, keys)) if mask.ndim == 3 else mask
-        padding = _additive(key_padding_mask, "key_padding_mask", like.dtype)
+        padding = _additive(key_padding_mask, "key_padding_mask", like.dtype, takes_float32)
         if padding is not None:
             expected = (batch, keys)
             if padding.shape not in (expected, *([(keys,)] if batch == 1 else [])):
@@ -242,7 +257,7 @@ class MultiheadAttention(Module):
             tensors = [swapaxes(x, 0, 1) for x in tensors]
         batch, queries, _ = tensors[0].shape
         shape = (batch, self.num_heads, queries, tensors[1].shape[1])
-        mask = self._mask(attn_mask, key_padding_mask, shape, tensors[0])
+        mask = self._mask(attn_mask, key_padding_mask, shape, tensors[0], not need_weights)
         q, k, v = self._project(tensors)
         weights = None
         dropout = self.dropout if self.training else 0.0

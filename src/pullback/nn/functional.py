@@ -1,6 +1,6 @@
 """Functions of neural networks, with PyTorch's names and argument names (``input``, ``dim``).
 
-The operators themselves have NumPy's argument names; `_spell` translates.
+The operators themselves have NumPy's argument names; `spell` translates.
 
 >>> import pullback as pb
 >>> from pullback.nn import functional as F
@@ -10,9 +10,7 @@ The operators themselves have NumPy's argument names; `_spell` translates.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +27,40 @@ from pullback._generated import functions_special as special
 from pullback.autograd import no_grad
 from pullback.fx.tracer import forbid_in_trace
 from pullback.kernels.random import source_of_numbers
+from pullback.nn.dtype_rules import require_kind
+from pullback.nn.functional_losses import (
+    local_response_norm,
+    multi_margin_loss,
+    multilabel_soft_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from pullback.nn.functional_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
+from pullback.nn.spelling import spell
 from pullback.operators.creation.functions import asarray, ones
 from pullback.operators.shape.functions_padding import pad as pad_axes
 from pullback.tensor import Tensor
@@ -36,13 +68,17 @@ from pullback.tensor import Tensor
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
     "adaptive_max_pool1d",
     "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d",
     "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "bilinear",
     "binary_cross_entropy",
@@ -90,15 +126,26 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
     "max_pool1d_with_indices",
     "max_pool2d",
     "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -131,135 +178,136 @@ __all__ = [
     "threshold",
     "threshold_",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
     "unfold",
 ]
 
-_Function = Callable[..., Any]
+
+def _complex_l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    sizes = abs(input - target)
+    if reduction == "none":
+        return sizes
+    return sizes.sum() if reduction == "sum" else sizes.mean()
 
 
-def _spell(
-    function: _Function,
-    *,
-    first: tuple[str, ...] = ("input",),
-    axis: str = "",
-    has_inplace: bool = False,
-) -> _Function:
-    """A function that also takes PyTorch's argument names.
-
-    Args:
-        function: an operator's function, whose first arguments have no names.
-        first: the names of these arguments.
-        axis: the name of its argument ``axis``.
-        has_inplace: whether it takes ``inplace=True``, which writes the result into the input.
-    """
-
-    parameters = inspect.signature(function).parameters.values()
-    count = sum(parameter.kind is not parameter.KEYWORD_ONLY for parameter in parameters)
-
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if has_inplace and len(args) == count + 1:
-            args, kwargs["inplace"] = args[:-1], args[-1]
-        if not kwargs:
-            return function(*args)
-        for name in first[len(args) :]:
-            if name in kwargs:
-                args = (*args, kwargs.pop(name))
-        if axis in kwargs:
-            kwargs["axis"] = kwargs.pop(axis)
-            if kwargs["axis"] is None:
-                raise TypeError(f"{function.__name__}: dim must be an integer, not None")
-        if has_inplace and kwargs.pop("inplace", False):
-            # The derivative may need the input, so the function gets a copy of it.
-            return args[0].copy_(function(args[0].clone(), *args[1:], **kwargs))
-        return function(*args, **kwargs)
-
-    return call
-
-
-adaptive_avg_pool1d = _spell(pool.adaptive_avg_pool1d)
-adaptive_avg_pool2d = _spell(pool.adaptive_avg_pool2d)
-adaptive_max_pool1d = _spell(pool.adaptive_max_pool1d)
-adaptive_max_pool1d_with_indices = _spell(pool.adaptive_max_pool1d_with_indices)
-adaptive_max_pool2d = _spell(pool.adaptive_max_pool2d)
-adaptive_max_pool2d_with_indices = _spell(pool.adaptive_max_pool2d_with_indices)
-avg_pool1d = _spell(pool.avg_pool1d)
-avg_pool2d = _spell(pool.avg_pool2d)
-batch_norm = _spell(norm.batch_norm)
-bilinear = _spell(layers.bilinear, first=("input1", "input2"))
-binary_cross_entropy = _spell(loss.binary_cross_entropy)
-binary_cross_entropy_with_logits = _spell(loss.binary_cross_entropy_with_logits)
-channel_shuffle = _spell(layers.channel_shuffle)
-cdist = _spell(distance.cdist, first=("x1", "x2"))
-celu = _spell(activation.celu, has_inplace=True)
-conv1d = _spell(conv.conv1d)
-conv2d = _spell(conv.conv2d)
-conv3d = _spell(conv.conv3d)
-conv_transpose1d = _spell(conv.conv_transpose1d)
-conv_transpose2d = _spell(conv.conv_transpose2d)
-conv_transpose3d = _spell(conv.conv_transpose3d)
-cosine_embedding_loss = _spell(loss.cosine_embedding_loss, first=("input1", "input2"))
-cosine_similarity = _spell(distance.cosine_similarity, axis="dim", first=("x1", "x2"))
-cross_entropy = _spell(loss.cross_entropy)
-dropout = _spell(layers.dropout, has_inplace=True)
-elu = _spell(activation.elu, has_inplace=True)
-fold = _spell(conv.fold)
-gaussian_nll_loss = _spell(loss.gaussian_nll_loss)
-gelu = _spell(activation.gelu)
-glu = _spell(activation.glu, axis="dim")
-group_norm = _spell(norm.group_norm)
-hardshrink = _spell(activation.hardshrink)
-hardsigmoid = _spell(activation.hardsigmoid, has_inplace=True)
-hardswish = _spell(activation.hardswish, has_inplace=True)
-hardtanh = _spell(activation.hardtanh, has_inplace=True)
-hinge_embedding_loss = _spell(loss.hinge_embedding_loss)
-huber_loss = _spell(loss.huber_loss)
-instance_norm = _spell(norm.instance_norm)
-kl_div = _spell(loss.kl_div)
-l1_loss = _spell(loss.l1_loss)
-layer_norm = _spell(norm.layer_norm)
-leaky_relu = _spell(activation.leaky_relu, has_inplace=True)
-linear = _spell(layers.linear)
-log_softmax = _spell(activation.log_softmax, axis="dim")
-logsigmoid = _spell(activation.logsigmoid)
-margin_ranking_loss = _spell(loss.margin_ranking_loss, first=("input1", "input2"))
-max_pool1d = _spell(pool.max_pool1d)
-max_pool1d_with_indices = _spell(pool.max_pool1d_with_indices)
-max_pool2d = _spell(pool.max_pool2d)
-max_pool2d_with_indices = _spell(pool.max_pool2d_with_indices)
-mish = _spell(activation.mish, has_inplace=True)
-mse_loss = _spell(loss.mse_loss)
-nll_loss = _spell(loss.nll_loss)
-normalize = _spell(distance.normalize, axis="dim")
-one_hot = _spell(layers.one_hot)
-pairwise_distance = _spell(distance.pairwise_distance, first=("x1", "x2"))
-pdist = _spell(distance.pdist)
-pixel_shuffle = _spell(layers.pixel_shuffle)
-pixel_unshuffle = _spell(layers.pixel_unshuffle)
-poisson_nll_loss = _spell(loss.poisson_nll_loss)
-prelu = _spell(activation.prelu)
-relu = _spell(activation.relu, has_inplace=True)
-relu6 = _spell(activation.relu6, has_inplace=True)
-rms_norm = _spell(norm.rms_norm)
-rrelu = _spell(activation.rrelu, has_inplace=True)
-scaled_dot_product_attention = _spell(
-    layers.scaled_dot_product_attention, first=("query", "key", "value")
+batch_norm = spell(
+    norm.batch_norm, kinds="f", tensors=("running_mean", "running_var", "weight", "bias")
 )
-selu = _spell(activation.selu, has_inplace=True)
-sigmoid = special.sigmoid
-silu = _spell(activation.silu, has_inplace=True)
-smooth_l1_loss = _spell(loss.smooth_l1_loss)
-soft_margin_loss = _spell(loss.soft_margin_loss)
-softmax = _spell(activation.softmax, axis="dim")
-softmin = _spell(activation.softmin, axis="dim")
-softplus = special.softplus
-softshrink = _spell(activation.softshrink)
-softsign = _spell(activation.softsign)
-tanh = pointwise.tanh
-tanhshrink = _spell(activation.tanhshrink)
-threshold = _spell(activation.threshold, has_inplace=True)
-triplet_margin_loss = _spell(loss.triplet_margin_loss, first=("anchor",))
-unfold = _spell(conv.unfold)
+bilinear = spell(
+    layers.bilinear, first=("input1", "input2"), kinds="fci", tensors=("weight", "bias")
+)
+binary_cross_entropy = spell(loss.binary_cross_entropy, kinds="f", tensors=("target",))
+binary_cross_entropy_with_logits = spell(
+    loss.binary_cross_entropy_with_logits,
+    kinds="f",
+    each="f",
+    mode="target",
+    tensors=("target", "pos_weight"),
+)
+channel_shuffle = spell(layers.channel_shuffle)
+cdist = spell(distance.cdist, first=("x1", "x2"))
+celu = spell(activation.celu, has_inplace=True, kinds="f")
+conv1d = spell(conv.conv1d, kinds="fci", tensors=("weight", "bias"))
+conv2d = spell(conv.conv2d, kinds="fci", tensors=("weight", "bias"))
+conv3d = spell(conv.conv3d, kinds="fci", tensors=("weight", "bias"))
+conv_transpose1d = spell(conv.conv_transpose1d, kinds="fci", tensors=("weight", "bias"))
+conv_transpose2d = spell(conv.conv_transpose2d, kinds="fci", tensors=("weight", "bias"))
+conv_transpose3d = spell(conv.conv_transpose3d, kinds="fci", tensors=("weight", "bias"))
+cosine_embedding_loss = spell(
+    loss.cosine_embedding_loss, first=("input1", "input2"), kinds="f", mode="common"
+)
+cosine_similarity = spell(
+    distance.cosine_similarity, axis="dim", first=("x1", "x2"), kinds="f", mode="common"
+)
+cross_entropy = spell(loss.cross_entropy, kinds="f", tensors=("weight",))
+elu = spell(activation.elu, has_inplace=True, kinds="f")
+fold = spell(conv.fold, kinds="fcb")
+gaussian_nll_loss = spell(
+    loss.gaussian_nll_loss, kinds="f", mode="common", each="if", tensors=("target",)
+)
+gelu = spell(activation.gelu, kinds="f")
+glu = spell(activation.glu, axis="dim", kinds="f")
+group_norm = spell(norm.group_norm, kinds="f", tensors=("weight", "bias"))
+hardshrink = spell(activation.hardshrink, kinds="f")
+hardsigmoid = spell(activation.hardsigmoid, has_inplace=True, kinds="f")
+hardswish = spell(activation.hardswish, has_inplace=True, kinds="f")
+hardtanh = spell(activation.hardtanh, has_inplace=True, kinds="fi", keeps_integers=True)
+hinge_embedding_loss = spell(loss.hinge_embedding_loss, kinds="f")
+huber_loss = spell(
+    loss.huber_loss, kinds="f", mode="input", each="bif", tensors=("target",), is_elementwise=True
+)
+instance_norm = spell(norm.instance_norm, kinds="f", tensors=("weight", "bias"))
+kl_div = spell(loss.kl_div, kinds="f", mode="common", each="f", tensors=("target",))
+l1_loss = spell(
+    loss.l1_loss,
+    kinds="fci",
+    mode="common",
+    each="ifc",
+    tensors=("target",),
+    is_elementwise=True,
+    complex_form=_complex_l1_loss,
+)
+layer_norm = spell(norm.layer_norm, kinds="f", tensors=("weight", "bias"))
+leaky_relu = spell(activation.leaky_relu, has_inplace=True, kinds="f")
+linear = spell(layers.linear, kinds="fci", tensors=("weight", "bias"))
+log_softmax = spell(activation.log_softmax, axis="dim", kinds="f")
+logsigmoid = spell(activation.logsigmoid, kinds="f")
+margin_ranking_loss = spell(
+    loss.margin_ranking_loss,
+    first=("input1", "input2"),
+    kinds="fi",
+    mode="common",
+    each="if",
+    tensors=("target",),
+)
+mish = spell(activation.mish, has_inplace=True, kinds="f")
+mse_loss = spell(loss.mse_loss, kinds="f", mode="common", tensors=("target",), is_elementwise=True)
+nll_loss = spell(loss.nll_loss, kinds="f", tensors=("weight",))
+normalize = spell(distance.normalize, axis="dim", kinds="fc")
+one_hot = spell(layers.one_hot)
+pairwise_distance = spell(
+    distance.pairwise_distance, first=("x1", "x2"), kinds="fc", mode="common", each="ifc"
+)
+pdist = spell(distance.pdist, kinds="f")
+pixel_shuffle = spell(layers.pixel_shuffle)
+pixel_unshuffle = spell(layers.pixel_unshuffle)
+poisson_nll_loss = spell(loss.poisson_nll_loss, kinds="fcib", mode="float")
+prelu = spell(activation.prelu, kinds="f", tensors=("weight",))
+relu = spell(activation.relu, has_inplace=True, kinds="fi")
+relu6 = spell(activation.relu6, has_inplace=True, kinds="fi")
+rms_norm = spell(norm.rms_norm, kinds="fc", mode="input", tensors=("weight",))
+rrelu = spell(activation.rrelu, has_inplace=True, kinds="f")
+scaled_dot_product_attention = spell(
+    layers.scaled_dot_product_attention, first=("query", "key", "value"), kinds="f"
+)
+selu = spell(activation.selu, has_inplace=True, kinds="f")
+sigmoid = spell(special.sigmoid, kinds="fcib", mode="float")
+silu = spell(
+    activation.silu, has_inplace=True, kinds="fc", complex_form=lambda x: x * special.sigmoid(x)
+)
+smooth_l1_loss = spell(
+    loss.smooth_l1_loss, kinds="f", mode="common", tensors=("target",), is_elementwise=True
+)
+soft_margin_loss = spell(
+    loss.soft_margin_loss, kinds="f", mode="input", each="bif", tensors=("target",)
+)
+softmax = spell(activation.softmax, axis="dim", kinds="f")
+softmin = spell(activation.softmin, axis="dim", kinds="f")
+softplus = spell(special.softplus, kinds="f")
+softshrink = spell(activation.softshrink, kinds="f")
+softsign = spell(activation.softsign, kinds="fci", complex_form=lambda x: x / (1 + abs(x)))
+tanh = spell(pointwise.tanh, kinds="fcib", mode="float")
+tanhshrink = spell(activation.tanhshrink, kinds="fci")
+threshold = spell(activation.threshold, has_inplace=True, kinds="fi", keeps_integers=True)
+triplet_margin_loss = spell(
+    loss.triplet_margin_loss,
+    first=("anchor",),
+    kinds="fc",
+    mode="common",
+    each="ifc",
+    tensors=("positive", "negative"),
+)
+unfold = spell(conv.unfold, kinds="fcb")
 celu_ = activation.celu_
 elu_ = activation.elu_
 hardtanh_ = activation.hardtanh_
@@ -269,11 +317,38 @@ selu_ = activation.selu_
 threshold_ = activation.threshold_
 
 
+def _drops(name: str, x: Any, p: float, training: bool) -> bool:
+    """Whether there is anything to drop; raises for other than probabilities and floats."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"{name}: p is {p}; a probability is expected, between 0 and 1")
+    if not training or not p:
+        return False
+    require_kind(name, "input", x.dtype)
+    return True
+
+
+def dropout(
+    input: Any,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Any = None,
+) -> Tensor:
+    """Zeroes elements with probability p while training, and enlarges the others to make up for it.
+
+    >>> import pullback as pb
+    >>> dropout(pb.tensor([-1.0, 0.0, 2.0]), training=False).tolist()
+    [-1.0, 0.0, 2.0]
+    """
+    if not _drops("dropout", input, p, training):
+        return asarray(input)
+    return _result(input, layers.dropout(input, p, generator=generator), inplace)
+
+
 def _channel_dropout(x: Any, p: float, training: bool, name: str, dims: int) -> Any:
     """Zeroes whole channels; an input of `dims` axes has no batch."""
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
-    if not training or not p:
+    if not _drops(name, x, p, training):
         return x
     lead = x.shape[: 1 if x.ndim == dims else 2]
     return x * layers.dropout(ones(lead + (1,) * (x.ndim - len(lead)), dtype=x.dtype), p)
@@ -319,9 +394,7 @@ _SELU_FLOOR = -1.7580993408473766  # the value of selu at minus infinity
 
 def _alpha(x: Any, p: float, training: bool, shape: tuple[int, ...]) -> Any:
     """Dropout for selu: dropped elements get its smallest value, and mean and variance stay."""
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or not p:
+    if not _drops("alpha_dropout", x, p, training):
         return x
     if p == 1.0:
         return x * 0.0
@@ -377,6 +450,7 @@ def gumbel_softmax(
     >>> gumbel_softmax(pb.zeros((2, 3)), hard=True).sum(axis=-1).tolist()
     [1.0, 1.0]
     """
+    require_kind("gumbel_softmax", "logits", logits.dtype)
     forbid_in_trace("the noise of gumbel_softmax")
     noise = asarray(-np.log(source_of_numbers(None).exponential(size=logits.shape)))
     soft = activation.softmax((logits + noise.astype(logits.dtype)) / tau, dim)
@@ -446,6 +520,7 @@ def embedding_bag(
     [[3.0]]
     """
     _refuse_sparse("embedding_bag", scale_grad_by_freq, sparse)
+    require_kind("embedding_bag", "weight", weight.dtype)
     _shorten(weight, input, max_norm, norm_type)
     return layers.embedding_bag(
         input, weight, offsets, mode, per_sample_weights, include_last_offset, padding_idx
@@ -479,6 +554,8 @@ def interpolate(
     """
     if antialias:
         raise NotImplementedError("interpolate: antialias=True is not supported")
+    if input.dtype != np.uint8 or not mode.startswith("nearest"):
+        require_kind("interpolate", "input", input.dtype)
     return pool.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
 
 
@@ -503,6 +580,8 @@ def pad(
     """
     if mode not in _PAD_MODES:
         raise NotImplementedError(f"pad: unrecognised padding mode {mode!r}")
+    if mode in ("reflect", "replicate"):
+        require_kind("pad", "input", input.dtype, "fci")
     if len(pad) % 2 or len(pad) // 2 > input.ndim:
         raise ValueError(
             f"pad: needs a pair of counts for each of at most {input.ndim} axes, not {tuple(pad)}"

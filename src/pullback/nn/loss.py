@@ -21,11 +21,14 @@ __all__ = [
     "L1Loss",
     "MSELoss",
     "MarginRankingLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
     "NLLLoss",
     "PoissonNLLLoss",
     "SmoothL1Loss",
     "SoftMarginLoss",
     "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
 ]
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -266,3 +269,50 @@ class SoftMarginLoss(_Loss):
 
     function = "soft_margin_loss"
     options: ClassVar[dict[str, Any]] = {"reduction": "mean"}
+
+
+class MultiMarginLoss(_Loss):
+    """The mean over classes of ``max(0, margin - x[target] + x) ** p``.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.nn.MultiMarginLoss()(pb.tensor([[3.0, 1.0]]), np.array([1])).item()
+    1.5
+    """
+
+    function = "multi_margin_loss"
+    options: ClassVar[dict[str, Any]] = {
+        "p": 1,
+        "margin": 1.0,
+        "weight": None,
+        "reduction": "mean",
+    }
+
+
+class MultiLabelSoftMarginLoss(_Loss):
+    """The mean over classes of `BCEWithLogitsLoss`.
+
+    >>> import pullback as pb
+    >>> round(pb.nn.MultiLabelSoftMarginLoss()(pb.zeros((1, 2)), pb.ones((1, 2))).item(), 6)
+    0.693147
+    """
+
+    function = "multilabel_soft_margin_loss"
+    options: ClassVar[dict[str, Any]] = {"weight": None, "reduction": "mean"}
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """`TripletMarginLoss` with a distance of the user's.
+
+    >>> import pullback as pb
+    >>> x = pb.zeros((1, 2))
+    >>> pb.nn.TripletMarginWithDistanceLoss()(x, x, x + 9.0).item()
+    0.0
+    """
+
+    function = "triplet_margin_with_distance_loss"
+    options: ClassVar[dict[str, Any]] = {
+        "distance_function": None,
+        "margin": 1.0,
+        "swap": False,
+        "reduction": "mean",
+    }

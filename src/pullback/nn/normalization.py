@@ -24,6 +24,7 @@ __all__ = [
     "InstanceNorm2d",
     "InstanceNorm3d",
     "LayerNorm",
+    "LocalResponseNorm",
     "RMSNorm",
 ]
 
@@ -425,3 +426,30 @@ class GroupNorm(Module):
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
         )
+
+
+class LocalResponseNorm(Module):
+    """Divides each element by the mean square of its neighbours among the channels.
+
+    Args:
+        size: number of channels that count as neighbours.
+        alpha: factor of the mean square.
+        beta: exponent.
+        k: added to it.
+
+    >>> import pullback as pb
+    >>> pb.nn.LocalResponseNorm(2)(pb.ones((1, 4, 2, 2))).shape
+    (1, 4, 2, 2)
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Any) -> Tensor:
+        """The normalized input."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """Options."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

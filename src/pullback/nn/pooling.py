@@ -10,12 +10,22 @@ from pullback.nn.module import Module
 __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
     "AvgPool1d",
     "AvgPool2d",
+    "AvgPool3d",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
     "MaxPool1d",
     "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
 ]
 
 
@@ -38,9 +48,14 @@ class _MaxPool(Module):
 
     def forward(self, input: Any) -> Any:
         """The largest elements of the windows, and their places if they are wanted."""
-        name = f"max_pool{self.axes}d" + ("_with_indices" if self.return_indices else "")
-        return getattr(F, name)(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
+        return getattr(F, f"max_pool{self.axes}d")(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.ceil_mode,
+            self.return_indices,
         )
 
     def extra_repr(self) -> str:
@@ -79,6 +94,134 @@ class MaxPool2d(_MaxPool):
     """
 
     axes = 2
+
+
+class MaxPool3d(_MaxPool):
+    """The largest elements of windows of volumes; the arguments are those of `MaxPool1d`.
+
+    >>> import pullback as pb
+    >>> pb.nn.MaxPool3d(2)(pb.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 2, 2, 2)
+    """
+
+    axes = 3
+
+
+class _MaxUnpool(Module):
+    axes: ClassVar[int]
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0):
+        super().__init__()
+        self.kernel_size, self.padding = kernel_size, padding
+        self.stride = kernel_size if stride is None else stride
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        """The image that was pooled, with zeros where no largest element was."""
+        options = (self.kernel_size, self.stride, self.padding, output_size)
+        return getattr(F, f"max_unpool{self.axes}d")(input, indices, *options)
+
+    def extra_repr(self) -> str:
+        """The windows."""
+        values = (self.kernel_size, self.stride, self.padding)
+        printed = [v if isinstance(v, tuple) else (v,) * self.axes for v in values]
+        return "kernel_size={}, stride={}, padding={}".format(*printed)
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """The inverse of `MaxPool1d` with indices; the windows are those of the pooling.
+
+    >>> import pullback as pb
+    >>> pool = pb.nn.MaxPool1d(2, return_indices=True)
+    >>> pb.nn.MaxUnpool1d(2)(*pool(pb.tensor([[[1.0, 3.0]]]))).tolist()
+    [[[0.0, 3.0]]]
+    """
+
+    axes = 1
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """The inverse of `MaxPool2d` with indices; the windows are those of the pooling.
+
+    >>> import pullback as pb
+    >>> pb.nn.MaxUnpool2d(2)(*pb.nn.MaxPool2d(2, return_indices=True)(pb.ones((1, 3, 4, 4)))).shape
+    (1, 3, 4, 4)
+    """
+
+    axes = 2
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """The inverse of `MaxPool3d` with indices; the windows are those of the pooling.
+
+    >>> import pullback as pb
+    >>> pooled = pb.nn.MaxPool3d(2, return_indices=True)(pb.ones((1, 1, 2, 2, 2)))
+    >>> pb.nn.MaxUnpool3d(2)(*pooled).shape
+    (1, 1, 2, 2, 2)
+    """
+
+    axes = 3
+
+
+class _LPPool(Module):
+    axes: ClassVar[int]
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ):
+        super().__init__()
+        self.norm_type, self.kernel_size = norm_type, kernel_size
+        self.stride, self.ceil_mode = stride, ceil_mode
+
+    def forward(self, input: Any) -> Any:
+        """The norms of the windows."""
+        options = (float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+        return getattr(F, f"lp_pool{self.axes}d")(input, *options)
+
+    def extra_repr(self) -> str:
+        """The norm and the windows."""
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPool):
+    """The norms of windows of signals.
+
+    Args:
+        norm_type: the order of the norm.
+        kernel_size: length of the window.
+        stride: step of the window; by default its length.
+        ceil_mode: keeps a window that is not full at the end.
+
+    >>> import pullback as pb
+    >>> pb.nn.LPPool1d(2, 2)(pb.tensor([[[3.0, 4.0]]])).tolist()
+    [[[5.0]]]
+    """
+
+    axes = 1
+
+
+class LPPool2d(_LPPool):
+    """The norms of windows of images; the arguments are those of `LPPool1d`.
+
+    >>> import pullback as pb
+    >>> pb.nn.LPPool2d(2, 2)(pb.ones((1, 1, 2, 2))).item()
+    2.0
+    """
+
+    axes = 2
+
+
+class LPPool3d(_LPPool):
+    """The norms of windows of volumes; the arguments are those of `LPPool1d`.
+
+    >>> import pullback as pb
+    >>> pb.nn.LPPool3d(1, 2)(pb.ones((1, 1, 2, 2, 2))).item()
+    8.0
+    """
+
+    axes = 3
 
 
 class _AvgPool(Module):
@@ -134,7 +277,33 @@ class AvgPool1d(_AvgPool):
     axes = 1
 
 
-class AvgPool2d(_AvgPool):
+class _AvgPoolDivided(_AvgPool):
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ):
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
+        self.divisor_override = divisor_override
+
+    def forward(self, input: Any) -> Any:
+        """The means of the windows."""
+        return getattr(F, f"avg_pool{self.axes}d")(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
+
+
+class AvgPool2d(_AvgPoolDivided):
     """The means of windows of images; the arguments are those of `AvgPool1d`.
 
     Args:
@@ -147,21 +316,16 @@ class AvgPool2d(_AvgPool):
 
     axes = 2
 
-    def __init__(self, *args: Any, divisor_override: int | None = None, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.divisor_override = divisor_override
 
-    def forward(self, input: Any) -> Any:
-        """The means of the windows."""
-        return F.avg_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
+class AvgPool3d(_AvgPoolDivided):
+    """The means of windows of volumes; the arguments are those of `AvgPool2d`.
+
+    >>> import pullback as pb
+    >>> pb.nn.AvgPool3d(2)(pb.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 2, 2, 2)
+    """
+
+    axes = 3
 
 
 class _Adaptive(Module):
@@ -187,8 +351,7 @@ class _AdaptiveMax(_Adaptive):
 
     def forward(self, input: Any) -> Any:
         """The largest elements of the cells, and their places if they are wanted."""
-        name = self.function + ("_with_indices" if self.return_indices else "")
-        return getattr(F, name)(input, self.output_size)
+        return getattr(F, self.function)(input, self.output_size, self.return_indices)
 
 
 class AdaptiveAvgPool1d(_Adaptive):
@@ -233,3 +396,25 @@ class AdaptiveMaxPool2d(_AdaptiveMax):
     """
 
     function = "adaptive_max_pool2d"
+
+
+class AdaptiveAvgPool3d(_Adaptive):
+    """The means of volumes divided into `output_size` cells.
+
+    >>> import pullback as pb
+    >>> pb.nn.AdaptiveAvgPool3d(1)(pb.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 1, 1, 1)
+    """
+
+    function = "adaptive_avg_pool3d"
+
+
+class AdaptiveMaxPool3d(_AdaptiveMax):
+    """The largest elements of volumes divided into `output_size` cells.
+
+    >>> import pullback as pb
+    >>> pb.nn.AdaptiveMaxPool3d(2)(pb.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 2, 2, 2)
+    """
+
+    function = "adaptive_max_pool3d"

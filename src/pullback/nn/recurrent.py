@@ -9,12 +9,16 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+import numpy as np
+
+from pullback._generated.functions_pointwise import _where as where
 from pullback._generated.public import concatenate, flip, stack, tanh
 from pullback.errors import ModuleInputError
 from pullback.nn import functional as F  # noqa: N812 - PyTorch's convention
 from pullback.nn import init
 from pullback.nn.linear import new_parameter, require_last
 from pullback.nn.module import Module
+from pullback.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from pullback.operators.creation.functions import zeros
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
@@ -125,9 +129,11 @@ class _Recurrent(Module):
 
         Args:
             input: of shape (steps, batch, features), or (batch, steps, features) with
-                `batch_first`, or (steps, features) without a batch.
+                `batch_first`, or (steps, features) without a batch, or a packed sequence.
             hx: the first states, zero by default.
         """
+        if isinstance(input, PackedSequence):
+            return self._run_packed(input, hx)
         require_last(input, self.input_size)
         if input.ndim not in (2, 3):
             raise ModuleInputError(f"expected 2 or 3 dimensions, got shape {tuple(input.shape)}")
@@ -138,31 +144,56 @@ class _Recurrent(Module):
             input, hx = input[:, None], _map_state(lambda s: s[:, None], hx)
         elif self.batch_first:
             input = input.swapaxes(0, 1)
+        input, last = self._run_layers(input, hx)
+        if is_single:
+            return input[:, 0], _map_state(lambda s: s[:, 0], last)
+        return (input.swapaxes(0, 1) if self.batch_first else input), last
+
+    def _run_packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        """Runs sequences of different lengths: a state stays as it is where one has no step."""
+        require_last(packed.data, self.input_size)
+        order, back = packed.sorted_indices, packed.unsorted_indices
+        if order is not None:
+            hx = _map_state(lambda s: s[:, order], hx)
+        padded, lengths = pad_packed_sequence(packed._replace(unsorted_indices=None))
+        is_step = np.arange(len(padded))[:, None, None] < lengths.numpy()[:, None]
+        outputs, last = self._run_layers(padded, hx, is_step)
+        if back is not None:
+            last = _map_state(lambda s: s[:, back], last)
+        data = pack_padded_sequence(outputs, lengths).data
+        return packed._replace(data=data), last
+
+    def _run_layers(self, input: Any, hx: Any, is_step: Any = None) -> tuple[Any, Any]:
+        """The outputs for an input of shape (steps, batch, features), and the last states.
+
+        Args:
+            input: the padded sequences.
+            hx: the first states.
+            is_step: of shape (steps, batch, 1), whether a sequence has a step; None: all have.
+        """
         states = self._first_state(hx, input.shape[1], input.dtype)
         lasts = []
         for layer, suffixes in enumerate(self._suffixes):
             outputs = []
             for direction, suffix in enumerate(suffixes):
                 state = states[layer * len(suffixes) + direction]
-                steps, last = self._run_direction(input, state, suffix)
+                steps, last = self._run_direction(input, state, suffix, is_step)
                 outputs.append(steps)
                 lasts.append(last)
             input = outputs[0] if len(outputs) == 1 else concatenate(outputs, -1)
             if self.dropout and layer < self.num_layers - 1:
                 input = F.dropout(input, self.dropout, self.training)
-        last = self._join(lasts)
-        if is_single:
-            return input[:, 0], _map_state(lambda s: s[:, 0], last)
-        return (input.swapaxes(0, 1) if self.batch_first else input), last
+        return input, self._join(lasts)
 
-    def _run_direction(self, input: Any, state: Any, suffix: str) -> tuple[Any, Any]:
+    def _run_direction(self, input: Any, state: Any, suffix: str, is_step: Any) -> tuple[Any, Any]:
         w, u, b, c = self._weights(suffix)
         is_reverse = suffix.endswith("_reverse")
         gates = F.linear(input, w, b)
         outputs = []
         order = reversed(range(len(input))) if is_reverse else range(len(input))
         for step in order:
-            state = self._run_step(gates[step], state, lambda h: F.linear(h, u, c), suffix)
+            new = self._run_step(gates[step], state, lambda h: F.linear(h, u, c), suffix)
+            state = new if is_step is None else _choose(is_step[step], new, state)
             outputs.append(self._output_of(state))
         joined = stack(outputs, 0)
         return (flip(joined, 0) if is_reverse else joined), state
@@ -183,6 +214,13 @@ class _Recurrent(Module):
         }
         changed = ((n, getattr(self, n)) for n, d in defaults.items() if getattr(self, n) != d)
         return ", ".join([text, *(f"{name}={value}" for name, value in changed)])
+
+
+def _choose(is_step: Any, new: Any, old: Any) -> Any:
+    """The new state of the sequences that have a step, and the old one of the others."""
+    if isinstance(new, tuple):
+        return tuple(where(is_step, n, o) for n, o in zip(new, old, strict=True))
+    return where(is_step, new, old)
 
 
 def _map_state(function: Any, state: Any) -> Any:

@@ -11,8 +11,10 @@ from pullback.tensor import Tensor
 
 __all__ = [
     "ChannelShuffle",
+    "Fold",
     "PixelShuffle",
     "PixelUnshuffle",
+    "Unfold",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",
@@ -177,3 +179,58 @@ class ChannelShuffle(Module):
     def extra_repr(self) -> str:
         """The number of blocks."""
         return f"groups={self.groups}"
+
+
+class Unfold(Module):
+    """The windows of images as columns, of shape ``(batch, channels * kernel, windows)``.
+
+    >>> import pullback as pb
+    >>> pb.nn.Unfold(2)(pb.ones((1, 3, 4, 4))).shape
+    (1, 12, 9)
+    """
+
+    def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1):
+        super().__init__()
+        self.kernel_size, self.dilation = kernel_size, dilation
+        self.padding, self.stride = padding, stride
+
+    def forward(self, input: Any) -> Tensor:
+        """The columns."""
+        options = (self.kernel_size, self.dilation, self.padding, self.stride)
+        return F.unfold(input, *options)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        """The windows."""
+        return (
+            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
+            f"stride={self.stride}"
+        )
+
+
+class Fold(Unfold):
+    """The sum of windows laid back into images of `output_size`: the transpose of `Unfold`.
+
+    >>> import pullback as pb
+    >>> pb.nn.Fold(4, 2)(pb.ones((1, 12, 9))).shape
+    (1, 3, 4, 4)
+    """
+
+    def __init__(
+        self,
+        output_size: Any,
+        kernel_size: Any,
+        dilation: Any = 1,
+        padding: Any = 0,
+        stride: Any = 1,
+    ):
+        super().__init__(kernel_size, dilation, padding, stride)
+        self.output_size = output_size
+
+    def forward(self, input: Any) -> Tensor:
+        """The images."""
+        options = (self.kernel_size, self.dilation, self.padding, self.stride)
+        return F.fold(input, self.output_size, *options)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        """The size and the windows."""
+        return f"output_size={self.output_size}, {super().extra_repr()}"

@@ -19,6 +19,7 @@ from pullback.kernels.random import source_of_numbers
 __all__ = [
     "Generator",
     "bernoulli",
+    "default_generator",
     "get_rng_state",
     "initial_seed",
     "manual_seed",
@@ -35,8 +36,6 @@ __all__ = [
     "seed",
     "set_rng_state",
 ]
-
-_last_seed = [0]
 
 
 class Generator(np.random.Generator):
@@ -76,29 +75,45 @@ class Generator(np.random.Generator):
         return self
 
 
-def manual_seed(seed: int) -> None:
-    """Seeds the numbers that are drawn without a generator.
+class _DefaultGenerator(Generator):
+    """The numbers that are drawn without a generator: NumPy's global state."""
+
+    def __init__(self) -> None:
+        np.random.Generator.__init__(self, np.random.mtrand.get_bit_generator())
+        self._seed = 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Starts again from a seed."""
+        self._seed = int(seed)
+        np.random.seed(self._seed % 2**32)
+        return self
+
+
+default_generator = _DefaultGenerator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seeds the numbers that are drawn without a generator, and returns their generator.
 
     >>> import pullback.compat.torch as torch
-    >>> torch.manual_seed(0)
+    >>> generator = torch.manual_seed(0)
     >>> first = torch.randn(3)
-    >>> torch.manual_seed(0)
+    >>> generator is torch.manual_seed(0)
+    True
     >>> torch.equal(first, torch.randn(3))
     True
     """
-    _last_seed[0] = int(seed)
-    np.random.seed(_last_seed[0] % 2**32)
+    return default_generator.manual_seed(seed)
 
 
 def seed() -> int:
     """Seeds the numbers with one that the system draws, and returns it."""
-    manual_seed(np.random.SeedSequence().generate_state(1)[0].item())
-    return _last_seed[0]
+    return default_generator.seed()
 
 
 def initial_seed() -> int:
     """The seed of `manual_seed`."""
-    return _last_seed[0]
+    return default_generator.initial_seed()
 
 
 def get_rng_state() -> Any:

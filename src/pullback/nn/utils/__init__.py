@@ -1,8 +1,8 @@
-"""Helpers for parameters: norms of gradients, parameters as one vector, parametrizations."""
+"""Helpers for parameters (norms, vectors, parametrizations) and for sequences (`rnn`)."""
 
 from __future__ import annotations
 
-from pullback.nn.utils import parametrizations, parametrize
+from pullback.nn.utils import parametrizations, parametrize, rnn
 from pullback.nn.utils.clip_grad import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -27,6 +27,7 @@ __all__ = [
     "parametrize",
     "remove_spectral_norm",
     "remove_weight_norm",
+    "rnn",
     "spectral_norm",
     "vector_to_parameters",
     "weight_norm",

@@ -106,12 +106,20 @@ class Buffer(_nn.Buffer):
         return _convert(_nn.Buffer(data, persistent=persistent))
 
 
+def _causal_mask(sz: int, device: _Any = None, dtype: _Any = None) -> _Any:
+    """The additive mask in which each place sees itself and the places before it."""
+    dtype = _get_default_dtype() if dtype is None else dtype
+    return _convert(_nn.Transformer.generate_square_subsequent_mask(sz, device, dtype))
+
+
 for _name in _nn.__all__:
     _found = getattr(_nn, _name)
     if _name in __all__:
         continue
     if isinstance(_found, type) and issubclass(_found, _nn.Module):
         _found = _adapt(_found)
+        if _name == "Transformer":
+            setattr(_found, "generate_square_subsequent_mask", staticmethod(_causal_mask))  # noqa: B010
     globals()[_name] = _found
     __all__ += [_name]
 

@@ -99,7 +99,9 @@ def pad(x: Array, padding: Ints, value: float = 0.0) -> Array:
         return x
     space = x.shape[2:]
     wide = [n + padding[2 * i] + padding[2 * i + 1] for i, n in enumerate(space)]
-    result: Array = np.full((*x.shape[:2], *wide), value, x.dtype)
+    result: Array = np.zeros((*x.shape[:2], *wide), x.dtype)
+    if value:
+        result.fill(value)
     result[(..., *_inside(padding, space))] = x
     return result
 

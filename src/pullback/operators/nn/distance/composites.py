@@ -8,10 +8,16 @@ import numpy as np
 
 from pullback._generated import functions_nn_distance as private
 from pullback._generated.functions_pointwise import _where as where
+from pullback._generated.functions_pointwise import abs
 from pullback._generated.functions_reduction import sum
 from pullback._generated.functions_shape import broadcast_to, expand_dims, squeeze
 
 __all__ = ["cdist", "cosine_similarity", "normalize", "pairwise_distance", "pdist"]
+
+
+def _length(x: Any, p: float, axis: int) -> Any:
+    """The norm along an axis, which is kept; that of complex numbers is the norm of their sizes."""
+    return private._length(abs(x) if x.dtype.kind == "c" else x, p, axis)
 
 
 def _at_least(x: Any, bound: float) -> Any:
@@ -21,7 +27,7 @@ def _at_least(x: Any, bound: float) -> Any:
 
 def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Any:
     """Vectors of length one."""
-    return x / _at_least(private._length(x, p, axis), eps)
+    return x / _at_least(_length(x, p, axis), eps)
 
 
 def cosine_similarity(x: Any, other: Any, axis: int = 1, eps: float = 1e-8) -> Any:
@@ -38,7 +44,7 @@ def pairwise_distance(
     x: Any, other: Any, p: float = 2.0, eps: float = 1e-6, keepdims: bool = False
 ) -> Any:
     """The length of differences; eps keeps it away from the point without a derivative."""
-    length = private._length(x - other + eps, p, -1)
+    length = _length(x - other + eps, p, -1)
     return length if keepdims else squeeze(length, -1)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback._generated import functions_nn_layers as nn
 from pullback._generated.functions_indexing import index_add, scatter_reduce
+from pullback._generated.functions_pointwise import _astype as astype
 from pullback._generated.functions_pointwise import _where as where
 from pullback._generated.functions_pointwise import maximum
 from pullback._generated.functions_products import matmul
@@ -23,6 +24,7 @@ from pullback._generated.functions_shape import (
     swapaxes,
 )
 from pullback._generated.functions_sorting import searchsorted
+from pullback.errors import UnsupportedDtypeError
 from pullback.tensor.tensor import has_values, wrap
 
 __all__ = [
@@ -42,6 +44,11 @@ def bilinear(x: Any, other: Any, weight: Any, bias: Any = None) -> Any:
         raise ValueError(
             f"bilinear: inputs of shape {list(x.shape)} and {list(other.shape)} do not fit the "
             f"weight of shape {list(weight.shape)}, which has to be (outputs, inputs 1, inputs 2)"
+        )
+    if x.shape[:-1] != other.shape[:-1]:
+        raise ValueError(
+            f"bilinear: inputs of shape {list(x.shape)} and {list(other.shape)} must agree in all "
+            "axes but the last"
         )
     outputs, _, inputs = weight.shape
     matrix = reshape(swapaxes(weight, 1, 2), (outputs * inputs, weight.shape[1]))
@@ -81,7 +88,16 @@ def scaled_dot_product_attention(
         attn_mask = wrap(np.tri(*scores.shape[-2:], dtype=bool))
     if attn_mask is not None:
         is_bool = attn_mask.dtype == bool
-        scores = where(attn_mask, scores, -np.inf) if is_bool else scores + attn_mask
+        if not is_bool and attn_mask.dtype not in (query.dtype, np.float32):
+            raise UnsupportedDtypeError(
+                "scaled_dot_product_attention: attn_mask has to be of truth values, of float32 or "
+                f"of the dtype {query.dtype} of query, not of {attn_mask.dtype}"
+            )
+        scores = (
+            where(attn_mask, scores, -np.inf)
+            if is_bool
+            else scores + astype(attn_mask, scores.dtype)
+        )
     weights = nn._safe_softmax(scores, -1)
     if dropout_p:
         weights = nn.dropout(weights, dropout_p, generator=generator)

@@ -14,6 +14,7 @@ from pullback._generated.functions_pointwise import _where as where
 from pullback._generated.functions_pointwise import exp, log, minimum, negative, sqrt
 from pullback._generated.functions_reduction import sum
 from pullback._generated.functions_shape import broadcast_to, reshape
+from pullback.errors import UnsupportedDtypeError
 from pullback.operators.nn.loss.kernels import count
 from pullback.tensor.tensor import has_values
 
@@ -36,6 +37,8 @@ __all__ = [
 def _reduced(name: str, loss: Any, reduction: str) -> Any:
     """The mean or the sum of losses, or the losses themselves."""
     if reduction == "mean":
+        if loss.dtype.kind in "biu":
+            raise UnsupportedDtypeError(f"{name}: reduction='mean' needs floats, not {loss.dtype}")
         return sum(loss) * _over(loss.size)
     if reduction == "sum":
         return sum(loss)
@@ -59,6 +62,13 @@ def _in_dtype_of(x: Any, target: Any) -> Any:
     return astype(target, x.dtype) if target.dtype.kind in "biu" else target
 
 
+def _weights_of(x: Any, weight: Any) -> Any:
+    """Weights of elements in the dtype of the input, which they must not widen."""
+    if weight.dtype.kind == "c":
+        raise UnsupportedDtypeError(f"weights of a loss have to be real, not {weight.dtype}")
+    return weight if weight.dtype == x.dtype else astype(weight, x.dtype)
+
+
 def _require_shape(name: str, x: Any, target: Any) -> None:
     """Raises for a target that would be broadcast: (n, 1) and (n,) give n * n losses.
 
@@ -77,7 +87,7 @@ def binary_cross_entropy(
     """The cross entropy of probabilities."""
     _require_shape("binary_cross_entropy", x, target)
     loss = private._bce(x, _in_dtype_of(x, target))
-    loss = loss if weight is None else loss * weight
+    loss = loss if weight is None else loss * _weights_of(x, weight)
     return _reduced("binary_cross_entropy", loss, reduction)
 
 
@@ -92,7 +102,7 @@ def binary_cross_entropy_with_logits(
     """The cross entropy of logistic functions."""
     _require_shape("binary_cross_entropy_with_logits", x, target)
     loss = private._bce_with_logits(x, _in_dtype_of(x, target), pos_weight)
-    loss = loss if weight is None else loss * weight
+    loss = loss if weight is None else loss * _weights_of(x, weight)
     return _reduced("binary_cross_entropy_with_logits", loss, reduction)
 
 
@@ -157,6 +167,11 @@ def cross_entropy(
     axis = _class_axis(x)
     scores = log_softmax(x, axis)
     if target.dtype.kind == "f":
+        if ignore_index >= 0:
+            raise ValueError(
+                f"cross_entropy: ignore_index={ignore_index} is not supported for a target of "
+                "probabilities; give classes, or leave it out"
+            )
         return _soft_cross_entropy(scores, target, weight, reduction, label_smoothing, axis)
     loss = nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
     if not label_smoothing:
@@ -231,6 +246,8 @@ def gaussian_nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """The negative log likelihood of targets; a variance is at least eps."""
+    if var.dtype.kind != "f":
+        raise UnsupportedDtypeError(f"gaussian_nll_loss: var has to be of floats, not {var.dtype}")
     if has_values(var) and sum(var < 0).item():
         raise ValueError("gaussian_nll_loss: var has negative entries")
     if var.ndim == x.ndim - 1 and var.shape == x.shape[:-1]:

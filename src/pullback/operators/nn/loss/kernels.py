@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from pullback.errors import UnsupportedDtypeError
 from pullback.kernels.errstate import errstate
 from pullback.kernels.masked_select import refuse_complex
 from pullback.operators.nn.activation.kernels import logsigmoid
@@ -32,6 +33,8 @@ Array = Any  # an ndarray; NumPy's stubs type most arithmetic and indexing as An
 def reduced(name: str, loss: Any, reduction: str) -> Any:
     """The mean or the sum of losses, or the losses themselves."""
     if reduction == "mean":
+        if loss.dtype.kind in "biu":
+            raise UnsupportedDtypeError(f"{name}: reduction='mean' needs floats, not {loss.dtype}")
         return loss.mean() if loss.size else loss.dtype.type(np.nan)
     if reduction == "sum":
         return loss.sum()

@@ -46,6 +46,10 @@ def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | Non
     axes = _last_axes("rms_norm", x, normalized_shape, weight)
     if eps is None:
         eps = float(np.finfo(x.dtype).eps)
+    if x.dtype.kind == "c":  # the mean of squares, not of sizes, as in PyTorch
+        count = prod(x.shape[axis] for axis in axes)
+        scaled = x / sqrt(sum(x * x, axes, keepdims=True) / count + eps)
+        return scaled if weight is None else scaled * weight
     return private._rms_norm(x, weight, axes, eps)[0]
 
 

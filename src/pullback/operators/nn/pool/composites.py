@@ -1,4 +1,4 @@
-"""Pooling over one or two axes, and interpolation, in PyTorch's form."""
+"""Pooling over one to three axes, and interpolation, in PyTorch's form."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from pullback._generated.functions_shape import expand_dims, squeeze
 from pullback.operators.nn.conv.composites import Ints, batched, each
 
 __all__ = [
+    "adaptive_avg_pool",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_max_pool1d",
     "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d",
     "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool_with_indices",
+    "avg_pool",
     "avg_pool1d",
     "avg_pool2d",
     "interpolate",
@@ -25,13 +28,14 @@ __all__ = [
     "max_pool1d_with_indices",
     "max_pool2d",
     "max_pool2d_with_indices",
+    "max_pool_with_indices",
 ]
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 _NEAREST = ("nearest", "nearest-exact", "area")
 
 
-def _max_pool_with_indices(
+def max_pool_with_indices(
     axes: int,
     x: Any,
     kernel_size: Ints,
@@ -40,6 +44,7 @@ def _max_pool_with_indices(
     dilation: Ints = 1,
     ceil_mode: bool = False,
 ) -> Any:
+    """The largest elements of windows over the last axes, and their places."""
     name = f"max_pool{axes}d"
     kernel = each(f"{name}: kernel_size", kernel_size, axes)
     step = kernel if stride is None else each(f"{name}: stride", stride, axes)
@@ -54,16 +59,16 @@ def _max_pool_with_indices(
 
 
 def _max_pool(axes: int, *args: Any) -> Any:
-    return _max_pool_with_indices(axes, *args)[0]
+    return max_pool_with_indices(axes, *args)[0]
 
 
 max_pool1d = partial(_max_pool, 1)
 max_pool2d = partial(_max_pool, 2)
-max_pool1d_with_indices = partial(_max_pool_with_indices, 1)
-max_pool2d_with_indices = partial(_max_pool_with_indices, 2)
+max_pool1d_with_indices = partial(max_pool_with_indices, 1)
+max_pool2d_with_indices = partial(max_pool_with_indices, 2)
 
 
-def _avg_pool(
+def avg_pool(
     axes: int,
     x: Any,
     kernel_size: Ints,
@@ -73,6 +78,7 @@ def _avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
+    """The means of windows over the last axes."""
     name = f"avg_pool{axes}d"
     kernel = each(f"{name}: kernel_size", kernel_size, axes)
     step = kernel if stride is None else each(f"{name}: stride", stride, axes)
@@ -81,8 +87,8 @@ def _avg_pool(
     return batched(name, lambda x: private._avg_pool(x, *options), x, axes + 2)
 
 
-avg_pool1d = partial(_avg_pool, 1)
-avg_pool2d = partial(_avg_pool, 2)
+avg_pool1d = partial(avg_pool, 1)
+avg_pool2d = partial(avg_pool, 2)
 
 
 def _sizes(name: str, output_size: Any, space: Sequence[int]) -> tuple[int, ...]:
@@ -103,30 +109,32 @@ def _equal_steps(space: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...] 
     return tuple(n // s for n, s in zip(space, sizes, strict=True))
 
 
-def _adaptive_avg_pool(axes: int, x: Any, output_size: Any) -> Any:
+def adaptive_avg_pool(axes: int, x: Any, output_size: Any) -> Any:
+    """The means of cells of the last axes."""
     name = f"adaptive_avg_pool{axes}d"
     if x.ndim not in (axes + 1, axes + 2):
         raise ValueError(f"{name}: the input of shape {list(x.shape)} needs {axes + 2} axes")
     sizes = _sizes(name, output_size, x.shape[-axes:])
     steps = _equal_steps(x.shape[-axes:], sizes)
     if steps and prod(steps) <= sum(sizes):  # few passes over all windows at once
-        return _avg_pool(axes, x, steps)
+        return avg_pool(axes, x, steps)
     for axis, size in enumerate(sizes, -axes):
         if x.shape[axis] != size:
             x = private._adaptive_avg(x, axis, size)
     return x
 
 
-adaptive_avg_pool1d = partial(_adaptive_avg_pool, 1)
-adaptive_avg_pool2d = partial(_adaptive_avg_pool, 2)
+adaptive_avg_pool1d = partial(adaptive_avg_pool, 1)
+adaptive_avg_pool2d = partial(adaptive_avg_pool, 2)
 
 
-def _adaptive_max_pool_with_indices(axes: int, x: Any, output_size: Any) -> Any:
+def adaptive_max_pool_with_indices(axes: int, x: Any, output_size: Any) -> Any:
+    """The largest elements of cells of the last axes, and their places."""
     name = f"adaptive_max_pool{axes}d"
     sizes = _sizes(name, output_size, x.shape[-axes:])
     steps = _equal_steps(x.shape[-axes:], sizes)
     if steps and prod(steps) <= prod(sizes):
-        return _max_pool_with_indices(axes, x, steps)
+        return max_pool_with_indices(axes, x, steps)
     if x.ndim == axes + 1:
         pair = private._adaptive_max_pool(expand_dims(x, 0), sizes)
         return tuple(squeeze(part, 0) for part in pair)
@@ -134,13 +142,13 @@ def _adaptive_max_pool_with_indices(axes: int, x: Any, output_size: Any) -> Any:
 
 
 def _adaptive_max_pool(axes: int, x: Any, output_size: Any) -> Any:
-    return _adaptive_max_pool_with_indices(axes, x, output_size)[0]
+    return adaptive_max_pool_with_indices(axes, x, output_size)[0]
 
 
 adaptive_max_pool1d = partial(_adaptive_max_pool, 1)
 adaptive_max_pool2d = partial(_adaptive_max_pool, 2)
-adaptive_max_pool1d_with_indices = partial(_adaptive_max_pool_with_indices, 1)
-adaptive_max_pool2d_with_indices = partial(_adaptive_max_pool_with_indices, 2)
+adaptive_max_pool1d_with_indices = partial(adaptive_max_pool_with_indices, 1)
+adaptive_max_pool2d_with_indices = partial(adaptive_max_pool_with_indices, 2)
 
 
 def _new_sizes(

@@ -73,35 +73,49 @@ def max_pool(
     space = x.shape[2:]
     win, out = pool_windows("max_pool", space, kernel, stride, padding, dilation, ceil_mode)
     floating = x.dtype.kind == "f"
-    has_nan = floating and bool(np.isnan(x).any())
     image = pad(x, win.padding, -np.inf if floating else np.iinfo(x.dtype).min)
-    best: Array = None
-    for number, (_, where) in enumerate(win.places(out)):
-        part = image[(..., *where)]
-        if best is None:
-            best = part.copy()
-            winner = np.zeros(best.shape, np.min_scalar_type(prod(kernel)))
-            continue
-        better = part > best
+    best, winner = _largest(image, win, out)
+    if floating and np.isnan(best).any():
+        best, winner = _largest(image, win, out, has_nan=True)
+    return best, _place_numbers(win, space, out, winner)
+
+
+def _largest(image: Array, win: Windows, out: Ints, has_nan: bool = False) -> tuple[Array, Array]:
+    """The largest element of each window, and its number in the window."""
+    places = [(..., *where) for _, where in win.places(out)]
+    best: Array = image[places[0]].copy(order="C")
+    winner = np.zeros(best.shape, np.min_scalar_type(len(places)))
+    part: Array = np.empty_like(best)  # contiguous: two passes over it are faster than over a view
+    better = np.empty(best.shape, bool)
+    for number, where in enumerate(places[1:], 1):
+        part[...] = image[where]
+        np.greater(part, best, out=better)
         if has_nan:
             better |= np.isnan(part)
         # Later numbers are larger, so the maximum is the last one that was better.
         np.maximum(winner, better * winner.dtype.type(number), out=winner)
         np.maximum(best, part, out=best)
-    return best, _place_numbers(win, space, out, winner)
+    return best, winner
 
 
 def _place_numbers(win: Windows, space: Ints, out: Ints, winner: Array) -> Array:
     """The place in the image of the element of each window that has a given number."""
-    offsets = np.array(list(product(*map(range, win.kernel))))
-    number: Any = 0
+    offsets = np.array(list(product(*map(range, win.kernel)))) * win.dilation
+    starts = [
+        win.stride[axis] * np.arange(out[axis]) - win.padding[2 * axis]
+        for axis in range(len(space))
+    ]
+    if not any(win.padding):
+        rows = [prod(space[axis + 1 :]) for axis in range(len(space))]
+        number: Array = (offsets @ rows).take(winner)
+        number += sum(np.ix_(*(s * row for s, row in zip(starts, rows, strict=True))))
+        return number
+    number = 0
     for axis, n in enumerate(space):
-        start = win.stride[axis] * np.arange(out[axis]) - win.padding[2 * axis]
-        along = (win.dilation[axis] * offsets[:, axis])[winner]
-        along += start.reshape(-1, *[1] * (len(space) - axis - 1))
-        if any(win.padding):  # a window of minus infinities may have chosen the border
-            np.clip(along, 0, n - 1, out=along)
-        number = number * n + along
+        along = offsets[:, axis][winner]
+        along += starts[axis].reshape(-1, *[1] * (len(space) - axis - 1))
+        # A window of minus infinities may have chosen the border.
+        number = number * n + np.clip(along, 0, n - 1, out=along)
     return number
 
 
