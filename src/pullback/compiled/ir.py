@@ -61,7 +61,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Graph", "Loop", "Node", "Place", "c_strides", "whole_place"]
+__all__ = ["Graph", "Loop", "Node", "Place", "c_strides", "needed_by", "whole_place"]
 
 _SMALL_CONSTANT = 64  # elements up to which equal constants are one node
 
@@ -190,6 +190,18 @@ def _text(attr: Any) -> str:
     return str(attr)
 
 
+def needed_by(nodes: Iterable[Node]) -> set[int]:
+    """The ids of some nodes and of all nodes that these need."""
+    found: set[int] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node.id not in found:
+            found.add(node.id)
+            stack.extend(node.inputs)
+    return found
+
+
 class Graph:
     """Nodes in an order of execution.
 
@@ -273,13 +285,7 @@ class Graph:
 
     def live(self) -> list[Node]:
         """The nodes that results, checks and effects need, and all inputs, in order."""
-        needed: set[int] = set()
-        stack = [*self.outputs, *self.checks, *self.effects, *self.inputs]
-        while stack:
-            node = stack.pop()
-            if node.id not in needed:
-                needed.add(node.id)
-                stack.extend(node.inputs)
+        needed = needed_by([*self.outputs, *self.checks, *self.effects, *self.inputs])
         return [node for node in self.nodes if node.id in needed]
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.compiled.build import INT64, Builder
-from pullback.compiled.ir import Graph, Loop, Node, Place, c_strides
+from pullback.compiled.ir import Graph, Loop, Node, Place, c_strides, needed_by
 from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node as TracedNode
 
@@ -200,18 +200,6 @@ def prune_loops(graph: Graph) -> Graph:
     return made
 
 
-def _reached(nodes: list[Node]) -> set[int]:
-    """The ids of all nodes that some nodes need."""
-    found: set[int] = set()
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if node.id not in found:
-            found.add(node.id)
-            stack.extend(node.inputs)
-    return found
-
-
 def _pruned(node: Node, used: set[int]) -> tuple[Loop, list[Node], list[int]]:
     """A loop with the results that are read: it, its inputs, and the places of its results."""
     loop: Loop = node.attrs[0]
@@ -219,7 +207,7 @@ def _pruned(node: Node, used: set[int]) -> tuple[Loop, list[Node], list[int]]:
     carried = body.inputs[1 : 1 + loop.carried]
     wanted = set(used) if loop.length is not None else {0, *used}
     while True:
-        reached = _reached([body.outputs[n] for n in wanted])
+        reached = needed_by(body.outputs[n] for n in wanted)
         more = {place for place, x in enumerate(carried) if x.id in reached}
         if more <= wanted:
             break

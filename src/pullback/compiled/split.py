@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.compiled.expressions import CannotLower
-from pullback.compiled.ir import Graph, Node
+from pullback.compiled.ir import Graph, Node, needed_by
 from pullback.compiled.lower import Lowered, Output, Source
 
 __all__ = ["Halves", "split"]
@@ -42,7 +42,7 @@ def split(joint: Lowered, results: int, cotangents: int) -> Halves:
     seeds = {node.id for node in graph.inputs[count:]}
     outputs = [graph.outputs[r.output] for r in joint.results[:results] if isinstance(r, Output)]
     written = [graph.outputs[write.output] for write in joint.writes]
-    inside = _reach([*outputs, *written, *graph.checks, *graph.effects])
+    inside = needed_by([*outputs, *written, *graph.checks, *graph.effects])
     if inside & seeds:
         raise CannotLower("a value of the forward program that depends on a cotangent")
     gradients = [graph.outputs[r.output] for r in joint.results[results:] if isinstance(r, Output)]
@@ -73,18 +73,6 @@ def split(joint: Lowered, results: int, cotangents: int) -> Halves:
 def _renumbered(results: list[Any]) -> list[Any]:
     numbers = iter(range(len(results)))
     return [r._replace(output=next(numbers)) if isinstance(r, Output) else r for r in results]
-
-
-def _reach(roots: list[Node]) -> set[int]:
-    """The nodes that some nodes need."""
-    found: set[int] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node.id not in found:
-            found.add(node.id)
-            stack.extend(node.inputs)
-    return found
 
 
 class _Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 import pullback as pb
 from pullback.fx.loop_call import LoopCall
 from pullback.utils import pytree
+
+BACKENDS = ["eager", "llvm"] if importlib.util.find_spec("llvmlite") else ["eager"]
+needs_llvm = pytest.mark.skipif(len(BACKENDS) == 1, reason="llvmlite is not installed")
 
 
 def assert_close(found: Any, expected: Any, rtol: float = 1e-10) -> None:
@@ -33,7 +37,7 @@ def native_of(compiled: Any) -> Any:
 
 def check(function: Callable[..., Any], *args: Any, is_loop: bool = True) -> None:
     """Compares a compiled function with the function, in the first call and the next."""
-    for backend in ("eager", "llvm"):
+    for backend in BACKENDS:
         compiled = pb.compile(function, backend=backend, cache=False)
         for _ in range(2):
             assert_close(compiled(*args), function(*args))
@@ -64,7 +68,8 @@ def derivatives(f: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     }
 
 
-ALL = list(derivatives(lambda x: x))
+NAMES = list(derivatives(lambda x: x))
+ALL = [pytest.param(n, marks=pytest.mark.slow) if n in NAMES[-2:] else n for n in NAMES]
 X = np.array([0.3, -0.7, 1.2])
 W = np.random.default_rng(0).normal(size=(3, 3)) * 0.5
 
@@ -342,6 +347,7 @@ def test_operators_without_machine_code_in_a_step() -> None:
     check(pb.value_and_grad(f), X)
 
 
+@needs_llvm
 def test_a_position_outside_in_a_step_raises() -> None:
     table = np.arange(5.0)
     f = pb.compile(
@@ -354,7 +360,7 @@ def test_a_position_outside_in_a_step_raises() -> None:
 
 def test_captured_arrays_are_read_in_each_call() -> None:
     table = np.ones(3)
-    for backend in ("eager", "llvm"):
+    for backend in BACKENDS:
         f = pb.compile(
             lambda x: pb.scan(lambda c, _: (c + table, None), x, None, 2)[0], backend=backend
         )
@@ -368,7 +374,7 @@ def test_python_numbers_are_inputs() -> None:
     def f(x: Any, h: float) -> Any:
         return pb.scan(lambda c, _: (c + h / 2 * c, None), x, None, 3)[0].sum()
 
-    for backend in ("eager", "llvm"):
+    for backend in BACKENDS:
         compiled = pb.compile(pb.value_and_grad(f), backend=backend, cache=False)
         for h in (0.1, 0.2):
             assert_close(compiled(X, h), pb.value_and_grad(f)(X, h))
@@ -376,6 +382,7 @@ def test_python_numbers_are_inputs() -> None:
         assert loops_of(compiled) == 2
 
 
+@needs_llvm
 def test_time_of_tracing_does_not_depend_on_the_length() -> None:
     sizes = set()
     for length in (10, 1000, 100_000):
@@ -385,7 +392,7 @@ def test_time_of_tracing_does_not_depend_on_the_length() -> None:
             ),
             cache=False,
         )
-        compiled(X)
+        compiled.graph(X)
         sizes.add(len(compiled.fx_graphs()[-1]))
     assert len(sizes) == 1
 
@@ -466,7 +473,7 @@ def test_while_loop_within_scan() -> None:
 
 @pytest.mark.filterwarnings("ignore:scan. inside a transform")
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("budget", ["1KB", "300B", "100B"])
+@pytest.mark.parametrize("budget", ["1KB", "300B", pytest.param("100B", marks=pytest.mark.slow)])
 def test_checkpoints(budget: str, reverse: bool) -> None:
     def f(x: Any) -> Any:
         def step(c: Any, u: Any) -> Any:
@@ -477,10 +484,11 @@ def test_checkpoints(budget: str, reverse: bool) -> None:
         return (last**2).sum() + (ys * pb.arange(29)).sum()
 
     check(pb.value_and_grad(f), X)
-    if budget == "300B":
+    if budget == "100B":
         check(pb.hessian(f), X)
 
 
+@needs_llvm
 def test_checkpoints_bound_the_memory_of_machine_code() -> None:
     def gradient(checkpoint: Any) -> Any:
         def f(x: Any) -> Any:
@@ -508,3 +516,49 @@ def test_numpy_code_in_a_step() -> None:
         return (pb.scan(step, x, np.array([1.0, 2.0, 3.0]))[0] ** 2).sum()
 
     check(pb.value_and_grad(f), X)
+
+
+def network(w: Any, b: Any, x: Any) -> Any:
+    last, ys = pb.scan(lambda h, u: (pb.tanh(w @ h + b + u), (h * u).sum()), pb.zeros(3), x)
+    return (last**2).sum() + ys.sum()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_training_with_a_loop(backend: str) -> None:
+    rows = pb.asarray(np.random.default_rng(3).normal(size=(6, 3)))
+
+    def losses(transform: Callable[..., Any]) -> list[float]:
+        w, b = pb.tensor(W.copy(), requires_grad=True), pb.tensor(X.copy(), requires_grad=True)
+
+        def train(x: Any) -> Any:
+            loss = network(w, b, x)
+            loss.backward()
+            with pb.no_grad():
+                for p in (w, b):
+                    p -= 0.1 * p.grad
+                    p.grad = None
+            return loss.detach()
+
+        step = transform(train)
+        return [step(rows).item() for _ in range(4)]
+
+    compiled = []
+
+    def compile_and_keep(train: Callable[..., Any]) -> Any:
+        compiled.append(pb.compile(train, backend=backend, cache=False))
+        return compiled[0]
+
+    assert_close(losses(compile_and_keep), losses(lambda train: train))
+    assert loops_of(compiled[0]) == 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_recorded_calls_of_a_loop(backend: str) -> None:
+    rows = pb.asarray(np.random.default_rng(3).normal(size=(6, 3)))
+    gradients = []
+    for function in (network, pb.compile(network, backend=backend, cache=False)):
+        w, b = pb.tensor(W, requires_grad=True), pb.tensor(X, requires_grad=True)
+        for _ in range(2):
+            function(w, b, rows).backward()
+        gradients.append((w.grad, b.grad))
+    assert_close(gradients[1], gradients[0])
