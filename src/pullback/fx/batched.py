@@ -98,7 +98,9 @@ def parts_of(tracer: Tracer, tensor: Tensor) -> tuple[TracedArray, Levels]:
     if isinstance(held, BatchedArray):
         levels = held.levels
         held = held.array
-    return (held if isinstance(held, TracedArray) else tracer.lift(np.asarray(held))), levels
+    if not isinstance(held, TracedArray):
+        held = tracer.lift(np.asarray(held), None if levels else tensor)
+    return held, levels
 
 
 def move_axis(tracer: Tracer, array: TracedArray, source: int, destination: int) -> TracedArray:

@@ -89,6 +89,8 @@ class BodyTracer(Tracer):
             return tensor
         if not isinstance(held, TracedArray) or held.number is None:
             self._note(tensor)
+        if isinstance(held, np.ndarray):
+            held = self.outer.lift(held, None if levels else tensor)
         own = self._array(held)
         return wrap(BatchedArray(own, levels) if levels else own)
 
@@ -99,10 +101,8 @@ class BodyTracer(Tracer):
             raise TraceError(f"a step of a loop uses a {type(tensor).__name__}")
         self.tensors.setdefault(id(tensor), tensor)
 
-    def _array(self, held: Any) -> TracedArray:
+    def _array(self, held: TracedArray) -> TracedArray:
         """The input of an array from outside."""
-        if isinstance(held, np.ndarray):
-            held = self.outer.lift(held)
         known: TracedArray | None = self._own.get(id(held))
         if known is not None:
             return known
@@ -164,8 +164,16 @@ class BodyTracer(Tracer):
             if node.op == "placeholder":
                 found.append((node, _node_outside(self.outer, value)))
         for node in self.graph.find_nodes(op="get_attr"):
-            found.append((node, self.outer.lift(self.captured[node.target]).node))
+            array, origin = self.captured[node.target], self.origins.get(node.target)
+            found.append((node, self.outer.lift(array, origin).node))
         return found
+
+    def pass_on(self) -> None:
+        """Hands what the step depends on outside, besides tensors, to the program around."""
+        if self.grads or self.options:
+            raise TraceError("a step of a loop reads or sets .grad, or updates parameters")
+        self.outer.notes.update(self.notes)
+        self.outer.conditions += self.conditions
 
 
 def _node_outside(outer: Tracer, value: Any) -> Node:

@@ -9,6 +9,7 @@ derivatives are those of the user's own code.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import getitem
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,7 +62,7 @@ class TracedStep(NamedTuple):
     stacked_levels: list[Levels]
     values: list[Any]
     tensors: list[Tensor]
-    numbers: frozenset[float]
+    numbers: frozenset[Any]
 
     def with_starts(self) -> TracedStep:
         """The same step with its carry before each step among what is stacked."""
@@ -95,7 +96,7 @@ class Step:
         sizes: tuple[int, int, int],
         *,
         saves: bool = False,
-        numbers: frozenset[float] = frozenset(),
+        numbers: frozenset[Any] = frozenset(),
     ):
         self.run = run
         self.length = length
@@ -171,6 +172,7 @@ def _trace_once(
         raise TraceError("a step of a loop writes to its carry, or to memory from outside")
     if tracer.random:
         raise TraceError("a step of a loop draws random numbers")
+    tracer.pass_on()
     captured = tracer.captured_operands()
     numbers = _numbers(tracer)
     if not step.numbers <= numbers:
@@ -262,14 +264,17 @@ def _expanded(
     return add_levels(tracer, array, own, tuple(sorted({*own, *wanted})), sizes)
 
 
-def _numbers(tracer: Tracer) -> frozenset[float]:
-    """The Python floats among the arguments of a graph's calls."""
-    return frozenset(
-        value
-        for node in tracer.graph.nodes
-        for value in (*node.args, *node.kwargs.values())
-        if type(value) is float
-    )
+def _numbers(tracer: Tracer) -> frozenset[Any]:
+    """The Python numbers among the arguments of a graph's calls, and of the loops in it."""
+    found: set[Any] = set()
+    for node in tracer.graph.nodes:
+        if node.target is getitem:  # one of several results
+            continue
+        values = (*node.args, *node.kwargs.values())
+        found.update(value for value in values if type(value) in (int, float, complex))
+        if isinstance(node.target, LoopCall):
+            found |= _numbers(node.target.body.tracer)
+    return frozenset(found)
 
 
 # --- the loop -------------------------------------------------------------------------------------

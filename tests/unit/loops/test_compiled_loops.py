@@ -370,6 +370,21 @@ def test_captured_arrays_are_read_in_each_call() -> None:
         np.testing.assert_allclose(f(X), X + 10)
 
 
+def test_data_of_captured_tensors_may_be_replaced() -> None:
+    for backend in BACKENDS:
+        for needs_grad in (False, True):
+            w = pb.tensor(X.copy(), requires_grad=needs_grad)
+
+            def f(x: Any, w: Any = w) -> Any:
+                last, _ = pb.scan(lambda c, _: (pb.sin(c) * w, None), x, None, 3)
+                return (last.detach() * w.detach()).sum()
+
+            compiled = pb.compile(pb.value_and_grad(f), backend=backend, cache=False)
+            for scale in (1.0, 2.0):
+                w.data = pb.asarray(X * scale)
+                assert_close(compiled(X), pb.value_and_grad(f)(X))
+
+
 def test_python_numbers_are_inputs() -> None:
     def f(x: Any, h: float) -> Any:
         return pb.scan(lambda c, _: (c + h / 2 * c, None), x, None, 3)[0].sum()
