@@ -22,7 +22,7 @@ __all__ = ["FirstCall", "measure_first_calls"]
 _BASE, _EACH = 0.15, 1e-3  # seconds for a first call, and for each operator call of its graph
 _LOADED = 0.1  # seconds beside tracing for a first call with the cache
 _BOUNDS = {"lstm_128": 1.5}  # seconds for a first call
-_REPEATS = 3
+_REPEATS = 2
 
 
 @dataclass(frozen=True)
