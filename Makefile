@@ -62,7 +62,7 @@ docs: $(VENV)/.stamp-docs  ## build the site in build/docs, and check its links;
 	$(BIN)/python scripts/check_links.py build/docs
 
 docs-tutorials:  ## the same, with the tutorials run
-	PULLBACK_DOCS_EXECUTE=cache $(MAKE) --no-print-directory docs
+	PULLBACK_DOCS_EXECUTE=force $(MAKE) --no-print-directory docs
 
 docs-serve: docs  ## build the site and show it at http://127.0.0.1:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs 8000
