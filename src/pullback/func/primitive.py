@@ -82,7 +82,8 @@ class Primitive:
 
         def wrap(result: Any) -> Tensor:
             array = np.asarray(result)
-            is_shared = any(np.may_share_memory(array, given) for given in arrays)
+            is_view = array.base is not None  # as the inputs are
+            is_shared = is_view and any(np.may_share_memory(array, given) for given in arrays)
             return constant_tensor(array.copy() if is_shared else array)
 
         found = self.forward(*arrays, **options)

@@ -40,12 +40,13 @@ from pullback.scipy.messages import (
     refuse,
 )
 from pullback.scipy.signatures import (
-    all_arguments,
     arguments_with_gradient,
     carries,
+    defaults_of,
     given_arguments,
     has_positional,
     is_default,
+    with_keywords,
 )
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
@@ -292,17 +293,37 @@ def apply_rule(
     rule_function: _Function, name: str, original: _Function, given: dict[str, Any]
 ) -> Any:
     """Calls the function of a rule with the arguments that it names."""
-    found = all_arguments(original, given)
-    instance = [found.pop("self")] if "self" in found else []
-    found = {key: value for key, value in found.items() if not key.startswith("overwrite_")}
+    taken, defaults = _taken_arguments(rule_function, original)
+    found = dict(defaults)
+    instance = []
+    for option, value in with_keywords(original, given).items():
+        if option == "self":
+            instance.append(value)
+        elif _is_overwriting(option):
+            continue
+        elif taken is None or option in taken:
+            found[option] = value
+        elif not (option in _WITHOUT_EFFECT or is_default(original, option, value)):
+            raise option_without_rule(name, option, value)
+    return rule_function(*instance, **found)
+
+
+@cache
+def _taken_arguments(
+    rule_function: _Function, original: _Function
+) -> tuple[frozenset[str] | None, dict[str, Any]]:
+    """The arguments that the function of a rule names (None: all), with SciPy's defaults."""
     code = rule_function.__code__
+    usual = defaults_of(original)
+    kept = {key: value for key, value in usual.items() if not _is_overwriting(key)}
     if code.co_flags & CO_VARKEYWORDS:
-        return rule_function(*instance, **found)
-    taken = code.co_varnames[len(instance) : code.co_argcount + code.co_kwonlyargcount]
-    for option in found.keys() - _WITHOUT_EFFECT.union(taken):
-        if not is_default(original, option, found[option]):
-            raise option_without_rule(name, option, found[option])
-    return rule_function(*instance, **{key: found[key] for key in taken if key in found})
+        return None, kept
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return frozenset(names), {key: kept[key] for key in names if key in kept}
+
+
+def _is_overwriting(option: str) -> bool:
+    return option.startswith("overwrite_")
 
 
 def _call_without_derivative(

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from pullback.interop.arguments import HOLDERS, holds_gradient
 
 __all__ = [
-    "all_arguments",
     "arguments_with_gradient",
     "carries",
+    "defaults_of",
     "given_arguments",
     "has_positional",
     "is_default",
+    "with_keywords",
 ]
 
 _Function = Callable[..., Any]
@@ -48,12 +49,17 @@ def given_arguments(
     return _parameters(function).signature.bind(*args, **kwargs).arguments
 
 
-def all_arguments(function: _Function, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call with the defaults, those of ``**kwargs`` among them."""
-    known = _parameters(function)
-    found = {**known.defaults, **given}
-    found.update(found.pop(known.keywords, {}))
-    return found
+def with_keywords(function: _Function, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call with those of ``**kwargs`` among them."""
+    keywords = _parameters(function).keywords
+    if keywords not in given:
+        return given
+    return {**{key: given[key] for key in given if key != keywords}, **given[keywords]}
+
+
+def defaults_of(function: _Function) -> dict[str, Any]:
+    """The defaults of a function's arguments."""
+    return _parameters(function).defaults
 
 
 def has_positional(function: _Function) -> bool:
