@@ -37,6 +37,7 @@ __all__ = [
     "emit_call",
     "emit_pointers",
     "make_function",
+    "make_pointer_function",
 ]
 
 MISS: Any = type("Miss", (), {"__repr__": lambda _: "<a guard does not hold>"})()
@@ -136,6 +137,17 @@ def make_function(address: int, kept: Any, *, has_keywords: bool = False) -> Any
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.byref(definition), (definition, kept), None)
+
+
+def make_pointer_function(address: int, count: int, kept: Any) -> Any:
+    """The same for a function of addresses, by ctypes: independent of the layout of objects."""
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(address)
+
+    def call(*arrays: Any) -> None:
+        function(*(array.__array_interface__["data"][0] for array in arrays))
+
+    call.kept = kept  # type: ignore[attr-defined]
+    return call
 
 
 def _slot_offset(kind: type, name: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import platform
 import sys
 import sysconfig
@@ -25,6 +26,7 @@ else:
 __all__ = [
     "binding",
     "compile_module",
+    "function_address",
     "has_avx512",
     "ir",
     "is_supported",
@@ -32,7 +34,33 @@ __all__ = [
     "require_llvmlite",
 ]
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+
+
+def _llvm_lock() -> Any:
+    """The lock of llvmlite itself, which freed code takes, too; None if it is not loaded."""
+    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    return getattr(library, "_lock", None)
+
+
+def _hold_locks() -> None:
+    _lock.acquire()
+    own = _llvm_lock()
+    if own is not None:
+        own.__enter__()
+
+
+def _release_locks() -> None:
+    own = _llvm_lock()
+    if own is not None:
+        own.__exit__()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has no thread that would release them
+    os.register_at_fork(
+        before=_hold_locks, after_in_parent=_release_locks, after_in_child=_release_locks
+    )
 
 
 def require_llvmlite() -> None:
@@ -64,25 +92,33 @@ def _initialize() -> None:
     binding.initialize_native_asmprinter()
 
 
-@functools.lru_cache
 def has_avx512() -> bool:
     """Whether the processor has 32 registers of 64 bytes."""
-    return bool(binding.get_host_cpu_features().get("avx512f", False))
+    return "+avx512f" in _processor()[1].split(",")
 
 
 def _machine() -> Any:
     """A machine for one engine, which owns it."""
     _initialize()
     target = binding.Target.from_default_triple()
-    # The features as well: the name of a processor may promise what a virtual machine has not.
     # Position-independent: the addresses of symbols stand in a table, wherever they are.
-    return target.create_target_machine(
-        cpu=binding.get_host_cpu_name(),
-        features=binding.get_host_cpu_features().flatten(),
-        opt=2,
-        jit=True,
-        reloc="pic",
-    )
+    cpu, features = _processor()
+    return target.create_target_machine(cpu=cpu, features=features, opt=2, jit=True, reloc="pic")
+
+
+def _processor() -> tuple[str, str]:
+    """The name of the processor and its features; ``PULLBACK_CPU`` names another one.
+
+    The features as well: the name may promise what a virtual machine has not. A name such as
+    ``x86-64-v3`` (AVX2) or ``x86-64`` (SSE2) restricts code to what older processors have.
+    """
+    chosen = os.environ.get("PULLBACK_CPU", "")
+    return (chosen, "") if chosen else _host()
+
+
+@functools.lru_cache
+def _host() -> tuple[str, str]:
+    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
 
 
 def name_address(name: str, address: int) -> None:
@@ -115,6 +151,13 @@ def compile_module(
         return _load(content), text
 
 
+def function_address(engine: Any, name: str) -> int:
+    """The address of a function of an engine."""
+    with _lock:
+        address: int = engine.get_function_address(name)
+    return address
+
+
 def _generate(text: str, is_vectorized: bool) -> tuple[bytes, str]:
     """The object file of a module, and its optimized text."""
     machine = _machine()
@@ -145,8 +188,7 @@ def _key(text: str, is_vectorized: bool) -> str:
     parts = [
         f"pullback object 1, vectorized {is_vectorized}",
         text,
-        binding.get_host_cpu_name(),
-        binding.get_host_cpu_features().flatten(),
+        *_processor(),
         binding.get_default_triple(),
         str(binding.llvm_version_info),
         np.__version__,

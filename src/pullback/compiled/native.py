@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback._cpython import IS_TESTED
 from pullback.compiled.arrays import can_emit
 from pullback.compiled.entry import (
     MISS,
@@ -25,12 +26,13 @@ from pullback.compiled.entry import (
     emit_call,
     emit_pointers,
     make_function,
+    make_pointer_function,
 )
 from pullback.compiled.groups import emit_group
 from pullback.compiled.interpret import compute
 from pullback.compiled.ir import Graph, Node, c_strides
 from pullback.compiled.lower import Lowered, Output, Source, lower
-from pullback.compiled.machine import compile_module, ir
+from pullback.compiled.machine import compile_module, function_address, ir
 from pullback.compiled.registers import emit_program
 from pullback.compiled.reroll import reroll
 from pullback.compiled.schedule import choose_limit, is_large
@@ -147,6 +149,15 @@ def _suits_arrays(graph: Graph) -> bool:
     return is_plain and any(is_large(node, limit) for node in live)
 
 
+def _make_segment(engine: Any, segment: _Segment, kept: Any) -> Any:
+    """The function of a segment, which takes arrays."""
+    if IS_TESTED:  # objects of this interpreter have the layout that ``entry.py`` reads
+        address = function_address(engine, f"call_{segment.name}")
+        return make_function(address, (engine, kept))
+    count = len(segment.inputs) + len(segment.outputs) + 1
+    return make_pointer_function(function_address(engine, segment.name), count, (engine, kept))
+
+
 class NativeProgram:
     """A program that can be run.
 
@@ -204,12 +215,11 @@ class NativeProgram:
         self._steps: list[_Step] = []
         for segment, _, calls in pending:
             if segment is not None:
-                address = engine.get_function_address(f"call_{segment.name}")
-                function = make_function(address, (engine, symbols.kept))
+                function = _make_segment(engine, segment, symbols.kept)
                 self._steps.append(_Step(segment, function, None))
             self._steps += [_Step(None, None, node) for node in calls]
         if has_call:
-            address = engine.get_function_address("call")
+            address = function_address(engine, "call")
             kept = (engine, symbols.kept, self.hits)
             self.call = make_function(address, kept, has_keywords=True)
 
@@ -220,6 +230,7 @@ class NativeProgram:
         lowered, segment = self.lowered, pending[0]
         if (
             signature is None
+            or not IS_TESTED
             or lowered.writes
             or lowered.aliases
             or signature.spec.children[1].size
