@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, SUBCLASS
@@ -37,6 +38,7 @@ class BodyTracer(Tracer):
     Attributes:
         tensors: the captured tensors that belong to the program around, by id.
         operands: for each captured value, its input and the value outside.
+        own_arrays: captured arrays that only the step has read.
     """
 
     def __init__(self, outer: Tracer, *, may_differentiate: bool):
@@ -45,6 +47,7 @@ class BodyTracer(Tracer):
         self.may_differentiate = may_differentiate
         self.tensors: dict[int, Tensor] = {}
         self.operands: list[tuple[Node, TracedArray | TracedNumber]] = []
+        self.own_arrays: list[NDArray[Any]] = []
         self._before_stand_in: list[tuple[Tensor, list[Any]]] = []
         self._own: dict[int, Any] = {}  # by the id of a value outside, which `operands` keeps
 
@@ -165,6 +168,8 @@ class BodyTracer(Tracer):
                 found.append((node, _node_outside(self.outer, value)))
         for node in self.graph.find_nodes(op="get_attr"):
             array, origin = self.captured[node.target], self.origins.get(node.target)
+            if not self.outer.has_lifted(array):
+                self.own_arrays.append(array)
             found.append((node, self.outer.lift(array, origin).node))
         return found
 

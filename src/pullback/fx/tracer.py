@@ -221,8 +221,7 @@ class Tracer:
 
     def lift(self, array: NDArray[Any], origin: Tensor | None = None) -> TracedArray:
         """An array from outside as a captured value; the same memory gives the same node."""
-        place = array.__array_interface__["data"][0]
-        key = (place, array.shape, array.strides, array.dtype) if array.size else id(array)
+        key = _lift_key(array)
         found = self._lifted.get(key)
         if found is None:
             name = f"_tensor_constant{len(self.captured)}"
@@ -232,6 +231,10 @@ class Tracer:
             if origin is not None:
                 self.origins[name] = origin
         return found
+
+    def has_lifted(self, array: NDArray[Any]) -> bool:
+        """Whether an array is a captured value already."""
+        return _lift_key(array) in self._lifted
 
     def lift_new(self, array: NDArray[Any]) -> TracedArray:
         """A new array that the program has made of data: a copy, each time the graph runs."""
@@ -549,6 +552,13 @@ def _read_error(what: str, line: str) -> TraceError:
 def _address(array: NDArray[Any]) -> int:
     address: int = array.__array_interface__["data"][0]
     return address
+
+
+def _lift_key(array: NDArray[Any]) -> Any:
+    """The memory of an array, and how it lies there."""
+    if not array.size:
+        return id(array)
+    return _address(array), array.shape, array.strides, array.dtype
 
 
 def _root(array: Any) -> Any:

@@ -29,6 +29,8 @@ from pullback.tensor.tensor import Tensor, fresh, wrap
 
 __all__ = ["Operands", "Step", "TracedStep", "record_loop", "trace_step"]
 
+_MOST_COMPARED = 1 << 20  # bytes of an array whose elements are compared
+
 
 class Operands(NamedTuple):
     """The tensors of a loop, or of one step of it."""
@@ -53,7 +55,7 @@ class TracedStep(NamedTuple):
         stacked_levels: those of each stacked value.
         values: arrays of one step's results.
         tensors: the captured tensors that may be differentiated by.
-        numbers: Python numbers in the graph.
+        numbers: Python numbers and arrays that the graph depends on.
     """
 
     body: LoopBody
@@ -85,7 +87,7 @@ class Step:
         sizes: the numbers of constants, carried values and sliced arrays.
         saves: whether the carry before each step is stacked behind the other results.
         traced: the trace for the first operands, until it is used.
-        numbers: Python numbers in the graph of the step that is differentiated.
+        numbers: Python numbers and arrays that the step that is differentiated depends on.
     """
 
     def __init__(
@@ -157,6 +159,7 @@ def _trace_once(
     tracer = BodyTracer(outer, may_differentiate=is_first)
     inside = _inner_operands(outer, tracer, step, given, levels, sizes)
     nodes = [[_parts(tracer, t)[0].node for t in part] for part in inside]
+    draws = _numpy_draws()
     try:
         with StateGuard(drop=DUAL, end=TAPE), GradSwitch(grad=True), tracer.running():
             carry, stacked = step.run(inside)
@@ -170,12 +173,11 @@ def _trace_once(
         tracer.undo_writes()
     if tracer.writes:
         raise TraceError("a step of a loop writes to its carry, or to memory from outside")
-    if tracer.random:
+    if tracer.random or _numpy_draws() != draws:
         raise TraceError("a step of a loop draws random numbers")
     tracer.pass_on()
     captured = tracer.captured_operands()
-    numbers = _numbers(tracer)
-    if not step.numbers <= numbers:
+    if not step.numbers <= _numbers(tracer, is_own=False):
         raise TraceError("a step of a loop computes with other numbers than when it was traced")
     body = LoopBody(
         tracer,
@@ -192,7 +194,7 @@ def _trace_once(
         [own for _, own in outputs[count:]],
         [array.value for array, _ in outputs],
         list(tracer.tensors.values()),
-        numbers,
+        _numbers(tracer, is_own=True),
     )
 
 
@@ -264,16 +266,29 @@ def _expanded(
     return add_levels(tracer, array, own, tuple(sorted({*own, *wanted})), sizes)
 
 
-def _numbers(tracer: Tracer) -> frozenset[Any]:
-    """The Python numbers among the arguments of a graph's calls, and of the loops in it."""
+def _numpy_draws() -> tuple[Any, ...]:
+    """The state of NumPy's generator of random numbers, as far as draws change it."""
+    _, keys, position, has_gauss, _ = np.random.get_state()
+    return int(keys[0]), int(keys[-1]), position, has_gauss
+
+
+def _numbers(tracer: Any, *, is_own: bool) -> frozenset[Any]:
+    """The Python numbers and arrays that a graph's calls, and those of loops in it, depend on.
+
+    Arrays by their bytes, large ones by their memory: a step may make the same array again. With
+    `is_own`, those arrays only that no call around the loop has read.
+    """
     found: set[Any] = set()
+    for array in tracer.own_arrays if is_own else tracer.captured.values():
+        is_small = array.nbytes <= _MOST_COMPARED
+        found.add(array.tobytes() if is_small else array.__array_interface__["data"][0])
     for node in tracer.graph.nodes:
         if node.target is getitem:  # one of several results
             continue
         values = (*node.args, *node.kwargs.values())
         found.update(value for value in values if type(value) in (int, float, complex))
         if isinstance(node.target, LoopCall):
-            found |= _numbers(node.target.body.tracer)
+            found |= _numbers(node.target.body.tracer, is_own=is_own)
     return frozenset(found)
 
 

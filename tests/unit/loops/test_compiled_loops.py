@@ -327,6 +327,21 @@ def test_a_step_that_computes_otherwise_in_the_backward_pass() -> None:
     assert_close(compiled(X), pb.value_and_grad(f)(X))
 
 
+def test_random_numbers_in_a_step_are_drawn_step_by_step() -> None:
+    rng = np.random.default_rng(0)
+    draws = [lambda: np.random.normal(size=3), lambda: pb.asarray(rng.normal(size=3))]
+    for draw in draws:
+
+        def f(x: Any, draw: Any = draw) -> Any:
+            step = lambda c, _: (c * draw(), None)  # noqa: E731
+            return pb.scan(step, x, None, 3)[0].sum()
+
+        compiled = pb.compile(pb.value_and_grad(f), backend="eager")
+        value, gradient = compiled(X)
+        assert loops_of(compiled) == 0
+        np.testing.assert_allclose((gradient * X).sum(), value)
+
+
 def test_errors_are_those_of_the_function() -> None:
     def f(x: Any) -> Any:
         return pb.scan(lambda c, _: (c[:1], None), x, None, 3)
