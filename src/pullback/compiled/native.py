@@ -177,6 +177,7 @@ class NativeProgram:
         self.call: Any = None
         self.hits = ctypes.c_int64(0)
         self.opaque: list[Node] = []
+        self._constants = [node for node in self.graph.nodes if node.op == "const"]
         self._compile(signature)
 
     def _compile(self, signature: Any) -> None:
@@ -301,8 +302,8 @@ class NativeProgram:
 
     def run(self, *inputs: Any) -> Any:
         """Runs the program on tensors and numbers; returns a list of results, or MISS."""
-        values: dict[int, Any] = {}
         graph = self.graph
+        values = {node.id: node.value for node in self._constants}
         given: list[Any] = []
         for source, node in zip(self.lowered.sources, graph.inputs, strict=True):
             is_captured = source.kind == "captured"
@@ -310,12 +311,9 @@ class NativeProgram:
             array = value._array if isinstance(value, Tensor) else value
             given.append(array)
             try:
-                values[node.id] = np.require(array, node.dtype, ["C", "A"]).reshape(node.shape)
+                values[node.id] = _in_c_order(array, node)
             except OverflowError:
                 return MISS
-        for node in graph.nodes:
-            if node.op == "const":
-                values[node.id] = node.value
         with errstate(all="ignore"):
             for step in self._steps:
                 if step.segment is not None:
@@ -371,6 +369,15 @@ def _leaf(value: Any, kind: tuple[Any, ...]) -> Leaf:
     if isinstance(value, np.generic):
         return Leaf("scalar", type(value))
     return Leaf(kind[0], kind[1] if kind[0] == "number" else value)
+
+
+def _in_c_order(array: Any, node: Node) -> Any:
+    """An input as machine code reads it; nearly always it is one already."""
+    if type(array) is np.ndarray and array.shape == node.shape and array.dtype == node.dtype:
+        flags = array.flags
+        if flags.c_contiguous and flags.aligned:
+            return array
+    return np.require(array, node.dtype, ["C", "A"]).reshape(node.shape)
 
 
 def compile_halves(

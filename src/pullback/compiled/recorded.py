@@ -17,11 +17,12 @@ import numpy as np
 
 from pullback.autograd.api import grad as gradients_of
 from pullback.autograd.function import Function
-from pullback.autograd.graph.node import freed_error, node_of
+from pullback.autograd.graph.node import Node, freed_error, next_sequence_number, node_of
+from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.modes import enable_grad
 from pullback.compiled.entry import MISS
-from pullback.dispatch.keys import DUAL
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError, GraphFreedError, TraceError
 from pullback.fx.traced_array import TracedArray
@@ -30,6 +31,7 @@ from pullback.tensor.tensor import Tensor, fresh, wrap
 
 __all__ = [
     "CompiledCall",
+    "CompiledStepBackward",
     "Gradients",
     "Recorded",
     "RecordedCall",
@@ -184,22 +186,19 @@ def _differentiate(ctx: Any, call: RecordedCall, tensors: Any, grads: Any) -> An
         )
 
 
-class _Freed(Function):
-    """Attaches results whose graph was freed by a backward pass inside of the function."""
+class CompiledStepBackward(Node):
+    """Node of a result whose graph was freed by a backward pass inside of the function."""
 
-    @staticmethod
-    def forward(values: list[Tensor], *tensors: Tensor) -> Any:  # noqa: ARG004 - only their edges
-        """The results."""
-        return tuple(values)
+    __slots__ = ("_edges",)
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing is saved."""
+    def __init__(self, tensor: Tensor, edges: tuple[Any, ...]):
+        self._edges = edges
+        self._seq = next_sequence_number()
+        self._output_metadata = intern_metadata(tensor.shape, tensor.dtype)
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:  # noqa: ARG004 - always raises
+    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - always raises
         """Raises: the function has run the backward pass."""
-        raise freed_error(ctx)
+        raise freed_error(self)
 
 
 def attach(call: RecordedCall) -> list[Any]:
@@ -214,9 +213,10 @@ def attach(call: RecordedCall) -> list[Any]:
 
 def attach_freed(values: list[Any], gradients: Gradients, leaves: list[Any]) -> list[Any]:
     """Results of a function that has run the backward pass on their graph."""
-    inputs = [*differentiable(leaves), *gradients.leaves]
-    made = _Freed.apply([fresh(values[n]._array) for n in gradients.results], *inputs)
+    edges = tuple(edge_of(t) for t in (*differentiable(leaves), *gradients.leaves))
     found = list(values)
-    for place, tensor in zip(gradients.results, made, strict=True):
-        found[place] = tensor
+    for place in gradients.results:
+        tensor = found[place] = fresh(values[place]._array)
+        tensor._flags |= REQUIRES_GRAD
+        tensor._edge = CompiledStepBackward(tensor, edges)
     return found

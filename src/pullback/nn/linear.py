@@ -15,6 +15,7 @@ from pullback.nn.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.creation.functions import empty
 from pullback.tensor import Tensor
+from pullback.tensor.payload import Payload
 
 __all__ = [
     "Bilinear",
@@ -234,10 +235,18 @@ class Embedding(Module):
                 self.weight[self.padding_idx] = 0.0
 
     def require_rows(self, input: Any) -> Any:
-        """The numbers of vectors as an array; raises unless they are integers in range."""
-        values = np.asarray(input.detach().numpy() if isinstance(input, Tensor) else input)
-        if values.dtype.kind not in "iu":
-            raise ModuleInputError(f"expected integers to look up, got dtype {values.dtype}")
+        """The numbers of vectors as an array; raises unless they are integers in range.
+
+        Numbers that are traced or batched stay tensors, and the operator compares their range.
+        """
+        is_known = not (isinstance(input, Tensor) and isinstance(input._array, Payload))
+        if is_known:
+            input = np.asarray(input.detach().numpy() if isinstance(input, Tensor) else input)
+        if input.dtype.kind not in "iu":
+            raise ModuleInputError(f"expected integers to look up, got dtype {input.dtype}")
+        if not is_known:
+            return input
+        values = input
         if values.size and not 0 <= values.min() <= values.max() < self.num_embeddings:
             raise ModuleInputError(
                 f"expected integers from 0 to {self.num_embeddings - 1}, got {values.min()} to "

@@ -520,6 +520,27 @@ def test_ensembles_are_compiled():
         _close(compiled(plain, pb.asarray(n * X)), call(plain, buffers, pb.asarray(n * X)))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_of_embedded_rows_are_inputs(backend):
+    np.random.seed(0)
+    net = pb.nn.Sequential(pb.nn.Embedding(7, 4, padding_idx=1), pb.nn.Flatten())
+    compiled = pb.compile(net, backend=backend)
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        rows = rng.integers(0, 7, (5, 3))
+        found = []
+        for call in (net, compiled):
+            net.zero_grad()
+            result = call(pb.asarray(rows))
+            (result**2).sum().backward()
+            found.append([result.detach(), net[0].weight.grad])
+        for ours, theirs in zip(*found, strict=True):
+            _close(ours, theirs)
+    assert compiled.stats == {"traces": 1, "hits": 3, "eager": 0, "changes": 0}
+    with pytest.raises(pb.errors.ModuleInputError, match="expected integers from 0 to 6"):
+        compiled(pb.asarray([[1, 2, 7]] * 5))
+
+
 def test_only_one_warning_is_given():
     net = Counting()
     compiled = pb.compile(net)
