@@ -9,8 +9,8 @@ sample of each counts. ``/ jax`` is our time relative to the faster of two forms
 the literal one, and the one that its users would write (a scan, or vectorised by hand). ``first``
 is the time of the first call, with tracing and compilation, in a process that may have compiled
 other programs. Below the table stand the memory of runs after the first, first calls of fresh
-processes, without and with the cache on disk, and the gradient of an initial value problem with a
-compiled right-hand side beside finite differences of SciPy's solver.
+processes, without and with the cache on disk, the gradient of an initial value problem with a
+compiled right-hand side beside finite differences of SciPy's solver, and a training step.
 
 On a machine with other work to do, the table can be measured in pieces: ``--store`` keeps what was
 measured in a file, and puts new rows, peers and lines beside those that are there.
@@ -56,11 +56,12 @@ from benchmarks.harness.measure import (  # noqa: E402
 from benchmarks.harness.pool import Pool  # noqa: E402
 from benchmarks.harness.report import ABSENT, processor, quantity, ratio  # noqa: E402
 from benchmarks.harness.sections import write_section  # noqa: E402
+from benchmarks.harness.training import training_line  # noqa: E402
 from benchmarks.peers import PEERS  # noqa: E402
 from benchmarks.workloads import WORKLOADS  # noqa: E402
 from benchmarks.workloads.base import Target  # noqa: E402
 
-PARTS = ("times", "threads", "memory", "first", "solve_ivp")
+PARTS = ("times", "threads", "memory", "first", "solve_ivp", "training_step")
 EFFORT = Effort(seconds=1.0, rounds=8, fewest=2)
 PEER_NAMES = ("pullback", OURS, "jax.jit", "jax.idiom", "torch.compile", "numba", "numpy")
 SOLVE_IVP = Target(0.5, 0.2)
@@ -205,6 +206,8 @@ def main() -> int:
     lines = [*memory_lines(options, log), *first_lines(options, log)]
     if is_wanted("solve_ivp", options) and "solve_ivp" in options.parts:
         lines.append(solve_ivp_line(QUICK if options.quick else FULL))
+    if is_wanted("training_step", options) and "training_step" in options.parts:
+        lines.append(training_line(QUICK if options.quick else FULL))
     if options.store:
         rows, lines = merge_rows(options.store, rows), merge_lines(options.store, lines)
     for row in rows:
