@@ -494,6 +494,7 @@ class CompiledFunction:
         for name, leaf, kind in zip(names, given.leaves, given.kinds, strict=True):
             if kind[0] == "tensor":
                 tensor = wrap(tracer.input(name, leaf._array))
+                tracer.arguments[id(tensor)] = tensor
                 tensor.requires_grad = kind[-1]
                 made.append(tensor)
             elif kind[0] == "array":

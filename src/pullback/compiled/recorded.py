@@ -84,9 +84,13 @@ def _node(tracer: Tracer, tensor: Tensor) -> Any:
 
 
 def _require_known_leaves(outputs: list[Tensor], inputs: list[Tensor]) -> None:
-    """Refuses results whose history leads to a leaf that is no input of the program."""
+    """Refuses results whose history leads to a leaf that is no input of the program.
+
+    A leaf that the function makes and does not return is out of reach after the call.
+    """
     known = {node_of(edge_of(tensor)) for tensor in inputs}
     stack = [node_of(edge_of(tensor)) for tensor in outputs]
+    returned = set(stack)
     seen = {None, *known}
     while stack:
         node = stack.pop()
@@ -94,7 +98,9 @@ def _require_known_leaves(outputs: list[Tensor], inputs: list[Tensor]) -> None:
             continue
         seen.add(node)
         edges = node._edges
-        if not edges:
+        variable = getattr(node, "variable", None)
+        is_inner = variable is not None and isinstance(variable._array, TracedArray)
+        if not edges and (not is_inner or node in returned):
             raise TraceError(
                 "a result depends on a tensor that requires grad and is neither an argument nor "
                 "used by an operator of the function itself"

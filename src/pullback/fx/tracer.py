@@ -137,6 +137,7 @@ class Tracer:
         random: nodes that draw random numbers.
         origins: captured tensors by the names of ``get_attr`` nodes.
         leaves: captured tensors that require grad, by id.
+        arguments: tensors that stand for arguments, by id.
         grads: the gradients of captured tensors that the program reads or sets, by the leaf's id.
         options: Python numbers from outside that are inputs, in the order of their nodes.
         notes: Python objects from outside that the graph depends on, by the id of the dict that
@@ -157,6 +158,7 @@ class Tracer:
         self.random: list[Node] = []
         self.origins: dict[str, Tensor] = {}
         self.leaves: dict[int, Tensor] = {}
+        self.arguments: dict[int, Tensor] = {}
         self.grads: dict[int, GradSlot] = {}
         self.options: list[Option] = []
         self.notes: dict[tuple[int, str], Note] = {}
@@ -210,7 +212,7 @@ class Tracer:
             return
         held = leaf._array
         if isinstance(held, TracedArray):
-            if held.node.op == "placeholder":
+            if id(leaf) in self.arguments:
                 raise TraceError(
                     f".grad of an argument is read or written{user_line()}; return the gradient "
                     f"instead, as pb.value_and_grad does"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pullback.autograd import no_grad
-from pullback.fx.tracer import Tracer, untraced
+from pullback.fx.tracer import Tracer, forbid_in_trace, untraced
 from pullback.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def _options(group: Group, tracer: Tracer) -> Group:
 def _update_one(
     optimizer: ElementwiseOptimizer, param: Tensor, grad: Tensor, group: Group, options: Group
 ) -> None:
+    if param.dtype.kind == "c":  # it is updated as pairs of numbers, views that are no operators
+        forbid_in_trace("the update of a complex parameter")
     with untraced():
         kept = optimizer.state_of(param, group)
     state: dict[str, Any] = {k: v for k, v in kept.items() if isinstance(v, Tensor)}

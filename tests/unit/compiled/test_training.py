@@ -541,6 +541,53 @@ def test_numbers_of_embedded_rows_are_inputs(backend):
         compiled(pb.asarray([[1, 2, 7]] * 5))
 
 
+def test_complex_parameters_are_updated_by_the_function_itself():
+    def trained(compiles):
+        w = pb.tensor(np.array([1 + 1j, 2.0]), requires_grad=True)
+        optimizer = pb.optim.Adam([w], lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            (abs(w * x) ** 2).sum().backward()
+            optimizer.step()
+
+        run = compiles(step)
+        for n in range(3):
+            run(pb.tensor([1.0, n]))
+        return w.detach()
+
+    expected = trained(lambda step: step)
+    with pytest.warns(UserWarning, match="the update of a complex parameter"):
+        _close(trained(pb.compile), expected)
+
+
+def test_gradients_of_tensors_made_inside():
+    def f(x):
+        z = x.detach().requires_grad_()
+        (z**3).sum().backward()
+        return z.grad
+
+    compiled = pb.compile(f, fullgraph=True)
+    for n in (1, 2):
+        _close(compiled(pb.tensor(n * X)), 3 * (n * X) ** 2)
+    w = pb.tensor(2.0, requires_grad=True)
+
+    @pb.compile(fullgraph=True)
+    def penalty(x):
+        z = x.detach().requires_grad_()
+        (slope,) = pb.autograd.grad((w * z**2).sum(), z, create_graph=True)
+        return (slope**2).sum()
+
+    for _ in range(2):
+        (gradient,) = pb.autograd.grad(penalty(pb.tensor(X)), w)
+        _close(gradient, 16 * (X**2).sum())
+    x = pb.tensor(X, requires_grad=True)
+    g = pb.compile(lambda x: (x**2).sum().backward())
+    _refused(g, x, match=".grad of an argument is read or written")
+    g(x)
+    _close(x.grad, 4 * X)
+
+
 def test_only_one_warning_is_given():
     net = Counting()
     compiled = pb.compile(net)
