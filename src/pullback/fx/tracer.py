@@ -25,7 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback._cpython import get_frame
-from pullback.dispatch.keys import ALL_BITS, AUTOGRAD_BITS, KEY_BITS, REQUIRES_GRAD, DispatchKey
+from pullback.autograd.forward.tangents import tangents_of
+from pullback.autograd.graph.views import requires_grad
+from pullback.dispatch.keys import (
+    ALL_BITS,
+    AUTOGRAD_BITS,
+    DUAL,
+    KEY_BITS,
+    PLAIN_VIEW,
+    REQUIRES_GRAD,
+    DispatchKey,
+)
 from pullback.dispatch.modes import TRACE, StateGuard, get_state, set_state, state_of
 from pullback.dispatch.python_dispatch import ModeStack, active_modes
 from pullback.dispatch.table import ENTRIES
@@ -39,6 +49,7 @@ from pullback.fx.traced_number import OptionNumber, TracedNumber
 from pullback.schema.literals import INT_LIKE
 from pullback.schema.types import BaseTy
 from pullback.tensor import tensor as tensor_module
+from pullback.tensor.levels import next_serial
 from pullback.tensor.tensor import Tensor, as_operand, fresh, wrap
 
 __all__ = [
@@ -58,6 +69,8 @@ __all__ = [
 ]
 
 _CPU = KEY_BITS[DispatchKey.CPU]
+_EDGED = REQUIRES_GRAD | PLAIN_VIEW  # a tensor without these has no history
+_OTHER_FLAGS = _EDGED | DUAL
 # Kernels compute as outside of any mode: nothing is recorded, tracked or traced.
 PLAIN_STATE = state_of(
     KEY_BITS[DispatchKey.BackendSelect],
@@ -159,6 +172,7 @@ class Tracer:
         self.origins: dict[str, Tensor] = {}
         self.leaves: dict[int, Tensor] = {}
         self.arguments: dict[int, Tensor] = {}
+        self._begin = 0  # the number of the next level when the trace began
         self.grads: dict[int, GradSlot] = {}
         self.options: list[Option] = []
         self.notes: dict[tuple[int, str], Note] = {}
@@ -407,7 +421,7 @@ class Tracer:
     def localize(self, tensor: Tensor) -> Tensor:
         """A tensor as a value of this trace; notes one that requires grad."""
         is_leaf = tensor._edge is None and isinstance(tensor._array, np.ndarray)
-        if is_leaf and tensor._flags & REQUIRES_GRAD:
+        if is_leaf and tensor._flags & _OTHER_FLAGS:
             self._note_leaf(tensor)
         return tensor
 
@@ -445,7 +459,7 @@ class Tracer:
                 real = wrap(held.value) if held.number is None else as_operand(held.number)
                 return held.node, real
             if isinstance(held, np.ndarray):
-                if value._flags & REQUIRES_GRAD:
+                if value._flags & _OTHER_FLAGS:
                     self._note_leaf(value)
                 return self.lift(held, value).node, wrap(held)
             if isinstance(held, bool | int | float | complex):
@@ -462,8 +476,17 @@ class Tracer:
         return value, value
 
     def _note_leaf(self, tensor: Tensor) -> None:
-        """Notes a captured tensor that requires grad; one with hooks, which have to run, raises."""
-        if id(tensor) not in self.leaves:
+        """Notes a captured tensor that requires grad; one with hooks, which have to run, raises.
+
+        So does one with a tangent of a transform around the trace: results would have one.
+        """
+        if tensor._flags & (DUAL | PLAIN_VIEW) and any(
+            level.serial < self._begin for level in tangents_of(tensor)
+        ):
+            raise TraceError(
+                f"a captured tensor has a tangent{user_line()}; pass it as an argument"
+            )
+        if tensor._flags & _EDGED and requires_grad(tensor) and id(tensor) not in self.leaves:
             if has_hooks(tensor):
                 raise TraceError(
                     f"a captured tensor that requires grad has hooks{user_line()}, which have to "
@@ -477,6 +500,7 @@ class Tracer:
     def running(self) -> Iterator[None]:
         """A block whose operator calls this tracer records; the garbage collector is off in it."""
         token = _current.set(self)
+        self._begin = next_serial()
         tensor_module.TRACES.append(self)
         collects = gc.isenabled()
         gc.disable()  # a graph of many small objects is being made: half of the time

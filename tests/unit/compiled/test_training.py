@@ -139,6 +139,24 @@ def test_calls_inside_transforms_stay_compiled():
     _close(rows, np.stack([expected, 1 - np.tanh(2 * X) ** 2]))
 
 
+def test_functions_that_capture_what_a_transform_differentiates_by():
+    given = pb.tensor([1.0, 2.0, 3.0])
+
+    def compiled(x):
+        return pb.compile(lambda y: pb.sin(y * x))(given).sum()
+
+    def plain(x):
+        return pb.sin(given * x).sum()
+
+    x, ones = pb.tensor(X), pb.ones(3)
+    _close(pb.func.grad(compiled)(x), pb.func.grad(plain)(x))
+    _close(pb.hessian(compiled)(X), pb.hessian(plain)(X))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compile: .* a captured tensor has a tangent")
+        _close(pb.func.jvp(compiled, (x,), (ones,))[1], pb.func.jvp(plain, (x,), (ones,))[1])
+        _close(pb.func.jacfwd(compiled)(x), pb.func.jacfwd(plain)(x))
+
+
 def test_results_inside_a_transform_can_be_written_to():
     f = pb.compile(lambda x: x * 2.0)
 
@@ -596,3 +614,10 @@ def test_only_one_warning_is_given():
         for _ in range(3):
             compiled(X)
     assert len(caught) == 1
+
+
+def test_captured_tensors_are_primals_of_transforms_inside():
+    c = pb.tensor(X)
+    f = pb.compile(lambda t: pb.func.jvp(pb.sin, (c,), (t,))[1], fullgraph=True)
+    for n in (1.0, 2.0):
+        _close(f(pb.ones(3) * n), n * np.cos(X))
