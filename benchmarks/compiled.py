@@ -23,7 +23,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -50,6 +49,7 @@ from benchmarks.harness.measure import (  # noqa: E402
     QUICK,
     Effort,
     Outcome,
+    fastest,
     measure,
     measure_steady,
 )
@@ -153,13 +153,7 @@ def solve_ivp_line(effort: Effort) -> str:
     expected = runs["differences"]()
     for name in ("compiled", "eager"):
         np.testing.assert_allclose(runs[name](), expected, rtol=1e-3)
-    best = dict.fromkeys(runs, np.inf)
-    end = time.perf_counter() + effort.seconds * len(runs)
-    while time.perf_counter() < end:
-        for name, run in runs.items():
-            begin = time.process_time()
-            run()
-            best[name] = min(best[name], time.process_time() - begin)
+    best = fastest(runs, effort.seconds)
     outcome = Outcome("solve_ivp", "", best={OURS: best["compiled"], "scipy": best["differences"]})
     row = CompiledRow(outcome, SOLVE_IVP, reference=("scipy",))
     texts = ", ".join(f"{name} {quantity(value, 's')}" for name, value in best.items())
