@@ -6,7 +6,8 @@ in a captured array, the function itself is called.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,18 +17,39 @@ from pullback.tensor.tensor import Tensor
 __all__ = ["shares_written_memory"]
 
 
+class _Roots(NamedTuple):
+    """The memory of arguments, in their order, and of captured arrays, by name."""
+
+    arguments: list[int | None]
+    captured: list[tuple[str, int]]
+
+
+_roots: WeakKeyDictionary[Tracer, _Roots] = WeakKeyDictionary()  # a graph has many nodes
+
+
+def _roots_of(tracer: Tracer) -> _Roots:
+    found = _roots.get(tracer)
+    if found is None:
+        arguments = [n.meta.get("root") for n in tracer.graph.find_nodes(op="placeholder")]
+        nodes = tracer.graph.find_nodes(op="get_attr")
+        captured = [(n.target, n.meta["root"]) for n in nodes if "root" in n.meta]
+        found = _roots[tracer] = _Roots(arguments, captured)
+    return found
+
+
 def shares_written_memory(tracer: Tracer, leaves: list[Any]) -> bool:
     """Whether a written argument shares memory with another one or with a captured array."""
+    written = tracer.written
     if not tracer.writes:
         return False
-    nodes = tracer.graph.find_nodes(op="placeholder")
+    roots = _roots_of(tracer)
     given = [leaf._array if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-    arrays = [(node, a) for node, a in zip(nodes, given, strict=False) if type(a) is np.ndarray]
-    captured = {n: tracer.captured[n.target] for n in tracer.graph.find_nodes(op="get_attr")}
-    outside = [(node, array) for node, array in captured.items() if "root" in node.meta]
-    for place, (node, array) in enumerate(arrays):
+    pairs = zip(roots.arguments, given, strict=False)
+    arrays = [(root, array) for root, array in pairs if type(array) is np.ndarray]
+    outside = [(root, tracer.captured[name]) for name, root in roots.captured]
+    for place, (root, array) in enumerate(arrays):
         for other, theirs in (*arrays[:place], *outside):
-            is_written = tracer.written & {node.meta["root"], other.meta["root"]}
+            is_written = root in written or other in written
             if is_written and np.may_share_memory(array, theirs) and _share(array, theirs):
                 return True
     return False
