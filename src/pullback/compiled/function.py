@@ -31,7 +31,7 @@ from pullback.compiled.report import (
     note_function,
     program_text,
 )
-from pullback.compiled.results import build_result, result_node, result_value
+from pullback.compiled.results import as_array, build_result, result_node, result_value
 from pullback.compiled.sharing import shares_written_memory
 from pullback.compiled.watch import (
     Watch,
@@ -237,14 +237,14 @@ class CompiledFunction:
             return self._call_func(args, kwargs)
         entry = self._entry(given, state)
         if entry.reason:
-            return self._call_func(args, kwargs)
+            return self._call_func(args, kwargs, given)
         inputs = _inputs(given)
         for path in list(entry.paths):
             if shares_written_memory(path.program.tracer, given.leaves):
-                return self._call_func(args, kwargs)
+                return self._call_func(args, kwargs, given)
             found = self._run(path, given, inputs)
             if found is FAILED:
-                return self._call_func(args, kwargs)
+                return self._call_func(args, kwargs, given)
             if found is not MISS:
                 entry.prefer(path)
                 self._stats["hits"] += 1
@@ -252,7 +252,7 @@ class CompiledFunction:
         if len(entry.paths) >= _MOST_PATHS:
             reason = f"{entry.describe_miss()} has taken {_MOST_PATHS} different values"
             self._refuse(entry, reason)
-            return self._call_func(args, kwargs)
+            return self._call_func(args, kwargs, given)
         self._note_trace(entry, given)
         with show_progress(getattr(self._func, "__name__", "function")):
             return self._trace(entry, given, args, kwargs)
@@ -396,7 +396,7 @@ class CompiledFunction:
                 return self._trace(entry, given, args, kwargs, traces_loops=False)
             if self._fullgraph:
                 raise
-            result = self._call_func(args, kwargs)  # raises, if it is the function's own error
+            result = self._call_func(args, kwargs, given)  # raises the function's own error
             name = "" if isinstance(error, PullbackError) else f"{type(error).__name__}: "
             self._refuse(entry, f"{name}{message_of(error)}")
             return result
@@ -405,7 +405,7 @@ class CompiledFunction:
             raise
         if shares_written_memory(tracer, given.leaves):
             effects.undo()  # a graph for other arguments may be right for these in part
-            return self._call_func(args, kwargs)
+            return self._call_func(args, kwargs, given)
         watches += [Watch("item", *note) for note in tracer.notes.values()]
         self._watches = merge_watches(
             self._watches, without_read(watches, tracer.captured.values())
@@ -428,7 +428,7 @@ class CompiledFunction:
         if found is not MISS and found is not FAILED:
             return found
         if not tracer.has_loops or reason:
-            return self._call_func(args, kwargs)
+            return self._call_func(args, kwargs, given)
         entry.paths.pop(0)
         self._drop_natives()
         return self._trace(entry, given, args, kwargs, traces_loops=False)
@@ -518,9 +518,11 @@ class CompiledFunction:
             entry.warned = True
             warnings.warn(f"{message}. It is called as it is.", stacklevel=4)
 
-    def _call_func(self, args: Any, kwargs: Any) -> Any:
+    def _call_func(self, args: Any, kwargs: Any, given: _Arguments | None = None) -> Any:
+        """Calls the function itself; results are arrays where those of its programs are."""
         self._stats["eager"] += 1
-        return self._func(*args, **kwargs)
+        result = self._func(*args, **kwargs)
+        return pytree.map(as_array, result) if given and given.returns_arrays else result
 
     # --- looking inside ---------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
 from pullback.fx.tracer import Tracer
-from pullback.tensor.tensor import Tensor, fresh
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh
 from pullback.utils import pytree
 
-__all__ = ["build_result", "result_node", "result_value"]
+__all__ = ["as_array", "build_result", "result_node", "result_value"]
 
 
 def result_node(tracer: Tracer, value: Any) -> Node | Any:
@@ -39,13 +39,13 @@ def result_value(value: Any) -> Any:
 def build_result(values: list[Any], spec: pytree.Spec, as_arrays: bool) -> Any:
     """The result of a call: containers around tensors, or around arrays and numbers."""
     if as_arrays:
-        values = [_as_array(value) for value in values]
+        values = [as_array(value) for value in values]
     return values[0] if spec is pytree.LEAF else pytree.unflatten(spec, values)
 
 
-def _as_array(value: Any) -> Any:
-    """A result as an array or number; one that requires grad stays a tensor."""
-    if not isinstance(value, Tensor) or value.requires_grad:
+def as_array(value: Any) -> Any:
+    """A result as an array or number; one that is differentiated or batched stays a tensor."""
+    if type(value) is not Tensor or value._flags != CPU_FLAGS:
         return value
     array = value._array
     return array if array.ndim else array.item()

@@ -210,3 +210,37 @@ def test_random_numbers_of_a_run_without_results_are_given_back(backend):
     x = pb.ones(10)
     for _ in range(12):
         assert compiled(x, ours).tolist() == f(x, theirs).tolist()
+
+
+def test_the_kind_of_results_does_not_depend_on_whether_a_program_runs():
+    function = pb.compile(lambda x: (pb.nonzero(x)[0] * 2, pb.sum(x)))
+    for values in [1.0, 0.0, 3.0], [1.0, 2.0, 3.0], [0.0, 0.0, 0.0]:
+        indices, total = function(np.array(values))
+        assert type(indices) is np.ndarray
+        assert type(total) is float
+        assert indices.tolist() == (2 * np.nonzero(values)[0]).tolist()
+    assert function.stats["eager"]
+
+
+def test_results_of_a_function_that_is_called_itself_keep_their_derivatives():
+    @pb.compile
+    def changing(index):
+        return pb.asarray(np.arange(float(index[0]))) * w.sum()
+
+    w = pb.asarray([1.0, 2.0])
+    for n in range(8):
+        changing(np.array([n]))
+    with pytest.warns(UserWarning, match="called as it is"):
+        changing(np.array([8]))
+
+    def total(v):
+        nonlocal w
+        w = v
+        return pb.sum(changing(np.array([4])))
+
+    assert pb.grad(total)(np.ones(2)).tolist() == [6.0, 6.0]
+    batched = pb.func.vmap(total)(pb.ones((3, 2)))
+    assert batched.tolist() == [12.0, 12.0, 12.0]
+    with pytest.warns(UserWarning, match="a captured tensor has a tangent"):
+        _, tangent = pb.func.jvp(total, (pb.ones(2),), (pb.ones(2),))
+    assert tangent.item() == 12.0
