@@ -115,15 +115,17 @@ max_pool2d_with_indices = spell(pool.max_pool2d_with_indices, kinds="fi")
 max_pool3d_with_indices = spell(_max_pool3d_with_indices, kinds="fi")
 
 
-def _with_option(axes: int, with_indices: Any, is_adaptive: bool = False) -> Any:
-    """A pooling that returns places too if the argument `return_indices` says so."""
+def _with_option(axes: int, values: Any, pairs: Any, is_adaptive: bool = False) -> Any:
+    """A pooling that returns places too if the argument `return_indices` says so.
+
+    Without places it is the function `values`, with them `pairs`.
+    """
     last = 1 if is_adaptive else 5  # arguments between the input and return_indices
 
     def max_pool(input: Any, *args: Any, return_indices: bool = False, **kwargs: Any) -> Any:
         if len(args) == last + 1:
             *args, return_indices = args  # type: ignore[assignment]
-        pair = with_indices(input, *args, **kwargs)
-        return pair if return_indices else pair[0]
+        return (pairs if return_indices else values)(input, *args, **kwargs)
 
     kind = "adaptive_max" if is_adaptive else "max"
     max_pool.__name__ = max_pool.__qualname__ = f"{kind}_pool{axes}d"
@@ -138,12 +140,22 @@ def _with_option(axes: int, with_indices: Any, is_adaptive: bool = False) -> Any
     return max_pool
 
 
-adaptive_max_pool1d = _with_option(1, adaptive_max_pool1d_with_indices, True)
-adaptive_max_pool2d = _with_option(2, adaptive_max_pool2d_with_indices, True)
-adaptive_max_pool3d = _with_option(3, adaptive_max_pool3d_with_indices, True)
-max_pool1d = _with_option(1, max_pool1d_with_indices)
-max_pool2d = _with_option(2, max_pool2d_with_indices)
-max_pool3d = _with_option(3, max_pool3d_with_indices)
+def _values_of(pairs: Any) -> Any:
+    return lambda *args, **kwargs: pairs(*args, **kwargs)[0]
+
+
+adaptive_max_pool1d = _with_option(
+    1, spell(pool.adaptive_max_pool1d, kinds="f"), adaptive_max_pool1d_with_indices, True
+)
+adaptive_max_pool2d = _with_option(
+    2, spell(pool.adaptive_max_pool2d, kinds="f"), adaptive_max_pool2d_with_indices, True
+)
+adaptive_max_pool3d = _with_option(
+    3, _values_of(adaptive_max_pool3d_with_indices), adaptive_max_pool3d_with_indices, True
+)
+max_pool1d = _with_option(1, spell(pool.max_pool1d, kinds="f"), max_pool1d_with_indices)
+max_pool2d = _with_option(2, spell(pool.max_pool2d, kinds="fi"), max_pool2d_with_indices)
+max_pool3d = _with_option(3, _values_of(max_pool3d_with_indices), max_pool3d_with_indices)
 
 
 def _unpooled_size(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.autograd.graph.node import Node
+from pullback.kernels.errstate import errstate
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["Event", "NodeProfile", "norm_of", "profile_of"]
@@ -81,7 +82,7 @@ def norm_of(cotangents: Iterable[Tensor | None]) -> float | None:
     arrays = [cotangent._array for cotangent in cotangents if cotangent is not None]
     if not arrays or not all(isinstance(array, np.ndarray) for array in arrays):
         return None
-    with np.errstate(all="ignore"):
+    with errstate(all="ignore"):
         return float(np.linalg.norm([np.linalg.norm(array.ravel()) for array in arrays]))
 
 
