@@ -23,7 +23,7 @@ from pullback.autograd.graph import increment_version
 from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.fx.tracer import current_tracer, forbid_in_trace
 from pullback.kernels.errstate import errstate
-from pullback.optim.traced import trace_update
+from pullback.optim.traced import Untraced, trace_update
 from pullback.tensor import Tensor
 from pullback.tensor.tensor import TRACES, as_class_of, fresh
 
@@ -74,10 +74,15 @@ class Optimizer:
     [0.5, -1.5]
     """
 
+    defaults: Untraced[dict[str, Any]] = Untraced()
+    state: Untraced[defaultdict[Tensor, State]] = Untraced()
+    param_groups: Untraced[list[Group]] = Untraced()
+
     def __init__(self, params: Parameters, defaults: dict[str, Any]):
+        forbid_in_trace(f"{type(self).__name__}() inside of a function")
         self.defaults = defaults
-        self.state: defaultdict[Tensor, State] = defaultdict(dict)
-        self.param_groups: list[Group] = []
+        self.state = defaultdict(dict)
+        self.param_groups = []
         self._was_stepped = False  # read by learning-rate schedules
         self._step_pre_hooks: dict[int, Any] = OrderedDict()
         self._step_post_hooks: dict[int, Any] = OrderedDict()
@@ -164,7 +169,7 @@ class Optimizer:
         >>> x.grad is None
         True
         """
-        for group in self.param_groups:
+        for group in vars(self)["param_groups"]:  # may be traced
             for param in group["params"]:
                 if set_to_none:
                     param.grad = None

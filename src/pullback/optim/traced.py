@@ -3,21 +3,66 @@
 State is made before it is traced, so that a graph reads and writes the memory of the state. Numbers
 that are options of a group, such as the learning rate, are inputs of the graph, read from the group
 in each run; options that are zero, flags and None are constants, and the graph is right while they
-stay the same.
+stay the same. So it is while the groups, the parameters and the tensors of the state are the same
+objects. A traced function must not reach options and state itself: see `Untraced`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from pullback.autograd import no_grad
-from pullback.fx.tracer import Tracer, forbid_in_trace, untraced
+from pullback.errors import TraceError
+from pullback.fx.tracer import Tracer, current_tracer, forbid_in_trace, untraced, user_line
 from pullback.tensor import Tensor
+from pullback.tensor.tensor import TRACES
 
 if TYPE_CHECKING:
-    from pullback.optim.optimizer import ElementwiseOptimizer, Group
+    from pullback.optim.optimizer import ElementwiseOptimizer, Group, State
 
-__all__ = ["as_scalar", "trace_update"]
+__all__ = ["Untraced", "as_scalar", "trace_update"]
+
+_Held = TypeVar("_Held")
+
+
+class Untraced(Generic[_Held]):
+    """An attribute of an optimizer that a traced program must not read or set.
+
+    A graph would have the value of the first call, and would not repeat a change. The attribute is
+    in the ``__dict__`` of the object, where `trace_update` and ``zero_grad`` read it.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Untraced[_Held]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> _Held: ...
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        if TRACES:
+            self._forbid()
+        try:
+            return instance.__dict__[self._name]
+        except KeyError:
+            message = f"{owner.__name__!r} object has no attribute {self._name!r}"
+            raise AttributeError(message) from None
+
+    def __set__(self, instance: object, value: _Held) -> None:
+        if TRACES:
+            self._forbid()
+        instance.__dict__[self._name] = value
+
+    def _forbid(self) -> None:
+        if current_tracer() is not None:
+            raise TraceError(
+                f"it reads or sets {self._name!r} of an optimizer{user_line()}; do it outside of "
+                f"the function"
+            )
 
 
 def trace_update(optimizer: ElementwiseOptimizer, tracer: Tracer) -> None:
@@ -25,17 +70,16 @@ def trace_update(optimizer: ElementwiseOptimizer, tracer: Tracer) -> None:
     held = vars(optimizer)
     for name in ("param_groups", "state"):
         tracer.note(held, name)
-    groups = optimizer.param_groups
-    params = [list(group["params"]) for group in groups]
+    groups: list[Group] = held["param_groups"]
+    known_groups = [(group, list(group["params"])) for group in groups]
+    known_states: list[tuple[Tensor, State, State]] = []
 
     def is_same() -> bool:
-        same = all(
-            len(group["params"]) == len(known)
-            and all(a is b for a, b in zip(group["params"], known, strict=True))
-            for group, known in zip(groups, params, strict=False)
+        if optimizer._step_pre_hooks or optimizer._step_post_hooks:
+            return False
+        return _has_groups(held["param_groups"], known_groups) and _has_states(
+            held["state"], known_states
         )
-        hooks = optimizer._step_pre_hooks or optimizer._step_post_hooks
-        return same and len(groups) == len(params) and not hooks
 
     tracer.conditions.append(is_same)
     with no_grad():
@@ -44,7 +88,29 @@ def trace_update(optimizer: ElementwiseOptimizer, tracer: Tracer) -> None:
             for param in group["params"]:
                 grad = param.grad
                 if grad is not None:
-                    _update_one(optimizer, param, grad, group, options)
+                    state = _update_one(optimizer, param, grad, group, options)
+                    known_states.append((param, state, dict(state)))
+
+
+def _has_groups(groups: list[Group], known: list[tuple[Group, list[Tensor]]]) -> bool:
+    """Whether the groups and their parameters are the same objects."""
+    return len(groups) == len(known) and all(
+        group is before
+        and len(group["params"]) == len(params)
+        and all(a is b for a, b in zip(group["params"], params, strict=True))
+        for group, (before, params) in zip(groups, known, strict=True)
+    )
+
+
+def _has_states(states: dict[Tensor, State], known: list[tuple[Tensor, State, State]]) -> bool:
+    """Whether the states of parameters are the same dicts with the same objects."""
+    for param, state, items in known:
+        if states.get(param) is not state or len(state) != len(items):
+            return False
+        for key, value in items.items():
+            if state.get(key) is not value:
+                return False
+    return True
 
 
 def _options(group: Group, tracer: Tracer) -> Group:
@@ -64,7 +130,8 @@ def _options(group: Group, tracer: Tracer) -> Group:
 
 def _update_one(
     optimizer: ElementwiseOptimizer, param: Tensor, grad: Tensor, group: Group, options: Group
-) -> None:
+) -> State:
+    """Updates a parameter; returns its state."""
     if param.dtype.kind == "c":  # it is updated as pairs of numbers, views that are no operators
         forbid_in_trace("the update of a complex parameter")
     with untraced():
@@ -72,6 +139,7 @@ def _update_one(
     state: dict[str, Any] = {k: v for k, v in kept.items() if isinstance(v, Tensor)}
     state["step"].add_(1)
     optimizer.update(param, -grad if options["maximize"] else grad, state, options)  # type: ignore[arg-type]
+    return kept
 
 
 def as_scalar(value: Any) -> Any:

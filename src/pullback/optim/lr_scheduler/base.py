@@ -78,6 +78,7 @@ class LRScheduler:
 
     def get_last_lr(self) -> Rates:
         """The rates that the last step set."""
+        forbid_in_trace(f"{type(self).__name__}.get_last_lr()")
         return self._last_lr
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
