@@ -39,6 +39,7 @@ from pullback.compiled.watch import (
     find_watches,
     is_same_constant,
     merge_watches,
+    require_unchanged,
     without_read,
 )
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
@@ -259,13 +260,15 @@ class CompiledFunction:
 
     def _run(self, path: Path, given: _Arguments, inputs: list[Any]) -> Any:
         """Runs the program of a path; returns the function's result, MISS or FAILED."""
-        found = path.run(inputs, given.leaves, functools.partial(self._leaves_of, given.spec))
+        again = functools.partial(self._leaves_of, given.spec, self._watches)
+        found = path.run(inputs, given.leaves, again)
         if found is MISS or found is FAILED:
             return found
         return build_result(found, path.out_spec, given.returns_arrays)
 
-    def _leaves_of(self, spec: pytree.Spec, leaves: list[Any]) -> list[Any]:
-        """Calls the function itself, and returns the leaves of its results."""
+    def _leaves_of(self, spec: pytree.Spec, watches: list[Watch], leaves: list[Any]) -> list[Any]:
+        """Calls the function itself again, and returns the leaves of its results."""
+        require_unchanged(watches)
         args, kwargs = pytree.unflatten(spec, leaves)
         returned = self._func(*map(_Static.unwrap, args), **kwargs)
         return pytree.flatten(returned, none_is_leaf=True)[0]

@@ -19,7 +19,7 @@ from pullback.compiled.recorded import (
     RecordedCall,
     attach,
     attach_freed,
-    differentiable,
+    is_differentiable,
 )
 from pullback.dispatch.modes import get_state
 from pullback.errors import message_of
@@ -97,13 +97,15 @@ class Path(NamedTuple):
         pairs = zip(leaves, inputs, strict=True)
         given = [*(leaf if isinstance(leaf, Tensor) else x for leaf, x in pairs), *hidden]
         taken = [captured[n] if isinstance(n, str) else given[n] for n in self.recorded.takes]
-        arguments = differentiable(leaves)
+        places = [n for n, leaf in enumerate(leaves) if is_differentiable(leaf)]
         results = self.recorded.gradients.results
 
         def replay(tensors: Any) -> list[Tensor]:
-            new = {id(old): tensor for old, tensor in zip(arguments, tensors, strict=True)}
-            made = again([new.get(id(leaf), leaf) for leaf in leaves])
+            new = dict(zip(places, tensors, strict=True))
+            made = again([new.get(n, leaf) for n, leaf in enumerate(leaves)])
             return [made[n] for n in results]
+
+        arguments = [leaves[n] for n in places]
 
         return attach(RecordedCall(self.recorded, replay, arguments, values, found[end:], taken))
 

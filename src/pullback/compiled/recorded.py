@@ -38,6 +38,7 @@ __all__ = [
     "attach",
     "attach_freed",
     "differentiable",
+    "is_differentiable",
     "trace_gradients",
 ]
 
@@ -110,7 +111,12 @@ def _require_known_leaves(outputs: list[Tensor], inputs: list[Tensor]) -> None:
 
 def differentiable(leaves: list[Any]) -> list[Tensor]:
     """The tensors among arguments that require grad."""
-    return [leaf for leaf in leaves if isinstance(leaf, Tensor) and requires_grad(leaf)]
+    return [leaf for leaf in leaves if is_differentiable(leaf)]
+
+
+def is_differentiable(leaf: Any) -> bool:
+    """Whether an argument is a tensor that requires grad."""
+    return isinstance(leaf, Tensor) and requires_grad(leaf)
 
 
 class Recorded(NamedTuple):
@@ -184,12 +190,47 @@ def _differentiate(ctx: Any, call: RecordedCall, tensors: Any, grads: Any) -> An
             f"{ctx.name()}: a second derivative calls the compiled function again, which "
             f"{call.program.refusal}. Differentiate the function without pb.compile."
         )
+    count = len(call.arguments)
+    arguments, captured = tensors[:count], tensors[count:]
     records = is_grad_enabled()
+    if records:
+        _require_unrelated(ctx, arguments, captured)
     with enable_grad():
-        outputs = call.call(tensors[: len(call.arguments)])
+        # New tensors, because one may be several arguments, and one computed from another.
+        slots = [t.clone() if records else _as_leaf(t) for t in arguments]
         return gradients_of(
-            outputs, list(tensors), list(grads), create_graph=records, allow_unused=True
+            call.call(slots),
+            [*slots, *captured],
+            list(grads),
+            create_graph=records,
+            retain_graph=True,  # the history of the arguments is not ours
+            allow_unused=True,
         )
+
+
+def _as_leaf(tensor: Tensor) -> Tensor:
+    """A tensor without history that requires grad, also inside of transforms."""
+    leaf = fresh(tensor._array)
+    leaf._flags |= REQUIRES_GRAD
+    return leaf
+
+
+def _require_unrelated(ctx: Any, arguments: Any, captured: Any) -> None:
+    """Refuses arguments computed from captured tensors: their gradients would be counted twice."""
+    targets = {node_of(edge_of(tensor)) for tensor in captured}
+    stack = [node_of(edge_of(tensor)) for tensor in arguments] if targets else []
+    seen: set[Any] = set()
+    while stack:
+        node = stack.pop()
+        if node in targets:
+            raise AutogradError(
+                f"{ctx.name()}: a second derivative calls the compiled function again, and an "
+                f"argument is computed from a tensor that the function captures. Pass that tensor "
+                f"as an argument too, or differentiate the function without pb.compile."
+            )
+        if node is not None and node not in seen:
+            seen.add(node)
+            stack += [node_of(edge) for edge in node._edges]
 
 
 class CompiledStepBackward(Node):

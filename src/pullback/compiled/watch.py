@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.errors import AutogradError
 from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import Tensor
 
@@ -31,6 +32,7 @@ __all__ = [
     "find_watches",
     "is_same_constant",
     "merge_watches",
+    "require_unchanged",
     "without_read",
 ]
 
@@ -116,6 +118,16 @@ def find_change(watches: Iterable[Watch]) -> Watch | None:
         if watch.has_changed():
             return watch
     return None
+
+
+def require_unchanged(watches: Iterable[Watch]) -> None:
+    """Refuses to call a function again for a derivative where it would read something else."""
+    change = find_change(watches)
+    if change is not None:
+        raise AutogradError(
+            f"compile: a derivative with create_graph=True calls the function again, and {change} "
+            f"from outside has changed since the call. Differentiate before the change."
+        )
 
 
 def merge_watches(first: Iterable[Watch], second: Iterable[Watch]) -> list[Watch]:

@@ -478,7 +478,8 @@ class Tracer:
     def _note_leaf(self, tensor: Tensor) -> None:
         """Notes a captured tensor that requires grad; one with hooks, which have to run, raises.
 
-        So does one with a tangent of a transform around the trace: results would have one.
+        So does one with a tangent of a transform around the trace: results would have one; and
+        one with a history, which gradients of the results must not be followed into.
         """
         if tensor._flags & (DUAL | PLAIN_VIEW) and any(
             level.serial < self._begin for level in tangents_of(tensor)
@@ -491,6 +492,11 @@ class Tracer:
                 raise TraceError(
                     f"a captured tensor that requires grad has hooks{user_line()}, which have to "
                     f"run in each backward pass"
+                )
+            if not tensor.is_leaf:
+                raise TraceError(
+                    f"a captured tensor that requires grad is computed from others{user_line()}; "
+                    f"pass it as an argument"
                 )
             self.leaves[id(tensor)] = tensor
 
