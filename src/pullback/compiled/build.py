@@ -154,17 +154,17 @@ class Builder:
             return wide[0]
         if function == "negative" and wide[0].function == "negative":
             return wide[0].inputs[0]
-        if function == "multiply":
+        if function == "multiply" and dtype.kind != "c":  # 1 + 0j changes signs of zeros
             for a, b in ((0, 1), (1, 0)):
                 if known[a] is not None and known[a] == 1:
                     return wide[b]
-        if function == "divide" and known[1] is not None and known[1] == 1:
+        if function == "divide" and dtype.kind != "c" and known[1] is not None and known[1] == 1:
             return wide[0]
-        if function == "subtract" and _is_zero(known[1]):
+        if function == "subtract" and _is_zero(known[1], is_negative=False):
             return wide[0]
         if function == "add" and dtype.kind != "b":
             for a, b in ((0, 1), (1, 0)):
-                if _is_zero(known[a]) and (dtype.kind in "iu" or np.signbit(known[a].real)):
+                if _is_zero(known[a], is_negative=True):
                     return wide[b]
                 part = self._add_part(wide[a], wide[b])
                 if part is not None:
@@ -268,8 +268,14 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
     )
 
 
-def _is_zero(known: Any) -> bool:
-    return known is not None and known.dtype.kind in "iufc" and bool(known == 0)
+def _is_zero(known: Any, *, is_negative: bool) -> bool:
+    """Whether a constant is zero; all parts of a floating-point one with this sign."""
+    if known is None or known.dtype.kind not in "iufc" or known != 0:
+        return False
+    if known.dtype.kind in "iu":
+        return True
+    parts = (known.real, known.imag) if known.dtype.kind == "c" else (known,)
+    return all(bool(np.signbit(part)) == is_negative for part in parts)
 
 
 def compose(inner: Place, outer: Place) -> Place | None:

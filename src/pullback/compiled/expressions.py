@@ -216,17 +216,33 @@ def _power(x: Value, exponent: Any, dtype: np.dtype[Any]) -> Value | None:
     if known is None or dtype.kind not in "fc":
         return None
     base = cast(x, dtype)
+    if dtype.kind == "c":
+        return _complex_power(base, exponent, known)
     if known == 2:
         return base * base
     if known == 1:
         return base
-    if known == 0.5 and dtype.kind == "f":
+    if known == 0.5:
         return apply("sqrt", base)
     if known == -1:
         return 1 / base
     if known == 0:
         return Value(x.builder.full(1, x.shape, dtype), x.builder)
-    return base * base * base if known == 3 and dtype.kind == "f" else None
+    return base * base * base if known == 3 else None
+
+
+def _complex_power(base: Value, exponent: Any, known: Any) -> Value | None:
+    """The same of complex numbers: the type of the exponent decides about signs of zeros."""
+    if known == 0:
+        return Value(base.builder.full(1, base.shape, base.dtype), base.builder)
+    if type(exponent) is int and known in (-1, 2):
+        return apply("reciprocal" if known == -1 else "square", base)
+    if type(exponent) is float and known == 0.5:
+        return apply("sqrt", base)
+    if known not in (1, 2):
+        return None
+    power = base if known == 1 else apply("square", base)
+    return where(apply("equal", base, 0), 0, power)  # NumPy's power of zeros has no signs
 
 
 def cast(x: Any, dtype: Any) -> Value:

@@ -72,11 +72,9 @@ def promote_traced(
         dtypes.update(carry.promotions(call(leaves, x)))
         return leaves, []
 
-    while True:
-        dtypes.clear()
+    probe_step(tracer, run, carry.first, xs)
+    if carry.promote(dtypes):  # once, as without a trace: the check of the loop finds the others
         probe_step(tracer, run, carry.first, xs)
-        if not carry.promote(dtypes):
-            return
 
 
 def trace_loop(

@@ -350,6 +350,16 @@ def test_errors_are_those_of_the_function() -> None:
         pb.compile(f, backend="eager")(X)
 
 
+def test_numbers_in_init_take_another_dtype_once() -> None:
+    def sums(x: Any) -> Any:
+        return pb.scan(lambda c, r: ((c[0] + c[1], c[1] + r), None), (0, 0), x)
+
+    for function in (sums, pb.compile(sums)):
+        for _ in range(2):
+            with pytest.raises(TypeError, match=r"carry\[0\] is int64\[\] before .* float64\[\]"):
+                function(pb.asarray(X))
+
+
 def test_operators_without_machine_code_in_a_step() -> None:
     def f(x: Any) -> Any:
         def step(p: Any, u: Any) -> Any:

@@ -387,6 +387,19 @@ def _divide(e: Lanes, x: Complex, y: Complex) -> Complex:
     )
 
 
+def _reciprocal(e: Lanes, x: Complex) -> Complex:
+    """The same of 1 without the products by zero, as NumPy: signs of zeros and NaN differ."""
+    is_real = e.b.fcmp_ordered(">=", e.abs(x.real), e.abs(x.imag))
+    large, small = e.where(is_real, x.real, x.imag), e.where(is_real, x.imag, x.real)
+    ratio = e.div(small, large)
+    size = e.add(large, e.mul(small, ratio))
+    one = e.constant(1.0)
+    return Complex(
+        e.div(e.where(is_real, one, ratio), size),
+        e.div(e.neg(e.where(is_real, ratio, one)), size),
+    )
+
+
 def _both(function: Callable[..., Any]) -> Callable[..., Complex]:
     """A function of complex numbers that treats their parts alike."""
     return lambda e, *args: Complex(*(function(e, *parts) for parts in zip(*args, strict=True)))
@@ -408,7 +421,7 @@ _COMPLEX: dict[str, Callable[..., Any]] = {
     "multiply": _multiply,
     "negative": _both(Lanes.neg),
     "real": lambda _, x: x.real,
-    "reciprocal": lambda e, x: _divide(e, Complex(e.constant(1.0), e.constant(0.0)), x),
+    "reciprocal": _reciprocal,
     "square": lambda e, x: _multiply(e, x, x),
     "subtract": _both(Lanes.sub),
 }
