@@ -443,6 +443,7 @@ class CompiledFunction:
         with watch_generators(effects.generators), tracer.running():
             returned = self._func(*map(_Static.unwrap, args), **kwargs)
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
+            tracer.picks.check_end()
             recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
             gradients = trace_gradients(tracer, found, recorded)
             outputs = [result_node(tracer, value) for value in found]

@@ -23,6 +23,7 @@ def result_node(tracer: Tracer, value: Any) -> Node | Any:
     if not isinstance(value, Tensor):
         return value
     held = value._array
+    tracer.picks.check_read(held.value if isinstance(held, TracedArray) else held)
     return held.node if isinstance(held, TracedArray) else tracer.lift(np.asarray(held)).node
 
 

@@ -106,6 +106,7 @@ class BodyTracer(Tracer):
 
     def _array(self, held: TracedArray) -> TracedArray:
         """The input of an array from outside."""
+        held.tracer.picks.check_read(held.value)
         known: TracedArray | None = self._own.get(id(held))
         if known is not None:
             return known

@@ -44,6 +44,8 @@ from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
 from pullback.fx.graph import Graph
 from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node
+from pullback.fx.picked import Picks
+from pullback.fx.picked import root_of as _root
 from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import OptionNumber, TracedNumber
 from pullback.schema.literals import INT_LIKE
@@ -159,6 +161,7 @@ class Tracer:
         allows_reads: whether the program may read values; each read is a guard.
         traces_loops: whether ``scan`` and its kind are one node each, whose step is traced once.
         has_loops: whether there is such a node. Values behind it are those of one step only.
+        picks: what ``x[i]`` with a traced integer has picked.
         decompositions: functions by operator that run, and are recorded, in the operator's place.
     """
 
@@ -181,6 +184,7 @@ class Tracer:
         self.traces_loops = traces_loops
         self.has_loops = False
         self.decompositions: dict[Any, Callable[..., Any]] = {}
+        self.picks = Picks()
         self._lifted: dict[Any, TracedArray] = {}
         self._outside: dict[int, Any] = {}  # memory from outside by id: kept, so that it is unique
         self._before: dict[Any, tuple[NDArray[Any], NDArray[Any]]] = {}  # of writes to it, in order
@@ -265,6 +269,7 @@ class Tracer:
         line = user_line()
         if not self.allows_reads or self.has_loops:
             raise _read_error(what, line)
+        self.picks.check_read(array.value)
         self.guards.append(Guard(array.node, array.value.copy(), what, line))
         return array.value.copy()
 
@@ -325,7 +330,8 @@ class Tracer:
         pairs = [self._given(value) for value in args]
         named = {key: self._given(value) for key, value in kwargs.items()}
         kernel = kernel or function
-        written = self._written(operator, args, kwargs) if operator.schema.is_mutable else []
+        changed = _changed(operator, args, kwargs) if operator.schema.is_mutable else []
+        written = [array for array in changed if id(_root(array)) in self._outside]
         for array in written:
             key = (_address(array), array.shape, array.strides)
             if key not in self._before:
@@ -344,6 +350,7 @@ class Tracer:
             {key: symbol for key, (symbol, _) in named.items()},
         )
         tensors = [*_tensor_pairs((*args, *kwargs.values()), (*pairs, *named.values()))]
+        self._note_picks(operator, pairs, result, tensors, changed)
         self.writes += [node] * len(written)
         self.written.update(id(_root(array)) for array in written)
         if isinstance(result, Tensor):
@@ -431,23 +438,25 @@ class Tracer:
             array[...] = values
         self._before.clear()
 
-    def _written(self, operator: Any, args: Any, kwargs: Any) -> list[NDArray[Any]]:
-        """The arrays from outside that a call of an operator writes to."""
-        found: list[NDArray[Any]] = []
-        names = [argument.name for argument in operator.schema.arguments.flat_positional]
-        values = {**dict(zip(names, args, strict=False)), **kwargs}
-        for argument in operator.schema.arguments.flat_all:
-            if not argument.is_write:
-                continue
-            value = values.get(argument.name)
-            for tensor in value if isinstance(value, list | tuple) else [value]:
-                if not isinstance(tensor, Tensor):
-                    continue
-                held = tensor._array
-                array = held.value if isinstance(held, TracedArray) else held
-                if id(_root(array)) in self._outside:
-                    found.append(array)
-        return found
+    def _note_picks(
+        self, operator: Any, pairs: Any, result: Any, tensors: Any, changed: list[NDArray[Any]]
+    ) -> None:
+        """Notes what a call picks by traced integers, and checks what it reads of such values."""
+        name = operator.name()
+        arrays = [real._array for _, real in tensors]
+        if changed and name == "pullback::index_put_" and not (len(pairs) > 3 and pairs[3][1]):
+            index = _integers(pairs[1])
+            if index and self.picks.puts_back(arrays[0], index, arrays[-1]):
+                return
+        made = result if isinstance(result, tuple | list) else [result]
+        roots = [_root(part._array) for part in made if isinstance(part, Tensor)]
+        for array in arrays:
+            if changed or not any(_root(array) is root for root in roots):
+                self.picks.check_read(array)
+        for array in changed:
+            self.picks.note_write(array)
+        if name == "pullback::index" and (index := _integers(pairs[1])):
+            self.picks.note_pick(result._array, arrays[0], index)
 
     def _given(self, value: Any) -> tuple[Any, Any]:
         """An argument as the graph has it, and as the kernel gets it."""
@@ -563,6 +572,35 @@ def _integer_arguments(schema: Any) -> tuple[list[str], frozenset[str]]:
     )
 
 
+def _changed(operator: Any, args: Any, kwargs: Any) -> list[NDArray[Any]]:
+    """The arrays that a call of an operator writes to."""
+    found: list[NDArray[Any]] = []
+    names = [argument.name for argument in operator.schema.arguments.flat_positional]
+    values = {**dict(zip(names, args, strict=False)), **kwargs}
+    for argument in operator.schema.arguments.flat_all:
+        if not argument.is_write:
+            continue
+        value = values.get(argument.name)
+        for tensor in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(tensor, Tensor):
+                held = tensor._array
+                found.append(held.value if isinstance(held, TracedArray) else held)
+    return found
+
+
+def _integers(pair: Any) -> list[Any]:
+    """The nodes and values of an index of integers, one for each axis; empty for another one."""
+    found: list[Any] = []
+    for node, real in zip(*pair, strict=True):
+        if real is None:
+            found.append((None, None))
+        elif real.ndim or real.dtype.kind not in "iu":
+            return []
+        else:
+            found.append((node, int(real._array)))
+    return found
+
+
 def _tensor_pairs(values: Any, pairs: Any) -> Iterator[tuple[Tensor, Tensor]]:
     for value, pair in zip(values, pairs, strict=True):
         if isinstance(value, Tensor):
@@ -591,12 +629,6 @@ def _lift_key(array: NDArray[Any]) -> Any:
     if not array.size:
         return id(array)
     return _address(array), array.shape, array.strides, array.dtype
-
-
-def _root(array: Any) -> Any:
-    while isinstance(array, np.ndarray) and array.base is not None:
-        array = array.base
-    return array
 
 
 def user_line() -> str:

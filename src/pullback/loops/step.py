@@ -168,6 +168,7 @@ def _trace_once(
                 for out, wanted in zip(carry, levels, strict=True)
             ]
             outputs += [_parts(tracer, out) for out in stacked]
+            tracer.picks.check_end()
     finally:
         tracer.restore_tensors()
         tracer.undo_writes()
@@ -238,7 +239,9 @@ def _input(tracer: Tracer, name: str, value: Any, levels: Levels) -> Tensor:
 
 def _parts(tracer: Tracer, tensor: Tensor) -> tuple[TracedArray, Levels]:
     """The array of a tensor in a trace, and its vmap levels."""
-    return parts_of(tracer, tracer.localize(tensor))
+    found = parts_of(tracer, tracer.localize(tensor))
+    tracer.picks.check_read(found[0].value)
+    return found
 
 
 def _level_sizes(tracer: Tracer, given: Operands) -> dict[int, int]:

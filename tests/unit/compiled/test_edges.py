@@ -244,3 +244,173 @@ def test_results_of_a_function_that_is_called_itself_keep_their_derivatives():
     with pytest.warns(UserWarning, match="a captured tensor has a tangent"):
         _, tangent = pb.func.jvp(total, (pb.ones(2),), (pb.ones(2),))
     assert tangent.item() == 12.0
+
+
+# --- x[i] with an integer tensor: a view outside of a trace, a copy in its graph ------------------
+
+
+def write_row(x, i):
+    y = x * 2
+    row = y[i]
+    row += 1
+    return y
+
+
+def write_element(x, i):
+    y = x * 2
+    y[i][1] = 7.0
+    return y
+
+
+def write_nested(x, i):
+    y = x * 2
+    y[i][i] += 7.0
+    return y
+
+
+def write_whole_row(x, i):
+    y = x * 2
+    row = y[i]
+    row[:] = x[0] * 3
+    return y
+
+
+def write_out(x, i):
+    y = x.detach() * 2
+    np.add(y[i], 1.0, out=y[i])
+    return y * x
+
+
+def write_in_vmap(x, i):
+    def one(row):
+        y = row * 2
+        element = y[i]
+        element += 1
+        return y
+
+    return pb.func.vmap(one)(x)
+
+
+def read_after_write(x, i):
+    y = x * 2
+    row = y[i]
+    y[i] = y[i] * 2
+    return y + row
+
+
+def return_after_write(x, i):
+    y = x * 2
+    row = y[i]
+    y *= 2
+    return row
+
+
+def capture_after_write(x, i):
+    y = x * 2
+    row = y[i]
+    y[1] = 5.0
+    return pb.fori_loop(0, 2, lambda _, c: c + row, x[0])
+
+
+VIEWS = [
+    write_row,
+    write_element,
+    write_nested,
+    write_whole_row,
+    write_out,
+    write_in_vmap,
+    read_after_write,
+    return_after_write,
+    capture_after_write,
+    lambda x, i: write_row(x, pb.argmax(x[:, 0])) * i,
+]
+
+
+def same_as_eager(function, *args):
+    """Compares values and gradients of a compiled function, twice."""
+    compiled = pb.compile(function, cache=False)
+
+    def gradient(f, x, *rest):
+        return pb.grad(lambda x: pb.sum(f(x, *rest) ** 2))(x)
+
+    for _ in range(2):
+        assert compiled(*args).tolist() == function(*args).tolist()
+        assert gradient(compiled, *args).tolist() == gradient(function, *args).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*called as it is")
+@pytest.mark.parametrize("function", VIEWS)
+def test_what_an_integer_tensor_picks_is_a_view(function):
+    x = pb.asarray([[1.0, 2.0], [3.0, 4.0]])
+    same_as_eager(function, x, pb.asarray(1))
+
+
+@pytest.mark.filterwarnings("ignore:.*called as it is")
+def test_a_row_of_an_argument_is_written():
+    def double(x, i):
+        row = x[i]
+        row *= 2
+
+    x, compiled = pb.ones((2, 2)), pb.compile(double)
+    compiled(x, pb.asarray(1))
+    compiled(x, pb.asarray(1))
+    assert x.tolist() == [[1.0, 1.0], [4.0, 4.0]]
+
+
+def add_to_rows(x, i):
+    y = x * 2
+    y[i] = y[i] + 1
+    y[i] += x[0]
+    return y * y[i]
+
+
+def add_to_elements(x, i):
+    y = x * 2
+    y[:, i] = 3.0
+    y[:, i] *= 2
+    y[i, i] += 2
+    y[0, i] += 2
+    y[1:, i] -= x[1:, 0]
+    return y
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("function", [add_to_rows, add_to_elements])
+def test_writes_at_an_integer_tensor_are_compiled(function):
+    x = pb.asarray([[1.0, 2.0], [3.0, 4.0]])
+    same_as_eager(function, x, pb.asarray(1))
+    compiled = pb.compile(function)
+    for _ in range(2):
+        compiled(x, pb.asarray(1))
+    assert not compiled.stats["eager"]
+
+
+def test_elements_are_copies_in_numpy_mode():
+    @pb.compile
+    def swap(x, i, j):
+        with pb.numpy_mode():
+            x = x.copy()
+            x[i], x[j] = x[j], x[i]
+            return x
+
+    for _ in range(2):
+        found = swap(pb.asarray([1.0, 2.0, 3.0]), pb.asarray(0), pb.asarray(2))
+        assert found.tolist() == [3.0, 2.0, 1.0]
+    assert not swap.stats["eager"]
+
+
+@pytest.mark.filterwarnings("ignore:.*called as it is")
+def test_loops_write_through_what_an_integer_tensor_picks():
+    def element(i, y):
+        y = y.clone()
+        y[i][1] = 7.0
+        return y
+
+    def row(y, i):
+        y = y.clone()
+        y[i].mul_(2)
+        return y, None
+
+    x = pb.asarray([[1.0, 2.0], [3.0, 4.0]])
+    same_as_eager(lambda x: pb.fori_loop(0, 2, element, x), x)
+    same_as_eager(lambda x: pb.scan(row, x, pb.arange(2))[0], x)
