@@ -27,7 +27,7 @@ from pullback.tensor.batched import BatchedArray, Levels
 from pullback.tensor.levels import active_levels
 from pullback.tensor.tensor import Tensor, fresh, wrap
 
-__all__ = ["Operands", "Step", "TracedStep", "record_loop", "trace_step"]
+__all__ = ["Operands", "Step", "TracedStep", "record_loop", "trace_step", "traced_array"]
 
 _MOST_COMPARED = 1 << 20  # bytes of an array whose elements are compared
 
@@ -242,6 +242,11 @@ def _parts(tracer: Tracer, tensor: Tensor) -> tuple[TracedArray, Levels]:
     found = parts_of(tracer, tracer.localize(tensor))
     tracer.picks.check_read(found[0].value)
     return found
+
+
+def traced_array(tracer: Tracer, tensor: Tensor) -> Any:
+    """The array that a tensor has in a trace."""
+    return _parts(tracer, tensor)[0].value
 
 
 def _level_sizes(tracer: Tracer, given: Operands) -> dict[int, int]:

@@ -10,6 +10,7 @@ from pullback._lazy import lazy_module
 from pullback.dispatch.modes import NUMPY, get_state
 from pullback.fx.body_tracer import BodyTracer
 from pullback.fx.tracer import Tracer, current_tracer
+from pullback.loops.aliases import with_aliases
 from pullback.loops.carry import Carry
 from pullback.loops.derivatives import apply_loop, apply_while
 from pullback.loops.step import Operands, Step, TracedStep, trace_step
@@ -90,8 +91,11 @@ def trace_loop(
     `run` runs once to find the tensors that it reads besides, and again for each derivative.
     """
     step, given = _pure_step(tracer, run, carry, xs, length, is_reversed)
+    assert step.traced is not None
+    body = step.traced.body
     found = apply_loop(step, given)
-    return found[: len(carry)], found[len(carry) :]
+    last = with_aliases(tracer, body, given, found[: len(carry)], length)
+    return last, found[len(carry) :]
 
 
 def trace_chunks(
@@ -135,7 +139,9 @@ def trace_chunks(
 def trace_while(tracer: Tracer, run: Run, carry: list[Tensor]) -> list[Tensor]:
     """The last carry of a loop that runs while its first carry, a truth value, is true."""
     step, given = _pure_step(tracer, run, carry, [], None, False)
-    return apply_while(step, given)
+    assert step.traced is not None
+    body = step.traced.body
+    return with_aliases(tracer, body, given, apply_while(step, given), None)
 
 
 def _pure_step(

@@ -602,3 +602,97 @@ def test_recorded_calls_of_a_loop(backend: str) -> None:
             function(w, b, rows).backward()
         gradients.append((w.grad, b.grad))
     assert_close(gradients[1], gradients[0])
+
+
+# --- results that share memory with other tensors ------------------------------------------------
+
+
+def _scanned(step: Callable[..., Any]) -> Callable[..., Any]:
+    def function(x: Any) -> Any:
+        first, captured, xs = x * 1, x * 2, pb.stack([x, x * 3, x])
+        last, _ = pb.scan(lambda c, r: (step(c, captured, r), None), first, xs)
+        last[1] = 8.0
+        return last, first, captured, xs
+
+    return function
+
+
+def _swapped(x: Any) -> Any:
+    first, second = x * 1, x * 2
+    (a, b), _ = pb.scan(lambda c, _: ((c[1], c[0]), None), (first, second), None, 3)
+    a += 1
+    return a, b, first, second
+
+
+def _twins(x: Any) -> Any:
+    def step(c: Any, _: Any) -> Any:
+        new = c[0] * 2
+        return (new, new), None
+
+    (a, b), _ = pb.scan(step, (x, x * 2), None, 3)
+    a += 1
+    return a, b
+
+
+def _unchanged(x: Any) -> Any:
+    first = x * 1
+    last = pb.fori_loop(0, 3, lambda _, c: c, first)
+    last[1] = 8.0
+    return last, first
+
+
+def _no_step(x: Any) -> Any:
+    first = x * 1
+    last = pb.while_loop(lambda c: c.sum() < 3, lambda c: c * 2, first)
+    last[1] = 8.0
+    return last, first
+
+
+def _passed_through(x: Any) -> Any:
+    first = x * 1
+    state = (pb.asarray(0), first)
+    _, last = pb.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1]), state)
+    last[1] = 8.0
+    return last, first
+
+
+SHARED = {
+    "unchanged": _scanned(lambda c, k, r: c),
+    "captured": _scanned(lambda c, k, r: k),
+    "slice": _scanned(lambda c, k, r: r),
+    "view": _scanned(lambda c, k, r: c[::-1]),
+    "view of captured": _scanned(lambda c, k, r: k[::-1]),
+    "swapped": _swapped,
+    "twins": _twins,
+    "fori_loop": _unchanged,
+    "while_loop": _passed_through,
+    "no step": _no_step,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*called as it is")
+@pytest.mark.parametrize("name", SHARED)
+def test_results_share_memory_as_they_do_outside(name):
+    function, x = SHARED[name], np.array([1.0, 2.0, 3.0])
+
+    def total(f: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x: sum(pb.sum(part**2 * (n + 1)) for n, part in enumerate(f(x)))
+
+    for backend in BACKENDS:
+        compiled = pb.compile(function, backend=backend, cache=False)
+        for _ in range(2):
+            assert_close(compiled(pb.asarray(x)), function(pb.asarray(x)))
+            found = pb.grad(total(compiled))(pb.asarray(x))
+            assert_close(found, pb.grad(total(function))(pb.asarray(x)))
+
+
+def test_results_that_are_older_carries_are_one_loop():
+    def fibonacci(x):
+        (a, b), _ = pb.scan(lambda c, _: ((c[1], c[0] + c[1]), None), (x, x * 2), None, 4)
+        a = a * 1
+        a += 1
+        return a * b
+
+    check(fibonacci, np.array([1.0, 2.0]))
+    check(lambda x: pb.scan(lambda c, r: (r, c), x[0] * 0, x), np.ones((3, 2)))
+    check(lambda x: pb.fori_loop(0, 3, lambda _, c: (c[0], c[1] * c[0]), (x, x)), np.ones(2))
