@@ -28,10 +28,14 @@ from pullback.kernels.platform import NUMPY
 from pullback.tensor.payload import Payload
 from pullback.tensor.repr import render
 from pullback.tensor.tensor import (
+    TRACES,
     TRACKED,
     Tensor,
     as_inference,
     meta_of,
+    note_flag,
+    note_made,
+    note_read,
     register_alias,
     share_counter,
     version_of,
@@ -57,6 +61,8 @@ def _version(self: Tensor) -> int:
 def detach(self: Tensor) -> Tensor:
     """The same memory without history; writes to it are noticed by both."""
     tensor = wrap(self._array)
+    if TRACES:
+        note_made(tensor)
     if not self._flags & TRACKED:
         return as_inference(tensor)
     share_counter(tensor, self)
@@ -71,6 +77,8 @@ def detach_(self: Tensor) -> Tensor:
         raise InplaceError(
             "Can't detach views in-place. Use detach() instead: the base would keep its history."
         )
+    if TRACES:
+        note_flag(self, False)
     leave_tape()
     if self._edge is not None:
         version_of(self)  # before its node changes: saved copies share the counter
@@ -89,6 +97,8 @@ def detach_(self: Tensor) -> Tensor:
 def _get_data(self: Tensor) -> Tensor:
     """The same memory with neither history nor version: no version check finds writes to it."""
     tensor = wrap(self._array)
+    if TRACES:
+        note_made(tensor)
     if is_anomaly_enabled():
         record_cut(self, tensor, "data")
     if not self._flags & TRACKED:
@@ -161,6 +171,8 @@ def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:
             "Can't call numpy() on a Tensor with a tangent, inside a function that jvp or jacfwd "
             "differentiates: the tangent would be lost. Use tensor.detach().numpy() instead."
         )
+    if TRACES:
+        note_read(self, "numpy()", shares=True)
     array = self._array
     if isinstance(array, Payload):
         return array.as_numpy()

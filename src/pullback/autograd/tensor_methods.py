@@ -27,7 +27,7 @@ from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.errors import AutogradError, AutogradTypeError, InferenceError
 from pullback.tensor.meta import OWN
-from pullback.tensor.tensor import TRACES, TRACKED, Tensor, meta_of, note_grad
+from pullback.tensor.tensor import TRACES, TRACKED, Tensor, meta_of, note_flag, note_grad
 
 __all__ = [
     "attach_methods",
@@ -52,6 +52,8 @@ def _del_requires_grad(_: Tensor) -> None:
 
 
 def _change_requires_grad(self: Tensor, value: bool) -> None:
+    if TRACES:
+        note_flag(self, value)
     if not value:
         self._flags &= ~REQUIRES_GRAD
         if view_of(self) is not None:

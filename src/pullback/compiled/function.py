@@ -410,9 +410,8 @@ class CompiledFunction:
             effects.undo()  # a graph for other arguments may be right for these in part
             return self._call_func(args, kwargs, given)
         watches += [Watch("item", *note) for note in tracer.notes.values()]
-        self._watches = merge_watches(
-            self._watches, without_read(watches, tracer.captured.values())
-        )
+        kept = without_read(watches, tracer.captured.values(), tracer.read_roots)
+        self._watches = merge_watches(self._watches, kept)
         values = [result_value(value) for value in trace.results]
         with use_cache(self._uses_cache):
             path, reason = self._path(tracer, trace, given)
@@ -498,8 +497,7 @@ class CompiledFunction:
         for name, leaf, kind in zip(names, given.leaves, given.kinds, strict=True):
             if kind[0] == "tensor":
                 tensor = wrap(tracer.input(name, leaf._array))
-                tracer.arguments[id(tensor)] = tensor
-                tensor.requires_grad = kind[-1]
+                tracer.add_argument(tensor, kind[-1])
                 made.append(tensor)
             elif kind[0] == "array":
                 made.append(wrap(tracer.input(name, np.asarray(leaf))))

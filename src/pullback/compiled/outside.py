@@ -75,6 +75,7 @@ class Outside:
     def __init__(self, tracer: Tracer):
         self._tracer = tracer
         _require_same_attributes(tracer)
+        tracer.histories.require_same(tracer.made_here)
         slots = list(tracer.grads.values())
         by_grad = {id(s.before): s.leaf for s in slots if s.before is not None and s.is_read}
         self._captures = [
@@ -195,6 +196,7 @@ class Effects(Draws):
             if not _is_swapped(note):
                 note.owner[note.key] = note.value
         self._tracer.undo_writes()
+        self._tracer.histories.undo()
         super().undo()
 
     def keep(self) -> None:

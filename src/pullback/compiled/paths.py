@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from pullback._lazy import lazy_module
 from pullback.autograd.graph import increment_version
 from pullback.compiled.draws import run_program
@@ -22,9 +24,9 @@ from pullback.compiled.recorded import (
     is_differentiable,
 )
 from pullback.dispatch.modes import get_state
-from pullback.errors import message_of
+from pullback.errors import AutogradError, message_of
 from pullback.fx.tracer import Tracer
-from pullback.tensor.tensor import Tensor, fresh
+from pullback.tensor.tensor import ContentVersion, Tensor, constant_tensor, fresh, wrap
 from pullback.utils import pytree
 
 if TYPE_CHECKING:
@@ -94,8 +96,7 @@ class Path(NamedTuple):
             return attach_freed(values, self.freed, leaves)
         if self.recorded is None:
             return values if not get_state().modes else [_as_made_here(value) for value in values]
-        pairs = zip(leaves, inputs, strict=True)
-        given = [*(leaf if isinstance(leaf, Tensor) else x for leaf, x in pairs), *hidden]
+        given = [*map(_kept, leaves), *hidden]
         taken = [captured[n] if isinstance(n, str) else given[n] for n in self.recorded.takes]
         places = [n for n, leaf in enumerate(leaves) if is_differentiable(leaf)]
         results = self.recorded.gradients.results
@@ -106,8 +107,8 @@ class Path(NamedTuple):
             return [made[n] for n in results]
 
         arguments = [leaves[n] for n in places]
-
-        return attach(RecordedCall(self.recorded, replay, arguments, values, found[end:], taken))
+        residuals = _own_residuals(found[end:], leaves)
+        return attach(RecordedCall(self.recorded, replay, arguments, values, residuals, taken))
 
     def _compute(self, inputs: list[Any]) -> Any:
         """Runs the program; FAILED where it has raised, and nothing has been written.
@@ -129,7 +130,35 @@ class Path(NamedTuple):
             return {}
         tracer = self.program.tracer
         names = [name for name in self.recorded.takes if isinstance(name, str)]
-        return {name: tracer.origins.get(name, tracer.captured[name]) for name in names}
+        return {
+            name: _kept(tracer.captured[name])
+            if _is_plain(tracer, name)
+            else tracer.origins.get(name, tracer.captured[name])
+            for name in names
+        }
+
+
+def _is_plain(tracer: Tracer, name: str) -> bool:
+    """Whether a captured value is an array of the caller, and not of a tensor."""
+    origin = tracer.origins.get(name)
+    return origin is not None and type(origin._counter) is ContentVersion
+
+
+def _kept(leaf: Any) -> Any:
+    """A value for the backward program: arrays as operators keep them, a copy if small."""
+    is_array = isinstance(leaf, np.ndarray | np.generic)
+    return constant_tensor(np.asarray(leaf)) if is_array else leaf
+
+
+def _own_residuals(residuals: list[Any], leaves: list[Any]) -> list[Any]:
+    """Residuals that do not lie in the memory of array arguments, which may be written to."""
+    arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+    return [
+        wrap(x._array.copy())
+        if isinstance(x, Tensor) and any(np.may_share_memory(x._array, y) for y in arrays)
+        else x
+        for x in residuals
+    ]
 
 
 def _as_made_here(value: Any) -> Any:
@@ -199,4 +228,27 @@ def _halves(
     inputs: list[int | str] = [
         place for place, _ in enumerate(tracer.graph.find_nodes(op="placeholder"))
     ]
-    return _Halves(forward, compile_program(tracer, wanted).run, inputs[: len(inputs) - count])
+    del inputs[len(inputs) - count :]
+    names = [name for name in tracer.captured if _is_plain(tracer, name)]
+    pull = _checked(compile_program(tracer, wanted).run, tracer, len(inputs), names)
+    return _Halves(forward, pull, [*inputs, *names])
+
+
+def _checked(
+    run: Callable[..., Any], tracer: Tracer, count: int, names: list[str]
+) -> Callable[..., Any]:
+    """A backward program of kernels, which reads captured arrays again: they must be the same."""
+    if not names:
+        return run
+
+    def pull(*args: Any) -> Any:
+        end = count + len(names)
+        for name, kept in zip(names, args[count:end], strict=True):
+            if tracer.captured[name].tobytes() != kept._array.tobytes():
+                raise AutogradError(
+                    "a captured array has been modified between a compiled function and its "
+                    "backward pass; pass it as an argument"
+                )
+        return run(*args[:count], *args[end:])
+
+    return pull

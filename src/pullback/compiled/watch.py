@@ -135,9 +135,11 @@ def merge_watches(first: Iterable[Watch], second: Iterable[Watch]) -> list[Watch
     return list({watch.place: watch for watch in (*first, *second)}.values())
 
 
-def without_read(watches: Iterable[Watch], arrays: Iterable[Any]) -> list[Watch]:
-    """Watches without copies of arrays whose memory a graph reads."""
-    read = {id(owner_of(array)) for array in arrays}
+def without_read(
+    watches: Iterable[Watch], arrays: Iterable[Any], fixed: Iterable[int] = ()
+) -> list[Watch]:
+    """Watches without copies of arrays whose memory a graph reads; `fixed` stays the same."""
+    read = {id(owner_of(array)) for array in arrays}.difference(fixed)
     return [w for w in watches if w.kind != "content" or id(owner_of(w.owner)) not in read]
 
 

@@ -44,12 +44,16 @@ class BodyTracer(Tracer):
     def __init__(self, outer: Tracer, *, may_differentiate: bool):
         super().__init__(traces_loops=True)
         self.outer = outer
+        self._exposed, self.read_roots = outer._exposed, outer.read_roots
         self.may_differentiate = may_differentiate
         self.tensors: dict[int, Tensor] = {}
         self.operands: list[tuple[Node, TracedArray | TracedNumber]] = []
         self.own_arrays: list[NDArray[Any]] = []
         self._before_stand_in: list[tuple[Tensor, list[Any]]] = []
         self._own: dict[int, Any] = {}  # by the id of a value outside, which `operands` keeps
+
+    def _is_written(self, root: Any) -> bool:
+        return super()._is_written(root) or self.outer._is_written(root)
 
     def intercept(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Records a call, after the values from outside among its arguments are captured."""

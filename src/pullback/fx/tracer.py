@@ -42,6 +42,7 @@ from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
 from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
 from pullback.fx.graph import Graph
+from pullback.fx.histories import Histories
 from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node
 from pullback.fx.picked import Picks
@@ -187,6 +188,10 @@ class Tracer:
         self.picks = Picks()
         self._lifted: dict[Any, TracedArray] = {}
         self._outside: dict[int, Any] = {}  # memory from outside by id: kept, so that it is unique
+        self.read_roots: dict[int, Any] = {}  # memory that Python has read, without a guard
+        self._exposed: dict[int, Any] = {}  # memory that Python has an array of
+        self.made_here: dict[int, Tensor] = {}  # tensors that the program has made of such memory
+        self.histories = Histories()  # of captured tensors and arguments
         self._before: dict[Any, tuple[NDArray[Any], NDArray[Any]]] = {}  # of writes to it, in order
 
     # --- values -----------------------------------------------------------------------------------
@@ -282,6 +287,61 @@ class Tracer:
             raise _read_error(what, line)
         self.guards.append(Guard(number.node, number.value, what, line))
 
+    def note_read(self, tensor: Tensor, what: str, *, shares: bool) -> None:
+        """Notes that Python reads a captured tensor: a guard, if the tracer may have one.
+
+        An array that shares its memory, which Python may read at any time, is no guard: writes to
+        this memory are refused, before and after.
+        """
+        held = tensor._array
+        if (
+            current_tracer() is not self
+            or not get_state().modes & TRACE
+            or not isinstance(held, np.ndarray)
+        ):
+            return
+        root = _root(held)
+        if not shares and self.allows_reads and not self.has_loops:
+            self.read(self.call("clone", self.lift(held, tensor)), what)
+            return
+        if self._is_written(root):
+            raise _read_error(what, user_line())
+        self._exposed[id(root)] = root
+        if not shares:
+            self.read_roots[id(root)] = root
+
+    def _is_written(self, root: Any) -> bool:
+        return id(root) in self.written
+
+    def note_made(self, tensor: Tensor) -> None:
+        """Notes a tensor that the program has made of memory from outside."""
+        if current_tracer() is self:
+            self.made_here[id(tensor)] = tensor
+
+    def note_flag(self, tensor: Tensor, value: bool) -> None:
+        """Refuses another ``requires_grad`` of a captured tensor or an argument, before it is."""
+        if (
+            current_tracer() is not self
+            or not get_state().modes & TRACE
+            or id(tensor) in self.made_here
+        ):
+            return
+        is_captured = isinstance(tensor._array, np.ndarray)
+        if not is_captured and id(tensor) not in self.arguments:
+            return
+        if requires_grad(tensor) != value:
+            raise TraceError(
+                f"requires_grad of an argument or captured tensor changes{user_line()}"
+            )
+        if is_captured:
+            self.conditions.append(lambda: requires_grad(tensor) == value)
+
+    def add_argument(self, tensor: Tensor, needs_grad: bool) -> None:
+        """Notes a tensor that stands for an argument."""
+        self.arguments[id(tensor)] = tensor
+        tensor.requires_grad = needs_grad
+        self.histories.note(tensor)
+
     # --- calls ------------------------------------------------------------------------------------
 
     def call(self, name: str, *args: Any) -> TracedArray:
@@ -333,6 +393,8 @@ class Tracer:
         changed = _changed(operator, args, kwargs) if operator.schema.is_mutable else []
         written = [array for array in changed if id(_root(array)) in self._outside]
         for array in written:
+            if id(_root(array)) in self._exposed:
+                raise _read_error("numpy() of memory that is written to", user_line())
             key = (_address(array), array.shape, array.strides)
             if key not in self._before:
                 self._before[key] = array, array.copy()
@@ -470,6 +532,7 @@ class Tracer:
             if isinstance(held, np.ndarray):
                 if value._flags & _OTHER_FLAGS:
                     self._note_leaf(value)
+                self.histories.note(value)
                 return self.lift(held, value).node, wrap(held)
             if isinstance(held, bool | int | float | complex):
                 return held, value

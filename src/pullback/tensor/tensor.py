@@ -62,7 +62,10 @@ __all__ = [
     "has_values",
     "holds_number",
     "meta_of",
+    "note_flag",
     "note_grad",
+    "note_made",
+    "note_read",
     "numeric",
     "register_alias",
     "set_trace_hook",
@@ -148,6 +151,25 @@ def note_grad(leaf: Tensor, *, reads: bool) -> None:
     """Notes in the traces that are running that ``leaf.grad`` is read or set."""
     for trace in list(TRACES):
         trace.note_grad(leaf, reads=reads)
+
+
+def note_read(tensor: Tensor, what: str, *, shares: bool = False) -> None:
+    """Notes that Python reads the values of a tensor, or gets an array that `shares` its memory."""
+    for trace in list(TRACES):
+        trace.note_read(tensor, what, shares=shares)
+
+
+def note_flag(tensor: Tensor, value: bool) -> None:
+    """Notes in the traces that are running that ``requires_grad`` of a tensor is set."""
+    for trace in list(TRACES):
+        trace.note_flag(tensor, value)
+
+
+def note_made(tensor: Tensor) -> Tensor:
+    """Notes that a tensor is one that the program itself has made of another's memory."""
+    for trace in list(TRACES):
+        trace.note_made(tensor)
+    return tensor
 
 
 COUNTING = RLock()  # held while the first counter of a memory is made, by one of several threads
@@ -246,6 +268,8 @@ class Tensor(TensorMethods):
         return self.shape[0]
 
     def __bool__(self) -> bool:
+        if TRACES:
+            note_read(self, "bool()")
         return bool(self._array)
 
     def _only_element(self) -> Any:
@@ -254,18 +278,28 @@ class Tensor(TensorMethods):
             raise ValueError(
                 f"only a tensor with one element is a number, and this one has shape {self.shape}"
             )
+        if TRACES:
+            note_read(self, "item()")
         array = self._array
         return array.item() if isinstance(array, Payload) else np.asarray(array).item()
 
     def __index__(self) -> int:
+        if TRACES:
+            note_read(self, "use as an index")
         return self._array.__index__()  # type: ignore[no-any-return]
 
     def item(self, *place: Any) -> Any:
         """The only element, or the one at a place, as a Python number."""
-        return np.asarray(self._array).item(*place) if place else self._only_element()
+        if not place:
+            return self._only_element()
+        if TRACES:
+            note_read(self, "item()")
+        return np.asarray(self._array).item(*place)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
+        if TRACES:
+            note_read(self, "tolist()")
         return self._array.tolist()
 
     __hash__ = object.__hash__  # == compares elements, so identity has to serve
@@ -422,7 +456,10 @@ def constant_tensor(value: np.ndarray[Any, Any]) -> Tensor:
     if type(value) is not _ndarray or value.dtype.kind not in _NUMERIC_KINDS:
         value = numeric(value)
     if TRACES and get_state().modes & TRACE:  # read from its own memory whenever the graph runs
-        return wrap(value.view())
+        array = value.view()
+        tensor = wrap(array)
+        tensor._counter = ContentVersion(array)
+        return tensor
     if value.nbytes <= _SMALL_BYTES or value.dtype.kind in "biu":
         return wrap(value.copy("K"))
     array = value.view()

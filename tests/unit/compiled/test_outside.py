@@ -13,6 +13,7 @@ import pytest
 
 import pullback as pb
 from pullback.compiled.watch import find_watches, is_same_constant
+from pullback.errors import AutogradError
 
 pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
 
@@ -306,3 +307,172 @@ def test_other_names_of_a_module_do_not_matter():
         assert compiled.stats["hits"] == 1
     finally:
         del globals()["_another_name"]
+
+
+# --- captured tensors that the function writes to -------------------------------------------------
+
+
+def write_then(read):
+    """A function of x that adds 1 to a captured tensor and reads it, and this tensor."""
+    count = pb.zeros(1)
+
+    def f(x):
+        count.add_(1)
+        return x * read(count)
+
+    return f, count
+
+
+READS = {
+    "item": lambda n: n.item(),
+    "item at a place": lambda n: n.item(0),
+    "float": float,
+    "bool": lambda n: 2.0 if n - 2 else 3.0,
+    "tolist": lambda n: n.tolist()[0],
+    "numpy": lambda n: n.numpy()[0],
+    "asarray": lambda n: float(np.asarray(n)[0]),
+    "detached": lambda n: n.detach().item(),
+    "part": lambda n: n[0].item(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", READS)
+def test_a_captured_tensor_is_read_after_a_write(name, backend):
+    f, count = write_then(READS[name])
+    g, own = write_then(READS[name])
+    compiled = pb.compile(g, backend=backend)
+    for _ in range(4):
+        assert compiled(pb.tensor(X)).tolist() == f(pb.tensor(X)).tolist()
+        assert own.tolist() == count.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("read", [lambda n: n.item(), lambda n: n.numpy()])
+def test_a_captured_tensor_is_read_before_a_write(read, backend):
+    def make():
+        count = pb.zeros(1)
+
+        def f(x):
+            value = read(count)
+            count.add_(1)
+            return x * float(np.sum(value))
+
+        return f
+
+    f, compiled = make(), pb.compile(make(), backend=backend)
+    for _ in range(4):
+        assert compiled(pb.tensor(X)).tolist() == f(pb.tensor(X)).tolist()
+
+
+def test_a_value_that_is_read_in_a_full_graph_stays_watched():
+    n = pb.zeros(1)
+    f = pb.compile(lambda x: x * n.item() + n, fullgraph=True)
+    for value in (1.0, 2.0, 3.0):
+        n.fill_(value)
+        assert f(pb.tensor(X)).tolist() == (X * value + value).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_cumulative_statistics_of_batch_norm(backend):
+    mine, theirs = (pb.nn.BatchNorm1d(3, momentum=None) for _ in range(2))
+    f = pb.compile(mine, backend=backend)
+    for n in range(10):
+        x = pb.tensor(np.outer([1.0, 2.0, -1.0], X + n))
+        np.testing.assert_allclose(f(x).detach().numpy(), theirs(x).detach().numpy(), rtol=1e-5)
+        np.testing.assert_allclose(mine.running_mean.numpy(), theirs.running_mean.numpy(), 1e-5)
+        np.testing.assert_allclose(mine.running_var.numpy(), theirs.running_var.numpy(), 1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_arrays_that_are_written_to_before_backward(backend, size):
+    a = np.ones(size)
+    functions = [lambda x, b: (x**3 * b).sum(), lambda x, _: (x**3 * a).sum()]
+    for place, function in enumerate(functions):
+        f = pb.compile(function, backend=backend)
+        for _ in range(3):
+            a[:] = 1.0
+            x = pb.tensor(np.ones(size), requires_grad=True)
+            y = f(x, a)
+            a *= 3.0
+            if size > 3 or (place and backend == "eager"):  # shared, and the write is found
+                with pytest.raises(AutogradError, match="modified"):
+                    y.backward()
+            else:
+                y.backward()
+                assert x.grad.tolist() == [3.0] * size
+
+
+def writes():
+    """Functions of (a, b, view of b) whose write to b is recorded."""
+    yield lambda a, b, _: b.mul_(a)
+    yield lambda a, b, _: b.copy_(a * 2)
+    yield lambda a, b, _: b[:2].mul_(a[:2])
+    yield lambda a, _, view: view.mul_(a[:2])
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("write", list(writes()))
+@pytest.mark.parametrize("captured", [True, False])
+def test_a_recorded_write_gives_memory_from_outside_a_history(write, backend, captured):
+    found = []
+    for compiles in (False, True):
+        b = pb.ones(3)
+        view = b[:2]
+
+        def captures(a, b=b, view=view):
+            write(a, b, view)
+            return a.sum()
+
+        def takes(a, b):
+            write(a, b, b[:2])
+            return a.sum()
+
+        function = captures if captured else takes
+        f = pb.compile(function, backend=backend) if compiles else function
+        x = pb.tensor(X, requires_grad=True)
+        f(x) if captured else f(x, b)
+        assert b.requires_grad
+        b.sum().backward()
+        found.append((b.tolist(), x.grad.tolist()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_requires_grad_of_tensors_from_outside(backend):
+    p = pb.ones(3)
+
+    def toggles(a):
+        p.requires_grad_(not p.requires_grad)
+        return (a * p).sum()
+
+    def sets(a):
+        a.requires_grad = True
+        return (a**2).sum()
+
+    f = pb.compile(toggles, backend=backend)
+    for expected in (True, False, True, False):
+        assert f(pb.ones(3)).requires_grad == expected == p.requires_grad
+    a = pb.ones(3)
+    assert pb.compile(sets, backend=backend)(a).requires_grad
+    assert a.requires_grad
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_requires_grad_of_tensors_that_the_function_makes(backend):
+    p = pb.ones(3)
+
+    def f(a):
+        q, r = p.detach().requires_grad_(), a.detach().requires_grad_()
+        return pb.autograd.grad((q * r * r).sum(), (q, r))
+
+    compiled = pb.compile(f, backend=backend, fullgraph=True)
+    for _ in range(3):
+        assert [g.tolist() for g in compiled(pb.tensor(X))] == [g.tolist() for g in f(pb.tensor(X))]
+    assert compiled.stats["traces"] == 1

@@ -32,7 +32,7 @@ from pullback.autograd.graph.views import requires_grad
 from pullback.dispatch.caller import OWN_PACKAGE, is_library_file, library_call
 from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError, GradientLostError
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import TRACES, Tensor, note_read
 
 __all__ = ["COMPILED_HINTS", "CONVERSIONS", "check_nothing_lost", "item", "tolist"]
 
@@ -101,6 +101,8 @@ def __array__(  # noqa: N807 - NumPy's name
 ) -> NDArray[Any]:
     if requires_grad(self) or tangents_of(self):
         check_nothing_lost(self, get_frame(1))
+    if TRACES:
+        note_read(self, "numpy()", shares=True)
     array = np.asarray(self._array)
     if copy is False and dtype is not None and array.dtype != dtype:
         raise ValueError(f"a tensor of dtype {array.dtype} cannot become {dtype} without a copy")
