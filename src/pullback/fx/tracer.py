@@ -12,7 +12,6 @@ the graph runs; a new array that the program makes of data is a copy of it each 
 
 from __future__ import annotations
 
-import functools
 import gc
 import operator as python_operators
 from collections.abc import Callable, Iterator
@@ -40,6 +39,12 @@ from pullback.dispatch.modes import TRACE, StateGuard, get_state, set_state, sta
 from pullback.dispatch.python_dispatch import ModeStack, active_modes
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
+from pullback.fx.arguments import (
+    integer_arguments,
+    integer_index,
+    tensor_pairs,
+    written_arrays,
+)
 from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
 from pullback.fx.graph import Graph
 from pullback.fx.histories import Histories
@@ -49,8 +54,6 @@ from pullback.fx.picked import Picks
 from pullback.fx.picked import root_of as _root
 from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import OptionNumber, TracedNumber
-from pullback.schema.literals import INT_LIKE
-from pullback.schema.types import BaseTy
 from pullback.tensor import tensor as tensor_module
 from pullback.tensor.levels import next_serial
 from pullback.tensor.tensor import Tensor, as_operand, fresh, wrap
@@ -390,7 +393,7 @@ class Tracer:
         pairs = [self._given(value) for value in args]
         named = {key: self._given(value) for key, value in kwargs.items()}
         kernel = kernel or function
-        changed = _changed(operator, args, kwargs) if operator.schema.is_mutable else []
+        changed = written_arrays(operator, args, kwargs) if operator.schema.is_mutable else []
         written = [array for array in changed if id(_root(array)) in self._outside]
         for array in written:
             if id(_root(array)) in self._exposed:
@@ -411,7 +414,7 @@ class Tracer:
             tuple(symbol for symbol, _ in pairs),
             {key: symbol for key, (symbol, _) in named.items()},
         )
-        tensors = [*_tensor_pairs((*args, *kwargs.values()), (*pairs, *named.values()))]
+        tensors = [*tensor_pairs((*args, *kwargs.values()), (*pairs, *named.values()))]
         self._note_picks(operator, pairs, result, tensors, changed)
         self.writes += [node] * len(written)
         self.written.update(id(_root(array)) for array in written)
@@ -442,7 +445,7 @@ class Tracer:
 
     def _fix_integers(self, schema: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The arguments with plain integers and truth values: shapes and axes are guarded."""
-        names, fixed = _integer_arguments(schema)
+        names, fixed = integer_arguments(schema)
         if not fixed:
             return args, kwargs
         args = tuple(
@@ -507,7 +510,7 @@ class Tracer:
         name = operator.name()
         arrays = [real._array for _, real in tensors]
         if changed and name == "pullback::index_put_" and not (len(pairs) > 3 and pairs[3][1]):
-            index = _integers(pairs[1])
+            index = integer_index(pairs[1])
             if index and self.picks.puts_back(arrays[0], index, arrays[-1]):
                 return
         made = result if isinstance(result, tuple | list) else [result]
@@ -517,7 +520,7 @@ class Tracer:
                 self.picks.check_read(array)
         for array in changed:
             self.picks.note_write(array)
-        if name == "pullback::index" and (index := _integers(pairs[1])):
+        if name == "pullback::index" and (index := integer_index(pairs[1])):
             self.picks.note_pick(result._array, arrays[0], index)
 
     def _given(self, value: Any) -> tuple[Any, Any]:
@@ -621,57 +624,6 @@ def forbid_in_trace(what: str) -> None:
     """Raises where a program is traced: for what a graph cannot repeat."""
     if current_tracer() is not None:
         raise TraceError(f"{what} cannot be part of a graph{user_line()}")
-
-
-@functools.lru_cache(maxsize=4096)
-def _integer_arguments(schema: Any) -> tuple[list[str], frozenset[str]]:
-    """The names of positional arguments, and those of all that are integers or truth values."""
-    fixed = (BaseTy.bool, *INT_LIKE)
-    names = [argument.name for argument in schema.arguments.flat_positional]
-    return names, frozenset(
-        argument.name
-        for argument in schema.arguments.flat_all
-        if any(map(argument.type.is_base_ty_like, fixed))
-    )
-
-
-def _changed(operator: Any, args: Any, kwargs: Any) -> list[NDArray[Any]]:
-    """The arrays that a call of an operator writes to."""
-    found: list[NDArray[Any]] = []
-    names = [argument.name for argument in operator.schema.arguments.flat_positional]
-    values = {**dict(zip(names, args, strict=False)), **kwargs}
-    for argument in operator.schema.arguments.flat_all:
-        if not argument.is_write:
-            continue
-        value = values.get(argument.name)
-        for tensor in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(tensor, Tensor):
-                held = tensor._array
-                found.append(held.value if isinstance(held, TracedArray) else held)
-    return found
-
-
-def _integers(pair: Any) -> list[Any]:
-    """The nodes and values of an index of integers, one for each axis; empty for another one."""
-    found: list[Any] = []
-    for node, real in zip(*pair, strict=True):
-        if real is None:
-            found.append((None, None))
-        elif real.ndim or real.dtype.kind not in "iu":
-            return []
-        else:
-            found.append((node, int(real._array)))
-    return found
-
-
-def _tensor_pairs(values: Any, pairs: Any) -> Iterator[tuple[Tensor, Tensor]]:
-    for value, pair in zip(values, pairs, strict=True):
-        if isinstance(value, Tensor):
-            yield value, pair[1]
-        elif isinstance(value, list | tuple):
-            for item, real in zip(value, pair[1], strict=True):
-                if isinstance(item, Tensor):
-                    yield item, real
 
 
 def _read_error(what: str, line: str) -> TraceError:
