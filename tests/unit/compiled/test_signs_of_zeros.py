@@ -13,6 +13,7 @@ pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these
 
 PARTS = (0.0, -0.0, 1.0, -1.0, 4.0, -4.0, np.inf, -np.inf, np.nan)
 EXPONENTS = (-3, -2, -1, 0, 1, 2, 3, 4, -1.0, 0.0, 1.0, 2.0, 3.0)
+OLD_SHORT_CUTS = ("1", "-1.0", "1.0", "2.0")  # of NumPy 2.0, not of NumPy 2.4
 NUMBERS = (1, -1, 4.0, 0.0, -0.0, 1 + 0j, complex(1.0, -0.0), complex(-0.0, -0.0))
 
 
@@ -20,6 +21,16 @@ def numbers(dtype):
     z = np.empty(len(PARTS) ** 2, dtype)
     z.real, z.imag = np.array(list(itertools.product(PARTS, PARTS))).T
     return z
+
+
+def same_bits(found, expected):
+    """Whether numbers and signs of zeros are the same; all NaN are."""
+    pairs = ((found.real, expected.real), (found.imag, expected.imag))
+    return all(
+        np.array_equal(x, y, equal_nan=True)
+        and np.array_equal(np.signbit(x)[~np.isnan(y)], np.signbit(y)[~np.isnan(y)])
+        for x, y in pairs
+    )
 
 
 def assert_same_bits(function, reference, *args):
@@ -51,7 +62,12 @@ class TestComplexNumbers:
         def power(z):
             return z**exponent
 
-        assert_same_bits(power, power, numbers(dtype))
+        z = numbers(dtype)
+        with np.errstate(all="ignore"):
+            has_short_cut = not same_bits(power(z), np.power(z, exponent))
+        if has_short_cut and str(exponent) in OLD_SHORT_CUTS:
+            pytest.skip("z**n of this NumPy differs from its power(z, n) at zeros and infinities")
+        assert_same_bits(power, power, z)
 
     @pytest.mark.parametrize("number", NUMBERS)
     def test_arithmetic_with_numbers(self, dtype, number):
