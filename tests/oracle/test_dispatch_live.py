@@ -25,6 +25,7 @@ from pullback.dispatch import (
     fallthrough_kernel,
     registry,
 )
+from pullback.errors import message_of
 
 torch = pytest.importorskip("torch")
 torch_dispatcher = pytest.importorskip("torch._python_dispatcher")
@@ -391,7 +392,7 @@ def test_refusals_read_as_in_pytorch(dispatchers, keys):
     for dispatcher in dispatchers:
         with pytest.raises(RuntimeError) as error:
             dispatcher.register(keys)
-        texts.append((str(error.value), dispatcher.rawRegistrations()))
+        texts.append((message_of(error.value), dispatcher.rawRegistrations()))
     assert texts[0] == texts[1]
 
 
