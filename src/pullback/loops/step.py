@@ -3,7 +3,7 @@
 The function that the user gives may read tensors besides its carry. A step has these as explicit
 inputs: while it runs, the *captured* tensor objects stand for the tensors that the step is given.
 So a step can be differentiated by captured tensors as by its carry, any number of times, and its
-derivatives are those of the user's own code.
+derivatives are those of the code as it is written.
 """
 
 from __future__ import annotations

@@ -301,7 +301,7 @@ class MultiLabelSoftMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a distance of the user's.
+    """`TripletMarginLoss` with a given distance function.
 
     >>> import pullback as pb
     >>> x = pb.zeros((1, 2))
