@@ -13,7 +13,7 @@ from typing import Any
 import pullback  # noqa: F401 - defines the operators
 from pullback._generated.lowerings import LOWERINGS
 from pullback.batching.kernels import is_composite
-from pullback.compiled.rules import MOVES, RULES
+from pullback.compiled.lowering.rules import MOVES, RULES
 from pullback.dispatch import registry
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "compiled_operators.md"
@@ -27,7 +27,7 @@ KINDS = {
 HEAD = """# Operators of compiled programs
 
 Written by `scripts/compiled_operators.py` from the tables of `src/pullback/operators/` and the
-rules of `src/pullback/compiled/`. `docs/compile.md` is the guide.
+rules of `src/pullback/compiled/lowering/`. `docs/compile.md` is the guide.
 
 {legend}
 

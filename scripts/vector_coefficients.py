@@ -1,4 +1,6 @@
-"""Derives the polynomials of pullback.compiled.vector by Remez's exchange algorithm, with mpmath.
+"""Derives the polynomials of pullback.compiled.llvm.vector by Remez's exchange algorithm.
+
+It needs mpmath.
 
 Each polynomial is the one of its degree with the least largest weighted error on an interval.
 Prints the coefficients, the constant first, as they stand in the package, and the error in bits.

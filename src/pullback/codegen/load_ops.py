@@ -13,9 +13,9 @@ An entry has a schema, a line of documentation, kernels and derivatives::
         result: self_t * other_p + self_p * other_t
 
 ``lower`` is what the compiler of ``pb.compile`` makes of the operator: an expression in its
-arguments, which may call the functions of ``pullback.compiled.expressions``. A function of NumPy on
-elements implies it. ``Dask`` under ``dispatch`` is the rule for blocks of dask arrays: a word, a
-word with names of arguments as in ``along(axis)``, or a function of ``pullback.dask`` as in
+arguments, which may call the functions of ``pullback.compiled.lowering.expressions``. A function of
+NumPy on elements implies it. ``Dask`` under ``dispatch`` is the rule for blocks of dask arrays: a
+word, a word with names of arguments as in ``along(axis)``, or a function of ``pullback.dask`` as in
 ``by_hand.reshape``.
 
 Under ``derivatives`` stand formulas by argument or output, or sections of them by autograd key

@@ -15,14 +15,15 @@ import numpy as np
 from pullback._lazy import lazy_module
 from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.levels import run_outside_transforms
-from pullback.compiled.arguments import is_hashable, parameter_names
-from pullback.compiled.entry import MISS
-from pullback.compiled.expressions import CannotLower
-from pullback.compiled.machine import is_supported, require_llvmlite
-from pullback.compiled.object_cache import use_cache
+from pullback.compiled.aliasing import shares_written_memory
+from pullback.compiled.eager.program import Program, compile_program
+from pullback.compiled.llvm.compiler import is_supported, require_llvmlite
+from pullback.compiled.llvm.entry import MISS
+from pullback.compiled.llvm.object_cache import use_cache
+from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Effects, Outside
+from pullback.compiled.parameters import is_hashable, parameter_names
 from pullback.compiled.paths import FAILED, Path, Trace, generator_note, recorded_path
-from pullback.compiled.program import Program, compile_program
 from pullback.compiled.progress import show_progress
 from pullback.compiled.recorded import attach_freed, trace_gradients
 from pullback.compiled.report import (
@@ -32,7 +33,6 @@ from pullback.compiled.report import (
     program_text,
 )
 from pullback.compiled.results import as_array, build_result, result_node, result_value
-from pullback.compiled.sharing import shares_written_memory
 from pullback.compiled.watch import (
     Watch,
     find_change,
@@ -53,9 +53,9 @@ from pullback.tensor.tensor import CPU_FLAGS, Tensor, wrap
 from pullback.utils import pytree
 
 if TYPE_CHECKING:
-    from pullback.compiled import native as native_code
+    from pullback.compiled.llvm import program as native_code
 else:
-    native_code = lazy_module("pullback.compiled.native")  # needs llvmlite
+    native_code = lazy_module("pullback.compiled.llvm.program")  # needs llvmlite
 
 __all__ = ["CacheInfo", "CompiledFunction", "compile"]
 

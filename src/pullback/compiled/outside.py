@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.autograd.graph import increment_version
 from pullback.autograd.graph.views import requires_grad
-from pullback.compiled.draws import Draws
+from pullback.compiled.random_state import Draws
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import TraceError
 from pullback.fx.traced_array import TracedArray

@@ -10,11 +10,11 @@ import numpy as np
 
 from pullback._lazy import lazy_module
 from pullback.autograd.graph import increment_version
-from pullback.compiled.draws import run_program
-from pullback.compiled.entry import MISS
-from pullback.compiled.expressions import CannotLower
+from pullback.compiled.eager.program import Program, compile_program
+from pullback.compiled.llvm.entry import MISS
+from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Outside
-from pullback.compiled.program import Program, compile_program
+from pullback.compiled.random_state import run_program
 from pullback.compiled.recorded import (
     Gradients,
     Recorded,
@@ -30,9 +30,9 @@ from pullback.tensor.tensor import ContentVersion, Tensor, constant_tensor, fres
 from pullback.utils import pytree
 
 if TYPE_CHECKING:
-    from pullback.compiled import native as native_code
+    from pullback.compiled.llvm import program as native_code
 else:
-    native_code = lazy_module("pullback.compiled.native")  # needs llvmlite
+    native_code = lazy_module("pullback.compiled.llvm.program")  # needs llvmlite
 
 __all__ = ["FAILED", "Path", "Trace", "generator_note", "recorded_path"]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.compiled.expressions import CannotLower
-from pullback.compiled.ir import Graph
-from pullback.compiled.lower import lower
-from pullback.compiled.program import Program
+from pullback.compiled.eager.program import Program
+from pullback.compiled.lowering.expressions import CannotLower
+from pullback.compiled.lowering.ir import Graph
+from pullback.compiled.lowering.lower import lower
 from pullback.fx.tracer import untraced
 
 __all__ = [

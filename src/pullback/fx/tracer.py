@@ -39,17 +39,17 @@ from pullback.dispatch.modes import TRACE, StateGuard, get_state, set_state, sta
 from pullback.dispatch.python_dispatch import ModeStack, active_modes
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
-from pullback.fx.arguments import (
-    integer_arguments,
-    integer_index,
-    tensor_pairs,
-    written_arrays,
-)
 from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
 from pullback.fx.graph import Graph
 from pullback.fx.histories import Histories
 from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node
+from pullback.fx.operator_arguments import (
+    integer_arguments,
+    integer_index,
+    tensor_pairs,
+    written_arrays,
+)
 from pullback.fx.picked import Picks
 from pullback.fx.picked import root_of as _root
 from pullback.fx.traced_array import TracedArray, escaped_error

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import pullback as pb
-from pullback.compiled.interpret import interpret
-from pullback.compiled.lower import Output, lower
+from pullback.compiled.lowering.interpret import interpret
+from pullback.compiled.lowering.lower import Output, lower
 from pullback.compiled.results import result_node
 from pullback.fx.tracer import Tracer
 from pullback.tensor.tensor import wrap

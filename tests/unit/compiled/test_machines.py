@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.compiled.machine import has_avx512, is_supported
+from pullback.compiled.llvm.compiler import has_avx512, is_supported
 
 pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
 pytestmark = pytest.mark.skipif(not is_supported(), reason="machine code is not tested here")
@@ -49,7 +49,7 @@ def test_older_processors(name, monkeypatch):
 
 
 def test_an_interpreter_whose_objects_are_not_read(monkeypatch):
-    monkeypatch.setattr("pullback.compiled.native.IS_TESTED", False)
+    monkeypatch.setattr("pullback.compiled.llvm.program.IS_TESTED", False)
     check("f8", 13)
     check("f8", 700)
     compiled = pb.compile(pb.value_and_grad(lambda x, t: (pb.sin(x) * t).sum()), cache=False)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.compiled.machine import is_supported
-from pullback.compiled.object_cache import ObjectCache, cache_directory
+from pullback.compiled.llvm.compiler import is_supported
+from pullback.compiled.llvm.object_cache import ObjectCache, cache_directory
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners cannot be checked")
 CONTENT = bytes(range(256)) * 20
@@ -158,7 +158,7 @@ def test_errors_of_the_file_system_reach_nobody(cache, tmp_path, monkeypatch):
 WRITER = """
 import sys
 from pathlib import Path
-from pullback.compiled.object_cache import ObjectCache
+from pullback.compiled.llvm.object_cache import ObjectCache
 cache = ObjectCache(Path(sys.argv[1]), most_bytes=200_000)
 print("ready", flush=True)
 for n in range(int(sys.argv[2])):
@@ -244,7 +244,7 @@ def test_machine_code_is_kept_and_loaded(tmp_path, monkeypatch):
     run_compiled()
     (path,) = folder.iterdir()
     before = path.read_bytes()
-    monkeypatch.setattr("pullback.compiled.machine._generate", None)  # would be called
+    monkeypatch.setattr("pullback.compiled.llvm.compiler._generate", None)  # would be called
     run_compiled()
     assert path.read_bytes() == before
     with pytest.warns(UserWarning, match="internal error"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pullback.compiled.reroll import reroll
+from pullback.compiled.lowering.reroll import reroll
 from tests.unit.compiled.loops import LoopProgram, loop_arguments, with_gradient
 from tests.unit.compiled.lowering import eager_results, lowered_results
 

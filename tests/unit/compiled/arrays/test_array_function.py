@@ -18,13 +18,13 @@ pytest.importorskip("llvmlite")
 from llvmlite import ir
 
 import pullback as pb
-from pullback.compiled.arrays import can_emit, emit_arrays, gemm
-from pullback.compiled.arrays.products import find_blas
-from pullback.compiled.build import Builder
-from pullback.compiled.interpret import interpret
-from pullback.compiled.ir import Graph, Place
-from pullback.compiled.lower import lower
-from pullback.compiled.machine import compile_module, is_supported
+from pullback.compiled.llvm.arrays import can_emit, emit_arrays, gemm
+from pullback.compiled.llvm.arrays.products import find_blas
+from pullback.compiled.llvm.compiler import compile_module, is_supported
+from pullback.compiled.lowering.builder import Builder
+from pullback.compiled.lowering.interpret import interpret
+from pullback.compiled.lowering.ir import Graph, Place
+from pullback.compiled.lowering.lower import lower
 
 if not is_supported():
     pytest.skip("machine code is tested on Linux on x86-64 only", allow_module_level=True)

@@ -11,12 +11,12 @@ pytest.importorskip("llvmlite")
 
 from llvmlite import ir
 
-from pullback.compiled.arrays import can_emit, emit_arrays
-from pullback.compiled.arrays.columns import split_columns
-from pullback.compiled.build import Builder
-from pullback.compiled.interpret import interpret
-from pullback.compiled.ir import Graph, Place, c_strides
-from pullback.compiled.machine import compile_module, is_supported
+from pullback.compiled.llvm.arrays import can_emit, emit_arrays
+from pullback.compiled.llvm.arrays.columns import split_columns
+from pullback.compiled.llvm.compiler import compile_module, is_supported
+from pullback.compiled.lowering.builder import Builder
+from pullback.compiled.lowering.interpret import interpret
+from pullback.compiled.lowering.ir import Graph, Place, c_strides
 
 if not is_supported():
     pytest.skip("machine code is tested on Linux on x86-64 only", allow_module_level=True)

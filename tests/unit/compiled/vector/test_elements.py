@@ -13,9 +13,9 @@ pytest.importorskip("llvmlite")
 
 from llvmlite import ir
 
-from pullback.compiled.machine import compile_module, is_supported
-from pullback.compiled.vector import Complex, cast, elementwise, scalar_type, vector_type
-from pullback.compiled.vector import is_supported as has_function
+from pullback.compiled.llvm.compiler import compile_module, is_supported
+from pullback.compiled.llvm.vector import Complex, cast, elementwise, scalar_type, vector_type
+from pullback.compiled.llvm.vector import is_supported as has_function
 
 if not is_supported():
     pytest.skip("machine code is tested on Linux on x86-64 only", allow_module_level=True)

@@ -1,0 +1,283 @@
+"""One function of machine code: loops, and elements of arrays in vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.compiled.llvm.compiler import ir
+from pullback.compiled.llvm.register_values import constant_pointer
+from pullback.compiled.llvm.vector import Complex, Lanes, elementwise, scalar_type, vector_type
+
+__all__ = [
+    "POINTER",
+    "WORD",
+    "Buffer",
+    "Code",
+    "combine",
+    "exact_sum",
+    "exact_sum_lanes",
+    "neutral",
+    "sum_lanes",
+]
+
+WORD = ir.IntType(64)
+_INDEX = ir.IntType(32)
+_BYTE = ir.IntType(8)
+POINTER = _BYTE.as_pointer()
+
+
+class Buffer(NamedTuple):
+    """Memory of a value: an entry of the table of pointers, and an offset in bytes."""
+
+    entry: int
+    offset: int
+
+
+class Code:
+    """Writes a function ``void name(void **table, int64 chunk)``.
+
+    With `keys` it is ``void name(void *..., int64 chunk)``, with the memory of each key.
+    """
+
+    def __init__(
+        self, module: Any, name: str, buffers: dict[Any, Buffer], keys: Sequence[Any] = ()
+    ):
+        first = [POINTER] * len(keys) if keys else [POINTER.as_pointer()]
+        kind = ir.FunctionType(ir.VoidType(), [*first, WORD])
+        self.function = ir.Function(module, kind, name)
+        self.function.linkage = "internal"
+        self.function.attributes.add("nounwind")
+        *pointers, self.chunk = self.function.args
+        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.table = pointers[0]
+        self.buffers = buffers
+        self._pointers: dict[Any, Any] = dict(zip(keys, pointers, strict=True)) if keys else {}
+
+    # --- loops ------------------------------------------------------------------------------------
+
+    def loop(self, first: Any, last: Any, step: int, body: Callable[[Any], None]) -> None:
+        """Runs `body` with indices from `first`, which are below `last`; maybe never."""
+        b = self.b
+        is_known = isinstance(first, int) and isinstance(last, int)
+        if is_known and first >= last:
+            return
+        if is_known and first + step >= last:
+            body(WORD(first))
+            return
+        first, last = (WORD(x) if isinstance(x, int) else x for x in (first, last))
+        before, head, end = b.block, b.append_basic_block("loop"), b.append_basic_block("end")
+        if is_known:
+            b.branch(head)
+        else:
+            b.cbranch(b.icmp_signed("<", first, last), head, end)
+        b.position_at_end(head)
+        index = b.phi(WORD)
+        index.add_incoming(first, before)
+        body(index)
+        following = b.add(index, WORD(step))
+        index.add_incoming(following, b.block)
+        b.cbranch(b.icmp_signed("<", following, last), head, end)
+        b.position_at_end(end)
+
+    def when(self, condition: Any, body: Callable[[], None]) -> None:
+        """Runs `body` if a condition holds."""
+        with self.b.if_then(condition):
+            body()
+
+    def variable(self, kind: Any) -> Any:
+        """A place on the stack, which becomes a register."""
+        with self.b.goto_entry_block():
+            return self.b.alloca(kind)
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def pointer(self, key: Any) -> Any:
+        """The memory of a value, as bytes; read from the table once."""
+        found = self._pointers.get(key)
+        if found is None and getattr(key, "op", "") == "const":
+            found = self._pointers[key] = constant_pointer(self.function.module, key.value)
+        if found is None:
+            buffer = self.buffers[key]
+            with self.b.goto_entry_block():
+                entry = self.b.load(self.b.gep(self.table, [WORD(buffer.entry)]))
+                found = self.b.gep(entry, [WORD(buffer.offset)]) if buffer.offset else entry
+            self._pointers[key] = found
+        return found
+
+    def _address(self, pointer: Any, kind: Any, place: Any, width: int) -> Any:
+        b = self.b
+        at = b.gep(b.bitcast(pointer, kind.as_pointer()), [place])
+        return b.bitcast(at, vector_type(kind, width).as_pointer())
+
+    def load(self, pointer: Any, dtype: np.dtype[Any], place: Any, stride: int, width: int) -> Any:
+        """Elements from a place on, `stride` elements apart."""
+        b = self.b
+        if stride == 0 and width > 1:
+            return self.spread(self.load(pointer, dtype, place, 1, 1), width)
+        if stride != 1 and width > 1:
+            lanes = [b.add(place, WORD(lane * stride)) for lane in range(width)]
+            return self.join([self.load(pointer, dtype, lane, 1, 1) for lane in lanes])
+        if dtype.kind == "c":
+            kind = scalar_type(dtype)
+            both = b.load(
+                self._address(pointer, kind, b.shl(place, WORD(1)), 2 * width),
+                align=dtype.itemsize // 2,
+            )
+            if width == 1:
+                return Complex(*(b.extract_element(both, _INDEX(k)) for k in range(2)))
+            return Complex(*(self.shuffle(both, both, range(k, 2 * width, 2)) for k in range(2)))
+        kind = _BYTE if dtype.kind == "b" else scalar_type(dtype)
+        value = b.load(self._address(pointer, kind, place, width), align=dtype.itemsize)
+        if dtype.kind == "b":
+            return b.icmp_unsigned("!=", value, ir.Constant(value.type, None))
+        return value
+
+    def store(
+        self, value: Any, pointer: Any, dtype: np.dtype[Any], place: Any, stride: int, width: int
+    ) -> None:
+        """Writes elements from a place on, `stride` elements apart."""
+        b = self.b
+        if stride != 1 and width > 1:
+            for lane in range(width):
+                at = b.add(place, WORD(lane * stride))
+                self.store(self.lane(value, lane), pointer, dtype, at, 1, 1)
+            return
+        kind = _BYTE if dtype.kind == "b" else scalar_type(dtype)
+        if dtype.kind == "c":
+            place = b.shl(place, WORD(1))
+            if width == 1:
+                empty = ir.Constant(ir.VectorType(kind, 2), ir.Undefined)
+                value = b.insert_element(empty, value.real, _INDEX(0)), value.imag
+                value = b.insert_element(value[0], value[1], _INDEX(1))
+            else:
+                order = [lane + part * width for lane in range(width) for part in range(2)]
+                value = self.shuffle(value.real, value.imag, order)
+            b.store(
+                value, self._address(pointer, kind, place, 2 * width), align=dtype.itemsize // 2
+            )
+            return
+        if dtype.kind == "b":
+            value = b.zext(value, vector_type(_BYTE, width))
+        b.store(value, self._address(pointer, kind, place, width), align=dtype.itemsize)
+
+    # --- vectors ----------------------------------------------------------------------------------
+
+    def shuffle(self, x: Any, y: Any, lanes: Sequence[int] | range) -> Any:
+        """Lanes of two vectors, one behind the other; one lane is a scalar."""
+        if len(lanes) == 1:
+            return self.b.extract_element(x, _INDEX(lanes[0]))
+        mask = ir.Constant(ir.VectorType(_INDEX, len(lanes)), list(lanes))
+        return self.b.shuffle_vector(x, y, mask)
+
+    def spread(self, value: Any, width: int) -> Any:
+        """A scalar in all lanes."""
+        if isinstance(value, Complex):
+            return Complex(*(self.spread(part, width) for part in value))
+        if width == 1:
+            return value
+        empty = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
+        first = self.b.insert_element(empty, value, _INDEX(0))
+        return self.shuffle(first, empty, [0] * width)
+
+    def join(self, values: Sequence[Any]) -> Any:
+        """Scalars as the lanes of a vector."""
+        if isinstance(values[0], Complex):
+            return Complex(*(self.join(parts) for parts in zip(*values, strict=True)))
+        found = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
+        for lane, value in enumerate(values):
+            found = self.b.insert_element(found, value, _INDEX(lane))
+        return found
+
+    def lanes(self, value: Any, lanes: range) -> Any:
+        """Some lanes of a vector; one is a scalar."""
+        if isinstance(value, Complex):
+            return Complex(*(self.shuffle(part, part, lanes) for part in value))
+        return self.shuffle(value, value, lanes)
+
+    def lane(self, value: Any, lane: int) -> Any:
+        """One lane of a vector."""
+        return self.lanes(value, range(lane, lane + 1))
+
+    def constant(self, value: Any, dtype: np.dtype[Any], width: int) -> Any:
+        """A number in all lanes."""
+        if dtype.kind == "c":
+            part = np.dtype(f"f{dtype.itemsize // 2}")
+            number = complex(value)
+            return Complex(*(self.constant(x, part, width) for x in (number.real, number.imag)))
+        number = float(value) if dtype.kind == "f" else int(value)
+        kind = vector_type(scalar_type(dtype), width)
+        return ir.Constant(kind, number if width == 1 else [number] * width)
+
+
+_COMBINERS = {
+    "sum": "add",
+    "prod": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+    "all": "logical_and",
+    "any": "logical_or",
+}
+
+
+def combine(code: Code, combiner: str, x: Any, y: Any, dtype: np.dtype[Any], width: int) -> Any:
+    """One step of a reduction."""
+    if dtype.kind == "b" and combiner in ("all", "any"):
+        return (code.b.and_ if combiner == "all" else code.b.or_)(x, y)
+    return elementwise(code.b, _COMBINERS[combiner], [x, y], dtype, width)
+
+
+def neutral(combiner: str, dtype: np.dtype[Any]) -> Any:
+    """The value that a reduction begins with."""
+    if combiner == "sum":  # -0.0 + x is x, also for x = -0.0
+        return {"f": -0.0, "c": complex(-0.0, -0.0)}.get(dtype.kind, 0)
+    if combiner == "any":
+        return 0
+    if combiner in ("prod", "all"):
+        return 1
+    if dtype.kind == "b":
+        return combiner == "min"
+    if dtype.kind == "f":
+        return -np.inf if combiner == "max" else np.inf
+    info = np.iinfo(dtype)
+    return info.min if combiner == "max" else info.max
+
+
+def sum_lanes(code: Code, combiner: str, value: Any, dtype: np.dtype[Any], width: int) -> Any:
+    """The lanes of a vector combined to a scalar, halves first."""
+    rest = None
+    while width > 1:
+        halves = (range(width // 2), range(width // 2, width // 2 * 2))
+        parts = [code.lanes(value, half) for half in halves]
+        if width % 2:
+            last = code.lane(value, width - 1)
+            rest = last if rest is None else combine(code, combiner, rest, last, dtype, 1)
+        width //= 2
+        value = combine(code, combiner, parts[0], parts[1], dtype, width)
+    return value if rest is None else combine(code, combiner, value, rest, dtype, 1)
+
+
+def exact_sum_lanes(code: Code, value: Any, error: Any, width: int, bits: int) -> tuple[Any, Any]:
+    """The sum of all lanes of a vector, and the sum of its errors with those of the lanes."""
+    while width > 1:
+        half = (width + 1) // 2
+        low, high = range(half), range(width - half, width)
+        if width % 2:  # the lane in the middle counts once
+            mask = ir.Constant(ir.VectorType(ir.IntType(1), half), [0] + [1] * (half - 1))
+            zero = ir.Constant(ir.VectorType(value.type.element, half), None)
+            parts = [code.lanes(value, low), code.b.select(mask, code.lanes(value, high), zero)]
+            errors = [code.lanes(error, low), code.b.select(mask, code.lanes(error, high), zero)]
+        else:
+            parts = [code.lanes(value, low), code.lanes(value, high)]
+            errors = [code.lanes(error, low), code.lanes(error, high)]
+        width = half
+        value, lost = exact_sum(code, parts[0], parts[1], width, bits)
+        error = code.b.fadd(code.b.fadd(errors[0], errors[1]), lost)
+    return value, error
+
+
+def exact_sum(code: Code, x: Any, y: Any, width: int, bits: int) -> tuple[Any, Any]:
+    """x + y and its rounding error (Knuth's two-sum)."""
+    return Lanes(code.b, width, bits).two_sum(x, y)

@@ -1,0 +1,500 @@
+"""Machine code for programs on large arrays: kernels, their memory, and what runs them.
+
+The function of a graph takes a table of pointers to its inputs, its outputs (then its checks), and
+one block of memory for everything else, which each call brings along: the code has no memory of its
+own, so that calls in several threads do not disturb each other.
+
+A program is a sequence of *steps*; the chunks of a step can run in any order and in any thread. The
+division into chunks depends on shapes only, and partial results are combined in the chunks' order:
+results are the same bits for any number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.compiled.llvm.arrays.code import (
+    POINTER,
+    WORD,
+    Buffer,
+    Code,
+    combine,
+    exact_sum,
+    neutral,
+)
+from pullback.compiled.llvm.arrays.columns import split_columns
+from pullback.compiled.llvm.arrays.gemm import GemmEmitter, make_gemm, uses_loops
+from pullback.compiled.llvm.arrays.nest import LANES, Access, Nest, Store
+from pullback.compiled.llvm.arrays.plan import FUSED, Kernel, make_plan, squeeze
+from pullback.compiled.llvm.arrays.products import emit_matmul, find_blas, find_matrix
+from pullback.compiled.llvm.arrays.threads import (
+    MIN_SHARED_WORK,
+    SHARE_CHUNKS,
+    is_threaded,
+    register_share_chunks,
+)
+from pullback.compiled.llvm.compiler import ir
+from pullback.compiled.llvm.vector import elementwise, is_supported
+from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
+
+__all__ = ["Emitted", "can_emit", "emit_arrays"]
+
+_ALIGNMENT = 64
+_SPINS = 2000  # turns of a waiting thread before it lets others run
+_OPERATIONS = FUSED | {"input", "const", "view", "iota", "matmul", "update", "assemble", "put"}
+
+
+def can_emit(node: Node) -> bool:
+    """Whether there is machine code for a node."""
+    if node.op not in _OPERATIONS or node.dtype.char not in "?bhilqBHILQfdFD":
+        return False
+    if node.op == "elementwise" and node.function != "cast":
+        return is_supported(node.function, node.inputs[-1].dtype)
+    if node.op == "reduce":
+        return node.dtype.kind != "c" or node.attrs[0] in ("sum", "prod")
+    if node.op == "matmul":
+        return uses_loops(node) or find_blas() is not None
+    return True
+
+
+class _Step(NamedTuple):
+    """A function of the module and the number of its chunks."""
+
+    name: str
+    chunks: int
+    work: int  # an estimate: operations on elements
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several threads run its chunks."""
+        return self.chunks > 1 and self.work >= MIN_SHARED_WORK
+
+
+class Emitted(NamedTuple):
+    """The function of a graph in a module, ``void name(void **table)``.
+
+    The table has the inputs, the outputs (the graph's outputs, then its checks) and `memory` bytes,
+    aligned to 64.
+    """
+
+    name: str
+    outputs: list[Node]
+    memory: int
+
+
+class _Arena:
+    """Places in one block of memory; what is released is used again, the smallest that fits."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.free: list[tuple[int, int]] = []  # offset and size
+
+    def extend(self, size: int) -> int:
+        """Memory that nothing else uses."""
+        start = self.size
+        self.size += -(-size // _ALIGNMENT) * _ALIGNMENT
+        return start
+
+    def take(self, size: int) -> tuple[int, int]:
+        """The offset and size of a block."""
+        size = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
+        fitting = [block for block in self.free if block[1] >= size]
+        if not fitting:
+            return self.extend(size), size
+        offset, available = min(fitting, key=lambda block: block[1])
+        self.free.remove((offset, available))
+        if available > size:
+            self.free.append((offset + size, available - size))
+        return offset, size
+
+    def release(self, offset: int, size: int) -> None:
+        """Gives a block back."""
+        self.free.append((offset, size))
+        self.free.sort()
+        joined = [self.free[0]]
+        for low, length in self.free[1:]:
+            before, its = joined[-1]
+            if before + its == low:
+                joined[-1] = (before, its + length)
+            else:
+                joined.append((low, length))
+        self.free = joined
+
+
+class _Emitter:
+    def __init__(self, graph: Graph, module: Any, name: str):
+        self.graph = graph
+        self.plan = make_plan(graph)
+        self.module = module
+        self.name = name
+        self.buffers: dict[Any, Buffer] = {}
+        self.arena = _Arena()
+        self.held: dict[Any, tuple[int, int]] = {}
+        self.steps: list[_Step] = []
+        self.products: dict[Any, tuple[Any, int]] = {}  # loops of products, with their chunks
+        for entry, node in enumerate((*graph.inputs, *self.plan.outputs)):
+            self.buffers[node] = Buffer(entry, 0)
+        self.arena_entry = len(graph.inputs) + len(self.plan.outputs)
+
+    def run(self) -> Emitted:
+        dying: dict[int, list[Node]] = {}
+        for node, number in self.plan.last_use.items():
+            dying.setdefault(number, []).append(node)
+        for number, kernel in enumerate(self.plan.kernels):
+            in_place = self._update_in_place(kernel, number)
+            if kernel.kind == "nest":
+                self._reuse_operands(kernel, number)
+            for node in kernel.stored:
+                if node not in self.buffers:
+                    self._allocate(node, node.size * node.dtype.itemsize)
+            getattr(self, f"_emit_{kernel.kind}")(kernel, in_place)
+            for node in dying.get(number, ()):
+                self._release(node)
+        if is_threaded([step.work for step in self.steps if step.is_shared]):
+            stages = self._find_stages()
+            counters = self.arena.extend(16 * len(stages))
+            self._emit_threaded_entry(self._emit_share(stages), stages, counters)
+        else:
+            self._emit_function(self.name, [POINTER.as_pointer()], self.steps)
+        return Emitted(self.name, self.plan.outputs, self.arena.size)
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def _allocate(self, key: Any, size: int) -> None:
+        block = self.arena.take(size)
+        self.held[key] = block
+        self.buffers[key] = Buffer(self.arena_entry, block[0])
+
+    def _release(self, key: Any) -> None:
+        block = self.held.pop(key, None)
+        if block is not None:
+            self.arena.release(*block)
+
+    def _update_in_place(self, kernel: Kernel, number: int) -> bool:
+        """Gives a write the memory of the value that it changes, if nothing reads that later."""
+        if kernel.kind not in ("update", "put"):
+            return False
+        node = kernel.nodes[0]
+        base = node.inputs[0]
+        is_last = base in self.held and self.plan.last_use[base] == number
+        others = [x for x in node.inputs[1:] if self._reads(x, base)]
+        if not is_last or others or node in self.buffers or base.size != node.size:
+            return False
+        self.held[node] = self.held.pop(base)
+        self.buffers[node] = self.buffers[base]
+        return True
+
+    def _reuse_operands(self, kernel: Kernel, number: int) -> None:
+        """Gives results of a nest the memory of operands that nothing reads later.
+
+        The nest reads such an operand at the elements that it writes alone.
+        """
+        nest = self._make_nest(kernel)
+        places: dict[Node, list[Access]] = {}
+        for source in nest.sources.values():
+            places.setdefault(source.base, []).append(source)
+        taken = {x.inputs[0] for x in kernel.nodes if x.op == "take"}
+        taken |= {x.inputs[0] for x in taken if x.op == "view"}
+        for store in nest.stores:
+            node = store.node
+            for base, accesses in places.items():
+                is_last = base in self.held and self.plan.last_use.get(base) == number
+                is_same = all(a[1:] == (0, store.strides, None) for a in accesses)
+                size, own = base.size * base.dtype.itemsize, node.size * node.dtype.itemsize
+                if is_last and is_same and size == own and base not in taken:
+                    if node not in self.buffers:
+                        self.held[node] = self.held.pop(base)
+                        self.buffers[node] = self.buffers[base]
+                    break
+
+    def _reads(self, node: Node, base: Node) -> bool:
+        if node is base:
+            return True
+        return node in self.plan.virtual and any(self._reads(x, base) for x in node.inputs)
+
+    # --- kernels ----------------------------------------------------------------------------------
+
+    def _code(self) -> Code:
+        name = f"{self.name}_kernel{len(self.steps)}"
+        return Code(self.module, name, self.buffers)
+
+    def _finish(self, code: Code, chunks: int, work: int) -> None:
+        code.b.ret_void()
+        self.steps.append(_Step(code.function.name, chunks, work))
+
+    def _emit_loops(self, nest: Nest) -> None:
+        for node in nest.partials:
+            size = node.size * nest.chunks.number * node.dtype.itemsize
+            self._allocate((node, "partial"), size)
+        code = self._code()
+        nest.emit(code)
+        self._finish(code, nest.chunks.number, nest.work())
+        if nest.partials:
+            code = self._code()
+            for node in nest.partials:
+                _combine_chunks(code, node, nest.chunks.number)
+            self._finish(code, 1, sum(n.size for n in nest.partials) * nest.chunks.number)
+            for node in nest.partials:
+                self._release((node, "partial"))
+
+    def _make_nest(self, kernel: Kernel) -> Nest:
+        stores = [
+            Store(node, node, 0, c_strides(kernel.space))
+            for node in kernel.stored
+            if node.op != "reduce"
+        ]
+        return Nest(kernel.space, kernel.nodes, stores, self.plan.virtual)
+
+    def _emit_nest(self, kernel: Kernel, _: bool) -> None:
+        self._emit_loops(self._make_nest(kernel))
+
+    def _emit_matmul(self, kernel: Kernel, _: bool) -> None:
+        node = kernel.nodes[0]
+        code = self._code()
+        work = node.size * node.inputs[0].shape[-1] // 4
+        if node.size and uses_loops(node):
+            self._finish(code, self._call_gemm(code, node), work)
+            return
+        blas = find_blas()
+        assert blas is not None  # can_emit
+        emit_matmul(code, node, self.plan.virtual, blas)
+        self._finish(code, 1, work)
+
+    def _call_gemm(self, code: Code, node: Node) -> int:
+        """Calls the loops of a product, which equal products share; returns their chunks."""
+        matrices = [find_matrix(x, self.plan.virtual) for x in (*node.inputs, node)]
+        pointers = []
+        for matrix in matrices:
+            offset = matrix.offset * node.dtype.itemsize
+            pointers.append(code.b.gep(code.pointer(matrix.key), [WORD(offset)]))
+        keys = ("a", "b", "c")
+        named = [m._replace(key=k, offset=0) for m, k in zip(matrices, keys, strict=True)]
+        gemm = make_gemm(node, *named)
+        known = self.products.get((gemm, node.dtype))
+        if known is None:
+            name = f"{self.name}_gemm{len(self.products)}"
+            loops = Code(self.module, name, self.buffers, keys)
+            emitter = GemmEmitter(loops, gemm, node.dtype)
+            emitter.emit()
+            loops.b.ret_void()
+            known = self.products[gemm, node.dtype] = (loops.function, emitter.chunks()[0])
+        function, chunks = known
+        code.b.call(function, [*pointers, code.chunk])
+        return chunks
+
+    def _copy(
+        self, source: Node, target: Node, place: Place, adds: bool = False, moves: Any = None
+    ) -> None:
+        """Writes a value to a place in the memory of another."""
+        pairs = zip(place.shape, place.strides, strict=True)
+        strides = tuple(s for n, s in pairs if n != 1)
+        store = Store(source, target, place.offset, strides, adds, moves)
+        self._emit_loops(Nest(squeeze(source.shape), [], [store], self.plan.virtual))
+
+    def _whole(self, node: Node) -> Place:
+        return Place(0, c_strides(node.shape), node.shape)
+
+    def _emit_update(self, kernel: Kernel, in_place: bool) -> None:
+        node = kernel.nodes[0]
+        base, part, *index = node.inputs
+        if not in_place:
+            self._copy(base, node, self._whole(node))
+        moves = (index[0], node.place.step) if index else None
+        self._copy(part, node, node.place, node.attrs[0] == "add", moves)
+
+    def _emit_assemble(self, kernel: Kernel, _: bool) -> None:
+        node = kernel.nodes[0]
+        if sum(part.size for part in node.inputs) < node.size:
+            zero = _number(node, 0)
+            self.plan.virtual.add(zero)
+            self._copy(zero, node, self._whole(node))
+        for place, part in zip(node.attrs[0], node.inputs, strict=True):
+            self._copy(part, node, place)
+
+    def _emit_put(self, kernel: Kernel, in_place: bool) -> None:
+        """One element after the other, in one chunk: positions may be repeated."""
+        node = kernel.nodes[0]
+        base, positions, values = node.inputs
+        if not in_place:
+            self._copy(base, node, self._whole(node))
+        code = self._code()
+        nest = Nest(squeeze(positions.shape), [], [], self.plan.virtual)
+        nest.scatter(code, node, positions, values)
+        self._finish(code, 1, 4 * positions.size)
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def _emit_threaded_entry(self, run: Any, stages: list[_Step], counters: int) -> None:
+        """Writes the function of the graph, which wakes other threads for its chunks."""
+        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer()])
+        function = ir.Function(self.module, kind, self.name)
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        table = function.args[0]
+        memory = b.load(b.gep(table, [WORD(self.arena_entry)]))
+        numbers = b.bitcast(b.gep(memory, [WORD(counters)]), WORD.as_pointer())
+        for number in range(2 * len(stages)):
+            b.store(WORD(0), b.gep(numbers, [WORD(number)]))
+        register_share_chunks()
+        kinds = [POINTER, POINTER.as_pointer(), WORD.as_pointer(), WORD]
+        wake = self._declare(SHARE_CHUNKS, ir.VoidType(), kinds)
+        most = WORD(max(stage.chunks for stage in stages))
+        b.call(wake, [b.bitcast(run, POINTER), table, numbers, most])
+        b.call(run, [table, numbers, WORD(0)])
+        b.ret_void()
+
+    def _find_stages(self) -> list[_Step]:
+        """The steps between which threads wait for each other.
+
+        Small steps in a row become one, which one thread runs: to wait for another thread takes up
+        to 2 µs on some machines.
+        """
+        found: list[_Step] = []
+        small: list[_Step] = []
+        for step in [*self.steps, None]:
+            if step is not None and not step.is_shared:
+                small.append(step)
+                continue
+            if small:
+                name = f"{self.name}_stage{len(found)}"
+                function = self._emit_function(name, [POINTER.as_pointer(), WORD], small)
+                function.linkage = "internal"
+                found.append(_Step(name, 1, sum(each.work for each in small)))
+                small = []
+            if step is not None:
+                found.append(step)
+        return found
+
+    def _declare(self, name: str, result: Any, kinds: list[Any]) -> Any:
+        known = self.module.globals.get(name)
+        return known or ir.Function(self.module, ir.FunctionType(result, kinds), name)
+
+    def _emit_share(self, stages: list[_Step]) -> Any:
+        """Writes ``void run_share(void **table, int64 *counters, int64 thread)``.
+
+        Several threads call it. There are two counters for each stage: the chunks that are begun,
+        and those that are done. A stage begins when all chunks of the one before are done. Threads
+        with even numbers take chunks from the first on, and count in the low half; others take them
+        from the last on, and count in the high half. So chunks of one stage mostly read what the
+        same processor has written in the stage before.
+        """
+        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), WORD.as_pointer(), WORD])
+        function = ir.Function(self.module, kind, f"{self.name}_share")
+        table, counters, thread = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        half, low_bits = WORD(32), WORD(2**32 - 1)
+        is_backwards = b.trunc(thread, ir.IntType(1))
+        unit = b.select(is_backwards, WORD(2**32), WORD(1))
+        yields = self._declare("sched_yield", ir.IntType(32), [])
+        pause = self._declare("llvm.x86.sse2.pause", ir.VoidType(), [])
+        one = WORD(1)
+        for number, step in enumerate(stages):
+            begun, done = (b.gep(counters, [WORD(2 * number + k)]) for k in range(2))
+            blocks = [b.append_basic_block(name) for name in ("next", "run", "wait", "spin", "end")]
+            following, run, wait, spin, end = blocks
+            b.branch(following)
+            b.position_at_end(following)
+            before = b.atomic_rmw("add", begun, unit, "acq_rel")
+            front, back = b.and_(before, low_bits), b.lshr(before, half)
+            is_left = b.icmp_signed("<", b.add(front, back), WORD(step.chunks))
+            b.cbranch(is_left, run, wait)
+            b.position_at_end(run)
+            chunk = b.select(is_backwards, b.sub(WORD(step.chunks - 1), back), front)
+            b.call(self.module.globals[step.name], [table, chunk])
+            b.atomic_rmw("add", done, one, "acq_rel")
+            b.branch(following)
+            b.position_at_end(wait)
+            turns = b.phi(WORD)
+            turns.add_incoming(WORD(0), following)
+            finished = b.load_atomic(done, "acquire", 8)
+            b.cbranch(b.icmp_signed(">=", finished, WORD(step.chunks)), end, spin)
+            b.position_at_end(spin)
+            b.call(pause, [])
+            is_long = b.icmp_signed(">", turns, WORD(_SPINS))
+            with b.if_then(is_long):
+                b.call(yields, [])
+            turns.add_incoming(b.add(turns, one), b.block)
+            b.branch(wait)
+            b.position_at_end(end)
+        b.ret_void()
+        return function
+
+    def _emit_function(self, name: str, kinds: list[Any], steps: list[_Step]) -> Any:
+        """Writes a function of the table that runs steps one after the other."""
+        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), name)
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        for step in steps:
+            target = self.module.globals[step.name]
+            if step.chunks == 1:
+                b.call(target, [function.args[0], WORD(0)])
+                continue
+            before, head = b.block, b.append_basic_block("chunks")
+            b.branch(head)
+            b.position_at_end(head)
+            chunk = b.phi(WORD)
+            chunk.add_incoming(WORD(0), before)
+            b.call(target, [function.args[0], chunk])
+            following = b.add(chunk, WORD(1))
+            chunk.add_incoming(following, head)
+            end = b.append_basic_block("end")
+            b.cbranch(b.icmp_signed("<", following, WORD(step.chunks)), head, end)
+            b.position_at_end(end)
+        b.ret_void()
+        return function
+
+
+def _number(like: Node, value: Any) -> Node:
+    """A number in the shape of a node."""
+    scalar = Node(-1, "const", (), (), (), like.dtype, np.asarray(value, like.dtype))
+    place = Place(0, (0,) * len(like.shape), like.shape)
+    return Node(-2, "view", (scalar,), (place,), like.shape, like.dtype)
+
+
+def _combine_chunks(code: Code, node: Node, count: int) -> None:
+    """The result of a reduction from those of its chunks, in their order."""
+    combiner, dtype = node.attrs[0], node.dtype
+    partial, result = code.pointer((node, "partial")), code.pointer(node)
+    is_exact = combiner == "sum" and dtype.kind == "f"
+
+    def body(at: Any, width: int) -> None:
+        start = code.constant(neutral(combiner, dtype), dtype, width)
+        parts = start if isinstance(start, tuple) else (start,)
+        slots = [code.variable(p.type) for p in parts]
+        error = code.variable(parts[0].type)
+        for part, slot in zip(parts, slots, strict=True):
+            code.b.store(part, slot)
+        code.b.store(ir.Constant(parts[0].type, None), error)
+
+        def held() -> Any:
+            found = [code.b.load(slot) for slot in slots]
+            return found[0] if len(found) == 1 else type(start)(*found)
+
+        def add(chunk: Any) -> None:
+            place = code.b.add(code.b.mul(chunk, WORD(node.size)), at)
+            value = code.load(partial, dtype, place, 1, width)
+            if is_exact:
+                total, lost = exact_sum(code, held(), value, width, 8 * dtype.itemsize)
+                code.b.store(code.b.fadd(code.b.load(error), lost), error)
+            else:
+                total = combine(code, combiner, held(), value, dtype, width)
+            for part, slot in zip(total if len(slots) > 1 else (total,), slots, strict=True):
+                code.b.store(part, slot)
+
+        code.loop(0, count, 1, add)
+        total = held()
+        if is_exact:
+            is_finite = elementwise(code.b, "isfinite", [total], dtype, width)
+            total = code.b.select(is_finite, code.b.fadd(total, code.b.load(error)), total)
+        code.store(total, result, dtype, at, 1, width)
+
+    width = min(LANES, node.size)
+    full = node.size // width * width
+    code.loop(0, full, width, lambda i: body(i, width))
+    if full < node.size:
+        body(WORD(full), node.size - full)
+
+
+def emit_arrays(graph: Graph, module: Any, name: str) -> Emitted:
+    """Writes the function of a graph all of whose nodes `can_emit` to a module."""
+    return _Emitter(split_columns(graph), module, name).run()

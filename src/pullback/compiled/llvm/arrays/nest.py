@@ -1,0 +1,531 @@
+"""A nest of loops over one space: element-wise functions, reductions and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.compiled.llvm.arrays.code import (
+    WORD,
+    Code,
+    combine,
+    exact_sum,
+    exact_sum_lanes,
+    neutral,
+    sum_lanes,
+)
+from pullback.compiled.llvm.arrays.plan import is_number, squeeze, strip
+from pullback.compiled.llvm.compiler import has_avx512
+from pullback.compiled.llvm.vector import CALLED, Complex, cast, elementwise
+from pullback.compiled.lowering.ir import Node, c_strides
+
+__all__ = ["LANES", "Access", "Chunks", "Nest", "Store"]
+
+LANES = 16
+"""Elements of one vector: several registers, so that instructions do not wait for each other."""
+_LONG_LANES = 32
+_MOST_LONG_NODES = 64  # operations of a nest beyond which long vectors do not fit into registers
+_CHUNK = 1 << 14  # elements of one chunk: 128 kB of float64, and some 10 µs of work
+_PLAIN_STEPS = 8  # additions in a row beyond which a sum keeps its rounding errors
+
+
+_WEIGHTS = {**dict.fromkeys(CALLED, 10), "divide": 3, "sqrt": 3}  # relative to an addition
+
+
+class Store(NamedTuple):
+    """Elements of a node that are written to the memory of another one."""
+
+    node: Node
+    target: Any  # the key of the memory
+    offset: int
+    strides: tuple[int, ...]  # for each axis of the space
+    adds: bool = False
+    moves: tuple[Node, int] | None = None  # an index, and the elements that it moves the place by
+
+
+class Access(NamedTuple):
+    """The memory of a node's elements."""
+
+    base: Node
+    offset: int
+    strides: tuple[int, ...]
+    moves: tuple[Node, int] | None = None
+
+
+class Chunks(NamedTuple):
+    """A division of the first axis: `number` parts of `rows` indices each."""
+
+    number: int
+    rows: int
+
+
+def _access(node: Node, virtual: set[Node]) -> Access:
+    """The memory of a node that is a view of another one, or has its own."""
+    if node.op == "view" and node in virtual:
+        place = node.place
+        pairs = zip(place.shape, place.strides, strict=True)
+        strides = tuple(s for n, s in pairs if n != 1)
+        moves = (node.inputs[1], place.step) if len(node.inputs) > 1 else None
+        return Access(node.inputs[0], place.offset, strides, moves)
+    return Access(node, 0, c_strides(squeeze(node.shape)))
+
+
+def _choose_lanes(nodes: list[Node]) -> int:
+    """The elements of the vectors of a nest.
+
+    Functions such as ``exp`` are long chains of instructions that wait for each other. With the 32
+    registers of AVX-512 twice as many elements run side by side (two of tanh and exp for a million
+    elements: 2.9 instead of 4.5 ms); long programs lose by it (bundle adjustment 74 for 67 µs).
+    """
+    calls = any(node.function in CALLED for node in nodes)
+    if calls and len(nodes) <= _MOST_LONG_NODES and has_avx512():
+        return _LONG_LANES
+    return LANES
+
+
+class Nest:
+    """Loops over a space that compute nodes, in chunks of the first axis.
+
+    Attributes:
+        lanes: elements of a vector.
+        lengths: of the loops: neighbouring axes are joined that all arrays run through as one.
+        chunks: the division of the outermost loop.
+        partials: reductions whose chunks have to be combined.
+    """
+
+    def __init__(
+        self,
+        space: tuple[int, ...],
+        nodes: list[Node],
+        stores: list[Store],
+        virtual: set[Node],
+    ):
+        self.space = space
+        self.nodes = nodes
+        self.stores = stores
+        self.virtual = virtual
+        self.lanes = _choose_lanes(nodes)
+        self.members = {n for n in nodes if n.op != "reduce"}
+        self.reductions = [n for n in nodes if n.op == "reduce"]
+        self._find_loops()
+        self.chunks = self._find_chunks()
+        self.partials = [n for n in self.reductions if self.chunks.number > 1 and 0 in self.axes[n]]
+
+    # --- shape of the loops -----------------------------------------------------------------------
+
+    def operands(self, node: Node) -> tuple[Node, ...]:
+        """The operands that are read element by element."""
+        return node.inputs[1:] if node.op == "take" else node.inputs
+
+    def _reads(self) -> Iterator[Node]:
+        """The nodes that are read from memory or made of indices, each once."""
+        seen: set[Node] = set()
+        stack = [s.node for s in self.stores] + list(self.nodes)
+        while stack:
+            node = strip(stack.pop(), self.virtual)
+            if node in seen or (is_number(node) and node in self.virtual):
+                continue
+            seen.add(node)
+            is_made = node in self.members or node in self.reductions
+            if is_made or (node in self.virtual and node.op == "elementwise"):
+                copied = node.op in ("view", "iota")
+                if node.op == "iota" or (copied and node not in self.virtual):
+                    yield node
+                else:
+                    stack += self.operands(node)
+            else:
+                yield node
+
+    def _source(self, node: Node) -> Access:
+        if node.op == "view" and node not in self.virtual and node in self.members:
+            return _access(node, {*self.virtual, node})
+        return _access(node, self.virtual)
+
+    def _find_loops(self) -> None:
+        sources = {node: self._source(node) for node in self._reads()}
+        marks = []
+        for node in self.reductions:
+            kept = [a for a, n in enumerate(node.inputs[0].shape) if n != 1]
+            marks.append(tuple(a in node.attrs[1] for a in kept))
+        all_strides = [list(s.strides) for s in sources.values()]
+        all_strides += [list(s.strides) for s in self.stores]
+        lengths = list(self.space)
+        flags = [list(m) for m in marks]
+        for axis in range(len(lengths) - 2, -1, -1):
+            is_one = all(s[axis] == s[axis + 1] * lengths[axis + 1] for s in all_strides)
+            if is_one and all(f[axis] == f[axis + 1] for f in flags):
+                lengths[axis : axis + 2] = [lengths[axis] * lengths[axis + 1]]
+                for row in all_strides:
+                    del row[axis]
+                for flag in flags:
+                    del flag[axis]
+        self.lengths = lengths
+        self.sources = {
+            node: source._replace(strides=tuple(strides))
+            for (node, source), strides in zip(sources.items(), all_strides, strict=False)
+        }
+        rest = all_strides[len(sources) :]
+        self.stores = [s._replace(strides=tuple(t)) for s, t in zip(self.stores, rest, strict=True)]
+        self.axes = {
+            node: tuple(a for a, flag in enumerate(f) if flag)
+            for node, f in zip(self.reductions, flags, strict=True)
+        }
+
+    def _find_chunks(self) -> Chunks:
+        if not self.lengths or 0 in self.lengths:
+            return Chunks(1, self.lengths[0] if self.lengths else 1)
+        first, inner = self.lengths[0], prod(self.lengths[1:])
+        # Partial results of all chunks take at most an eighth of what is read.
+        kept = max(
+            (8 * n.size for n in self.reductions if 0 in self.axes[n] and n.size > 1), default=0
+        )
+        rows = -(-max(_CHUNK, kept) // inner)
+        if len(self.lengths) == 1:
+            rows = -(-rows // self.lanes) * self.lanes
+        rows = min(rows, first)
+        return Chunks(-(-first // rows), rows)
+
+    def work(self) -> int:
+        """An estimate of the work of all chunks: operations on elements."""
+        weights = [_WEIGHTS.get(node.function, 1) for node in self.nodes]
+        return prod(self.lengths) * (sum(weights) + len(self.stores) + len(self.sources))
+
+    # --- code -------------------------------------------------------------------------------------
+
+    def emit(self, code: Code) -> None:
+        """Writes the loops of one chunk."""
+        if 0 in self.lengths:
+            self._emit_empty(code)
+            return
+        self.code = code
+        self.uniform: dict[Node, Any] = {}
+        last_axis = len(self.lengths) - 1
+        self.sums = {
+            node: _Sum(self, node, self.lengths, self.axes[node]) for node in self.reductions
+        }
+        if last_axis < 0:
+            for total in self.sums.values():
+                total.begin(0, [])
+            self._body([], 1)
+            for total in self.sums.values():
+                total.finish(0, [])
+        else:
+            self._level(0, [])
+
+    def _emit_empty(self, code: Code) -> None:
+        for node in self.reductions:
+            value = neutral(node.attrs[0], node.dtype) if node.attrs[0] != "sum" else 0
+
+            def fill(at: Any, node: Node = node, value: Any = value) -> None:
+                number = code.constant(value, node.dtype, 1)
+                code.store(number, code.pointer(node), node.dtype, at, 1, 1)
+
+            code.loop(0, node.size, 1, fill)
+
+    def _level(self, axis: int, indices: list[Any]) -> None:
+        code, b = self.code, self.code.b
+        for total in self.sums.values():
+            total.begin(axis, indices)
+        first: Any = 0
+        last: Any = self.lengths[axis]
+        if axis == 0 and self.chunks.number > 1:
+            first = b.mul(code.chunk, WORD(self.chunks.rows))
+            end = b.add(first, WORD(self.chunks.rows))
+            bound = WORD(self.lengths[0])
+            last = b.select(b.icmp_signed("<", end, bound), end, bound)
+        if axis < len(self.lengths) - 1:
+            code.loop(first, last, 1, lambda i: self._level(axis + 1, [*indices, i]))
+        else:
+            self._vectors(first, last, indices)
+        for total in self.sums.values():
+            total.finish(axis, indices)
+
+    def _vectors(self, first: Any, last: Any, indices: list[Any]) -> None:
+        """The innermost loop: full vectors, then one of the rest."""
+        code, b = self.code, self.code.b
+        length = self.lengths[-1]
+        self._read_uniform(indices)
+        width = min(self.lanes, length)
+        full = length // width * width
+        if isinstance(last, int):
+            code.loop(first, full, width, lambda i: self._body([*indices, i], width))
+            if full < length:
+                self._body([*indices, WORD(full)], length - full)
+            return
+        bound = b.select(b.icmp_signed("<", last, WORD(full)), last, WORD(full))
+        code.loop(first, bound, width, lambda i: self._body([*indices, i], width))
+        if full < length:
+            is_end = b.icmp_signed("==", last, WORD(length))
+            code.when(is_end, lambda: self._body([*indices, WORD(full)], length - full))
+
+    def _read_uniform(self, indices: list[Any]) -> None:
+        """Reads what does not vary along the last axis, before the loop along it."""
+        self.uniform = {}
+        for node, source in self.sources.items():
+            if source.strides[-1] == 0 and not self._is_index(source.base):
+                first = [*indices, WORD(0)]
+                place = self._place(source.offset, source.strides, first, source.moves)
+                pointer = self.code.pointer(source.base)
+                self.uniform[node] = self.code.load(pointer, node.dtype, place, 1, 1)
+
+    def _is_index(self, base: Node) -> bool:
+        return base.op == "iota" and (base in self.virtual or base in self.members)
+
+    def _place(
+        self,
+        offset: int,
+        strides: tuple[int, ...],
+        indices: list[Any],
+        moves: tuple[Node, int] | None = None,
+    ) -> Any:
+        b, found = self.code.b, WORD(offset)
+        if moves is not None:
+            number = self.code.load(self.code.pointer(moves[0]), moves[0].dtype, WORD(0), 1, 1)
+            found = b.add(found, b.mul(number, WORD(moves[1])))
+        for index, stride in zip(indices, strides, strict=True):
+            if stride:
+                step = index if stride == 1 else b.mul(index, WORD(stride))
+                found = step if found == WORD(0) else b.add(found, step)
+        return found
+
+    def _body(self, indices: list[Any], width: int) -> None:
+        memo: dict[Node, Any] = {}
+        for node in self.nodes:
+            if node.op == "reduce":
+                value = self.value(node.inputs[0], indices, width, memo)
+                self.sums[node].add(value, indices, width)
+            else:
+                memo[node] = self._compute(node, indices, width, memo)
+        for store in self.stores:
+            self._store(store, self.value(store.node, indices, width, memo), indices, width)
+
+    def _store(self, store: Store, value: Any, indices: list[Any], width: int) -> None:
+        code, dtype = self.code, store.node.dtype
+        place = self._place(store.offset, store.strides, indices, store.moves)
+        pointer = code.pointer(store.target)
+        stride = store.strides[-1] if store.strides else 1
+        if store.adds:
+            before = code.load(pointer, dtype, place, stride, width)
+            value = elementwise(code.b, "add", [before, value], dtype, width)
+        code.store(value, pointer, dtype, place, stride, width)
+
+    def _compute(self, node: Node, indices: list[Any], width: int, memo: dict[Node, Any]) -> Any:
+        if node.op in ("view", "iota"):
+            return self._read(node, indices, width)
+        operands = [self.value(x, indices, width, memo) for x in self.operands(node)]
+        if node.op == "take":
+            return self._take(node, operands[0], width)
+        own = node.inputs[-1].dtype
+        if node.function == "cast":
+            return cast(self.code.b, operands[0], own, node.dtype, width)
+        return elementwise(self.code.b, node.function, operands, own, width)
+
+    def value(self, node: Node, indices: list[Any], width: int, memo: dict[Node, Any]) -> Any:
+        """The elements of a node at the place of the loops."""
+        node = strip(node, self.virtual)
+        if node in memo:
+            return memo[node]
+        if is_number(node) and node in self.virtual:
+            base = node.inputs[0] if node.op == "view" else node
+            return self.code.constant(base.value.reshape(())[()], node.dtype, width)
+        if node in self.virtual and node.op == "elementwise":
+            memo[node] = self._compute(node, indices, width, memo)
+        else:
+            memo[node] = self._read(node, indices, width)
+        return memo[node]
+
+    def _read(self, node: Node, indices: list[Any], width: int) -> Any:
+        code, b = self.code, self.code.b
+        source = self.sources[node]
+        if node in self.uniform:
+            return code.spread(self.uniform[node], width)
+        place = self._place(source.offset, source.strides, indices, source.moves)
+        stride = source.strides[-1] if source.strides else 1
+        if self._is_index(source.base):
+            found = code.spread(place, width)
+            if width == 1 or not stride:
+                return found
+            steps = code.join([WORD(lane * stride) for lane in range(width)])
+            return b.add(found, steps)
+        return code.load(code.pointer(source.base), node.dtype, place, stride, width)
+
+    def scatter(self, code: Code, node: Node, positions: Node, values: Node) -> None:
+        """Writes values to positions of a node's memory, one after the other."""
+        self.code, self.uniform, self.sums = code, {}, {}
+        self.stores = [Store(x, None, 0, c_strides(self.space)) for x in (positions, values)]
+        self._find_loops()
+        zero, last = WORD(0), WORD(max(node.size - 1, 0))
+        b, pointer = code.b, code.pointer(node)
+
+        def body(indices: list[Any]) -> None:
+            memo: dict[Node, Any] = {}
+            place = self.value(positions, indices, 1, memo)
+            value = self.value(values, indices, 1, memo)
+            place = b.select(b.icmp_signed("<", place, zero), zero, place)
+            place = b.select(b.icmp_signed(">", place, last), last, place)
+            if node.attrs[0] == "add":
+                before = code.load(pointer, node.dtype, place, 1, 1)
+                value = elementwise(b, "add", [before, value], node.dtype, 1)
+            code.store(value, pointer, node.dtype, place, 1, 1)
+
+        def level(axis: int, indices: list[Any]) -> None:
+            if axis == len(self.lengths):
+                body(indices)
+            else:
+                code.loop(0, self.lengths[axis], 1, lambda i: level(axis + 1, [*indices, i]))
+
+        level(0, [])
+
+    def _take(self, node: Node, positions: Any, width: int) -> Any:
+        code, b = self.code, self.code.b
+        int64 = np.dtype(np.int64)
+        low = code.constant(0, int64, width)
+        high = code.constant(max(node.inputs[0].size - 1, 0), int64, width)
+        positions = b.select(b.icmp_signed("<", positions, low), low, positions)
+        positions = b.select(b.icmp_signed(">", positions, high), high, positions)
+        pointer = code.pointer(node.inputs[0])
+        if width == 1:
+            return code.load(pointer, node.dtype, positions, 1, 1)
+        lanes = [code.lane(positions, lane) for lane in range(width)]
+        return code.join([code.load(pointer, node.dtype, lane, 1, 1) for lane in lanes])
+
+
+class _Sum:
+    """The state of one reduction inside of a nest.
+
+    If the reduced axes are the last ones, accumulators are vectors in registers, one for each width
+    of the innermost loop, which are joined when the axes end. Else results are accumulated in
+    memory. Long sums of floating-point numbers keep the rounding errors of their steps beside them,
+    so that they are at least as exact as a pairwise summation.
+    """
+
+    def __init__(self, nest: Nest, node: Node, lengths: list[int], axes: tuple[int, ...]):
+        self.nest, self.node, self.axes = nest, node, axes
+        self.combiner = node.attrs[0]
+        self.dtype = node.dtype
+        rank = max(len(lengths), 1)
+        self.first = axes[0] if axes else rank
+        self.in_registers = not lengths or axes == tuple(range(self.first, len(lengths)))
+        inner = lengths[self.first :]
+        steps = prod(inner[:-1]) * -(-inner[-1] // nest.lanes) if inner else 1
+        is_sum = self.combiner == "sum" and self.dtype.kind == "f"
+        self.is_exact = is_sum and self.in_registers and steps > _PLAIN_STEPS
+        self.slots: dict[int, tuple[Any, Any]] = {}
+        kept = [n for a, n in enumerate(lengths) if a not in axes]
+        self.strides = c_strides(tuple(kept))
+        self.kept = kept
+        is_partial = node in nest.partials
+        self.target: Any = (node, "partial") if is_partial else node
+        self.shift = nest.code.b.mul(nest.code.chunk, WORD(node.size)) if is_partial else None
+
+    def _place(self, indices: list[Any]) -> Any:
+        """The element of the result for the loops' indices."""
+        rest = [i for a, i in enumerate(indices) if a not in self.axes]
+        strides = self.strides[: len(rest)]
+        place = self.nest._place(0, strides, rest)
+        return place if self.shift is None else self.nest.code.b.add(place, self.shift)
+
+    def begin(self, axis: int, indices: list[Any]) -> None:
+        """Prepares the reduction before the loop along an axis."""
+        code = self.nest.code
+        start = neutral(self.combiner, self.dtype)
+        if axis != (self.first if self.nest.lengths else 0):
+            return
+        if self.in_registers:
+            self.slots = {}
+            length = self.nest.lengths[-1] if self.nest.lengths else 1
+            width = min(self.nest.lanes, length)
+            for size in {width, length % width} - {0}:
+                parts = self._zero(start, size)
+                errors = self._zero(0, size) if self.is_exact else []
+                self.slots[size] = (parts, errors)
+            return
+        pointer = code.pointer(self.target)
+        count = prod(n for a, n in enumerate(self.nest.lengths) if a > axis and a not in self.axes)
+        base = self._place(indices)
+        width = min(self.nest.lanes, count)
+
+        def fill(at: Any, size: int) -> None:
+            number = code.constant(start, self.dtype, size)
+            code.store(number, pointer, self.dtype, code.b.add(base, at), 1, size)
+
+        full = count // width * width
+        code.loop(0, full, width, lambda i: fill(i, width))
+        if full < count:
+            fill(WORD(full), count - full)
+
+    def _zero(self, start: Any, width: int) -> list[Any]:
+        code = self.nest.code
+        number = code.constant(start, self.dtype, width)
+        slots = []
+        for part in number if isinstance(number, tuple) else (number,):
+            slot = code.variable(part.type)
+            code.b.store(part, slot)
+            slots.append(slot)
+        return slots
+
+    def _load(self, slots: list[Any]) -> Any:
+        parts = [self.nest.code.b.load(slot) for slot in slots]
+        return parts[0] if len(parts) == 1 else Complex(*parts)
+
+    def _save(self, value: Any, slots: list[Any]) -> None:
+        parts = value if isinstance(value, tuple) else (value,)
+        for part, slot in zip(parts, slots, strict=True):
+            self.nest.code.b.store(part, slot)
+
+    def add(self, value: Any, indices: list[Any], width: int) -> None:
+        """Accumulates one vector of elements."""
+        code = self.nest.code
+        if self.in_registers:
+            slots, errors = self.slots[width]
+            before = self._load(slots)
+            if self.is_exact:
+                bits = 8 * self.dtype.itemsize
+                total, error = exact_sum(code, before, value, width, bits)
+                code.b.store(code.b.fadd(self._load(errors), error), errors[0])
+            else:
+                total = combine(code, self.combiner, before, value, self.dtype, width)
+            self._save(total, slots)
+            return
+        pointer = code.pointer(self.target)
+        place = self._place(indices)
+        if len(indices) - 1 in self.axes:
+            value = sum_lanes(code, self.combiner, value, self.dtype, width)
+            width = 1
+        before = code.load(pointer, self.dtype, place, 1, width)
+        total = combine(code, self.combiner, before, value, self.dtype, width)
+        code.store(total, pointer, self.dtype, place, 1, width)
+
+    def finish(self, axis: int, indices: list[Any]) -> None:
+        """Writes the result after the loop along an axis."""
+        if not self.in_registers or axis != (self.first if self.nest.lengths else 0):
+            return
+        code = self.nest.code
+        if self.is_exact:
+            found = self._finish_exact()
+        else:
+            found = None
+            for size, (slots, _) in self.slots.items():
+                part = sum_lanes(code, self.combiner, self._load(slots), self.dtype, size)
+                if found is not None:
+                    part = combine(code, self.combiner, found, part, self.dtype, 1)
+                found = part
+        place = self._place(indices)
+        code.store(found, code.pointer(self.target), self.dtype, place, 1, 1)
+
+    def _finish_exact(self) -> Any:
+        code, bits = self.nest.code, 8 * self.dtype.itemsize
+        sums = [
+            exact_sum_lanes(code, self._load(slots), self._load(errors), size, bits)
+            for size, (slots, errors) in self.slots.items()
+        ]
+        total, error = sums[0]
+        for other, its in sums[1:]:
+            total, lost = exact_sum(code, total, other, 1, bits)
+            error = code.b.fadd(code.b.fadd(error, its), lost)
+        # the errors of an infinite sum are NaN
+        is_finite = elementwise(code.b, "isfinite", [total], self.dtype, 1)
+        return code.b.select(is_finite, code.b.fadd(total, error), total)

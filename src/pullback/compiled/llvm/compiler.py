@@ -1,0 +1,198 @@
+"""The code generator: llvmlite, loaded at its first use, and the machine that it generates for."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import platform
+import sys
+import sysconfig
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback._lazy import lazy_module
+from pullback.compiled.llvm.object_cache import current_cache
+from pullback.errors import MissingPackageError
+
+if TYPE_CHECKING:
+    from llvmlite import binding, ir
+else:
+    binding = lazy_module("llvmlite.binding")
+    ir = lazy_module("llvmlite.ir")
+
+__all__ = [
+    "binding",
+    "compile_module",
+    "function_address",
+    "has_avx512",
+    "ir",
+    "is_supported",
+    "name_address",
+    "require_llvmlite",
+]
+
+_lock = threading.RLock()
+
+
+def _llvm_lock() -> Any:
+    """The lock of llvmlite itself, which freed code takes, too; None if it is not loaded."""
+    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    return getattr(library, "_lock", None)
+
+
+def _hold_locks() -> None:
+    _lock.acquire()
+    own = _llvm_lock()
+    if own is not None:
+        own.__enter__()
+
+
+def _release_locks() -> None:
+    own = _llvm_lock()
+    if own is not None:
+        own.__exit__()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has no thread that would release them
+    os.register_at_fork(
+        before=_hold_locks, after_in_parent=_release_locks, after_in_child=_release_locks
+    )
+
+
+def require_llvmlite() -> None:
+    """Raises if llvmlite is not installed."""
+    if importlib.util.find_spec("llvmlite") is None:
+        raise MissingPackageError(
+            "compile: backend='llvm' needs llvmlite, which is not installed; run "
+            "pip install pullback[compile], or use backend='eager'"
+        )
+
+
+def is_supported() -> bool:
+    """Whether the code generator has been tested on this platform.
+
+    >>> isinstance(is_supported(), bool)
+    True
+    """
+    return (
+        sys.platform == "linux"
+        and platform.machine() in ("x86_64", "AMD64")
+        and sys.implementation.name == "cpython"
+        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    )
+
+
+@functools.lru_cache
+def _initialize() -> None:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+
+
+def has_avx512() -> bool:
+    """Whether the processor has 32 registers of 64 bytes."""
+    return "+avx512f" in _processor()[1].split(",")
+
+
+def _machine() -> Any:
+    """A machine for one engine, which owns it."""
+    _initialize()
+    target = binding.Target.from_default_triple()
+    # Position-independent: the addresses of symbols stand in a table, wherever they are.
+    cpu, features = _processor()
+    return target.create_target_machine(cpu=cpu, features=features, opt=2, jit=True, reloc="pic")
+
+
+def _processor() -> tuple[str, str]:
+    """The name of the processor and its features; ``PULLBACK_CPU`` names another one.
+
+    The features as well: the name may promise what a virtual machine has not. A name such as
+    ``x86-64-v3`` (AVX2) or ``x86-64`` (SSE2) restricts code to what older processors have.
+    """
+    chosen = os.environ.get("PULLBACK_CPU", "")
+    return (chosen, "") if chosen else _host()
+
+
+@functools.lru_cache
+def _host() -> tuple[str, str]:
+    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+
+
+def name_address(name: str, address: int) -> None:
+    """Makes an address known to machine code by a name, so that no code has addresses in it."""
+    binding.add_symbol(name, address)
+
+
+def compile_module(
+    module: Any, *, is_vectorized: bool = False, addresses: dict[str, int] | None = None
+) -> tuple[Any, str]:
+    """Compiles a module; returns the engine that holds its code, and its text.
+
+    `addresses` are those of external symbols, for this module alone.
+
+    For code that is written in vectors already, only variables are turned into registers: other
+    passes take time and gain nothing. The machine code comes from the cache on disk if it is there;
+    the text is optimized if not.
+    """
+    text = str(module)
+    with _lock:
+        cache = current_cache()
+        key = _key(text, is_vectorized) if cache is not None else ""
+        content = cache.get(key) if cache is not None else None
+        if content is None:
+            content, text = _generate(text, is_vectorized)
+            if cache is not None:
+                cache.put(key, content)
+        for name, address in (addresses or {}).items():
+            name_address(name, address)
+        return _load(content), text
+
+
+def function_address(engine: Any, name: str) -> int:
+    """The address of a function of an engine."""
+    with _lock:
+        address: int = engine.get_function_address(name)
+    return address
+
+
+def _generate(text: str, is_vectorized: bool) -> tuple[bytes, str]:
+    """The object file of a module, and its optimized text."""
+    machine = _machine()
+    parsed = binding.parse_assembly(text)
+    parsed.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=0 if is_vectorized else 2)
+    options.loop_vectorization = not is_vectorized
+    builder = binding.create_pass_builder(machine, options)
+    if is_vectorized:
+        passes = binding.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+    else:
+        passes = builder.getModulePassManager()
+    passes.run(parsed, builder)
+    return machine.emit_object(parsed), str(parsed)
+
+
+def _load(content: bytes) -> Any:
+    """An engine with the code of an object file."""
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine())
+    engine.add_object_file(binding.object_file.ObjectFileRef.from_data(content))
+    engine.finalize_object()
+    return engine
+
+
+def _key(text: str, is_vectorized: bool) -> str:
+    """All that machine code depends on."""
+    parts = [
+        f"pullback object 1, vectorized {is_vectorized}",
+        text,
+        *_processor(),
+        binding.get_default_triple(),
+        str(binding.llvm_version_info),
+        np.__version__,
+        sys.version,
+        sys.implementation.cache_tag or "",
+    ]
+    return "\0".join(parts)

@@ -1,0 +1,591 @@
+"""Functions of Python around machine code, themselves machine code: guards, results, the call.
+
+``emit_call`` writes the function of a whole call, with CPython's vectorcall convention: it checks
+the thread's state, the names that the function reads from outside, and the structure, types,
+dtypes, shapes and layout of the arguments; allocates the results, calls the program, and builds the
+result's containers. Where a guard does not hold it calls another function: the general one, or that
+of another signature. It reads objects by CPython's and NumPy's layouts, which are part of their
+binary interfaces, and tensors by the offsets of their slots. ``emit_pointers`` writes a function of
+arrays alone, without any check.
+
+All addresses are external symbols of the module (``Symbols``), so that its code does not depend on
+them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.compiled.llvm.compiler import ir
+from pullback.compiled.lowering.ir import Node
+from pullback.compiled.watch import EMPTY, Watch
+from pullback.dispatch import modes
+from pullback.tensor.tensor import CPU_FLAGS, Tensor
+from pullback.utils import pytree
+
+__all__ = [
+    "MISS",
+    "Captured",
+    "Constant",
+    "Leaf",
+    "Signature",
+    "Symbols",
+    "can_emit_call",
+    "emit_call",
+    "emit_pointers",
+    "make_function",
+    "make_pointer_function",
+]
+
+MISS: Any = type("Miss", (), {"__repr__": lambda _: "<a guard does not hold>"})()
+"""Returned by a program where a value differs from the one that its graph was traced with."""
+
+_METH_FASTCALL = 0x80
+_METH_KEYWORDS = 0x02
+_TYPE, _BODY = 8, 16  # offsets in an object: its type, what follows the head
+_TUPLE_ITEMS, _LIST_ITEMS = tuple.__basicsize__, 24
+_ARRAY_DATA, _ARRAY_NDIM, _ARRAY_SHAPE, _ARRAY_DTYPE, _ARRAY_FLAGS = 16, 24, 32, 56, 64
+_DTYPE_ORDER, _DTYPE_NUMBER = 26, 28
+_CONTIGUOUS_AND_ALIGNED = 0x101
+_NEW_ARRAY = 94  # PyArray_NewFromDescr in the table of NumPy's interface
+_STACK_ARENA = 1 << 16  # bytes of an arena on the stack
+_MOST_WATCHES = 500  # places that a call compares, some 2 ns each
+_GIL_WORK = 1 << 15  # operations on elements from which the interpreter's lock is released
+
+
+class Leaf(NamedTuple):
+    """One leaf of the arguments."""
+
+    kind: str  # "tensor", "array", "scalar" (NumPy's), "number" or "static"
+    value: Any  # the type of a number or scalar, the object of a static one
+
+
+class Captured(NamedTuple):
+    """A captured array, and the node that reads it."""
+
+    array: Any
+    node: Node
+
+
+class Signature(NamedTuple):
+    """A call: the structure of arguments and results, and what is checked."""
+
+    arguments: pytree.Spec  # of the tuple of positional arguments
+    leaves: list[Leaf]
+    inputs: list[int]  # for each leaf, the index of the program's input; -1 if it reads it not
+    nodes: list[Node | None]  # for each leaf that is an array, its node
+    captured: dict[int, Captured]  # by input
+    state: Any
+    watches: list[Watch]
+    tensors: list[Tensor]  # captured ones, which have to hold the same arrays
+    otherwise: Any  # the function that is called where a guard does not hold
+    hits: int  # the address of a counter of calls
+    results: pytree.Spec
+    outputs: list[Any]  # for each result, the index of an output, or an object in a `Constant`
+    numbers: set[int]  # the outputs that are Python numbers
+    makes_tensors: bool
+
+
+class Constant(NamedTuple):
+    """A result that is always the same object."""
+
+    value: Any
+
+
+class Symbols:
+    """External symbols of a module: names of addresses."""
+
+    def __init__(self, module: Any):
+        self.module = module
+        self.addresses: dict[str, int] = {}
+        self._known: dict[int, Any] = {}
+        self.kept: list[Any] = []
+
+    def object(self, value: Any, name: str = "object") -> Any:
+        """A pointer to a Python object, which is kept alive."""
+        self.kept.append(value)
+        return self.address(id(value), name)
+
+    def address(self, address: int, name: str) -> Any:
+        """A pointer to an address; the name of the symbol does not depend on it."""
+        known = self._known.get(address)
+        if known is None:
+            full = f"pullback_{name}_{len(self._known)}"
+            known = self._known[address] = ir.GlobalVariable(self.module, ir.IntType(8), full)
+            known.linkage = "external"
+            self.addresses[full] = address
+        return known
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("method", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+def make_function(address: int, kept: Any, *, has_keywords: bool = False) -> Any:
+    """A function of Python at an address; it keeps an object, such as the code's owner, alive."""
+    flags = _METH_FASTCALL | (_METH_KEYWORDS if has_keywords else 0)
+    definition = _MethodDef(b"compiled", address, flags, None)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.byref(definition), (definition, kept), None)
+
+
+def make_pointer_function(address: int, count: int, kept: Any) -> Any:
+    """The same for a function of addresses, by ctypes: independent of the layout of objects."""
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(address)
+
+    def call(*arrays: Any) -> None:
+        function(*(array.__array_interface__["data"][0] for array in arrays))
+
+    call.kept = kept  # type: ignore[attr-defined]
+    return call
+
+
+def _slot_offset(kind: type, name: str) -> int:
+    """The offset of a slot of objects, from its descriptor (``PyMemberDescrObject``)."""
+    descriptor = next(base.__dict__[name] for base in kind.__mro__ if name in base.__dict__)
+    member = ctypes.c_void_p.from_address(id(descriptor) + 40).value
+    assert member is not None
+    return ctypes.c_ssize_t.from_address(member + 16).value
+
+
+def _numpy_table() -> Any:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = get(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    return ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))
+
+
+def can_emit_call(signature: Signature) -> bool:
+    """Whether `emit_call` has a form for the structure of arguments and results, and all checks."""
+    if len(signature.watches) > _MOST_WATCHES or not all(map(_can_check, signature.watches)):
+        return False
+    return _is_plain(signature.arguments) and _is_plain(signature.results)
+
+
+def _can_check(watch: Watch) -> bool:
+    if watch.kind == "content":
+        return bool(watch.owner.flags.c_contiguous)
+    if watch.kind == "class":
+        return hasattr(ctypes.pythonapi, "_PyType_Lookup")
+    return watch.kind in ("cell", "item", "element", "length", "slot", "layout")
+
+
+def _is_plain(spec: pytree.Spec) -> bool:
+    known = spec.kind in (None, tuple, list, type(None))
+    return known and all(_is_plain(child) for child in spec.children)
+
+
+class _Function:
+    """Helpers to write a function with CPython's calling convention."""
+
+    def __init__(self, module: Any, symbols: Symbols, name: str):
+        self.module = module
+        self.symbols = symbols
+        self.byte, self.int32, self.word = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+        self.pointer = self.byte.as_pointer()
+        arguments = [self.pointer, self.pointer.as_pointer(), self.word, self.pointer]
+        kind = ir.FunctionType(self.pointer, arguments)
+        self.function = ir.Function(module, kind, name)
+        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+
+    def field(self, pointer: Any, offset: int, kind: Any) -> Any:
+        """The field at an offset of an object."""
+        return self.b.load(self.field_address(pointer, offset, kind))
+
+    def field_address(self, pointer: Any, offset: int, kind: Any) -> Any:
+        address = self.b.gep(pointer, [self.word(offset)])
+        return self.b.bitcast(address, kind.as_pointer())
+
+    def call(self, name: str, result: Any, *args: Any) -> Any:
+        """Calls a function of the process."""
+        known = self.module.globals.get(name)
+        if known is None:
+            known = ir.Function(self.module, ir.FunctionType(result, [a.type for a in args]), name)
+        return self.b.call(known, args)
+
+    def increase(self, pointer: Any) -> Any:
+        """Counts a new reference to an object; None and others are immortal since Python 3.12."""
+        self.call("Py_IncRef", ir.VoidType(), pointer)
+        return pointer
+
+    def equal(self, x: Any, y: Any) -> Any:
+        return self.b.icmp_unsigned("==", x, y)
+
+
+def emit_pointers(module: Any, symbols: Symbols, name: str, inner: Any) -> None:
+    """Adds a function of arrays that calls a program with their addresses and returns None."""
+    f = _Function(module, symbols, name)
+    pointers = []
+    for place in range(len(inner.args)):
+        array = f.b.load(f.b.gep(f.function.args[1], [f.word(place)]))
+        pointers.append(f.field(array, _ARRAY_DATA, f.pointer))
+    f.b.call(inner, pointers)
+    f.b.ret(f.increase(symbols.object(None)))
+
+
+class _Call(_Function):
+    """Writes the function of a signature."""
+
+    def __init__(self, module: Any, symbols: Symbols, name: str, signature: Signature):
+        super().__init__(module, symbols, name)
+        self.signature = signature
+        self.miss = self.function.append_basic_block("miss")
+        self.undo = self.function.append_basic_block("undo")
+        self.heap: Any = None  # memory that the call frees
+
+    def require(self, condition: Any) -> None:
+        """Ends the function with a miss where a condition does not hold."""
+        following = self.b.append_basic_block("ok")
+        self.b.cbranch(condition, following, self.miss)
+        self.b.position_at_end(following)
+
+    def require_object(self, pointer: Any) -> None:
+        """Ends the function where an allocation has failed; Python's error is set."""
+        following, failed = self.b.append_basic_block("made"), self.b.append_basic_block("failed")
+        nothing = ir.Constant(self.pointer, None)
+        self.b.cbranch(self.b.icmp_unsigned("!=", pointer, nothing), following, failed)
+        self.b.position_at_end(failed)
+        self.b.ret(nothing)
+        self.b.position_at_end(following)
+
+    # --- guards -----------------------------------------------------------------------------------
+
+    def check_state(self) -> None:
+        """Checks the thread's state, and the names that the function reads from outside."""
+        slot = self.b.alloca(self.pointer)
+        variable = self.symbols.object(modes._state)
+        nothing = ir.Constant(self.pointer, None)
+        status = self.call("PyContextVar_Get", self.int32, variable, nothing, slot)
+        self.require(self.b.icmp_signed("==", status, self.int32(0)))
+        now = self.b.load(slot)
+        self.call("Py_DecRef", ir.VoidType(), now)  # states are never freed
+        self.require(self.equal(now, self.symbols.object(self.signature.state)))
+        for watch in self.signature.watches:
+            self.require(self._holds(watch))
+        for tensor in self.signature.tensors:
+            held = self.symbols.object(tensor)
+            for name in ("_array", "_flags"):
+                now = self.field(held, _slot_offset(Tensor, name), self.pointer)
+                self.require(self.equal(now, self.symbols.object(getattr(tensor, name))))
+
+    def _holds(self, watch: Watch) -> Any:
+        """Whether a place has the object that it had; objects of watches of equal ones differ."""
+        owner = self.symbols.object(watch.owner)
+        if watch.kind == "length":
+            return self.equal(self.field(owner, _BODY, self.word), self.word(watch.value))
+        if watch.kind == "layout":
+            return self._same_layout(owner, watch)
+        if watch.kind == "content":
+            return self._same_content(owner, watch)
+        if watch.kind == "cell":
+            now = self.field(owner, _BODY, self.pointer)
+        elif watch.kind == "slot":
+            now = self.field(owner, _slot_offset(type(watch.owner), watch.name), self.pointer)
+        elif watch.kind == "element":
+            now = self.field(
+                self.field(owner, _LIST_ITEMS, self.pointer), 8 * watch.name, self.pointer
+            )
+        else:
+            find = "PyDict_GetItem" if watch.kind == "item" else "_PyType_Lookup"
+            now = self.call(find, self.pointer, owner, self.symbols.object(watch.name))
+        if watch.value is EMPTY:
+            return self.equal(now, ir.Constant(self.pointer, None))
+        return self.equal(now, self.symbols.object(watch.value))
+
+    def _same_layout(self, owner: Any, watch: Watch) -> Any:
+        """Whether an array has its memory, dtype and shape still."""
+        address, dtype, shape, _ = watch.value
+        self.require(
+            self.equal(
+                self.field(owner, _ARRAY_DATA, self.pointer), self.symbols.address(address, "data")
+            )
+        )
+        held = self.field(owner, _ARRAY_DTYPE, self.pointer)
+        self.require(self.equal(held, self.symbols.object(dtype)))
+        for axis, length in enumerate(shape):
+            axes = self.field(owner, _ARRAY_SHAPE, self.pointer)
+            self.require(self.equal(self.field(axes, 8 * axis, self.word), self.word(length)))
+        return self.equal(self.field(owner, _ARRAY_NDIM, self.int32), self.int32(len(shape)))
+
+    def _same_content(self, owner: Any, watch: Watch) -> Any:
+        """Whether an array has its elements still."""
+        copy = self.symbols.address(watch.value.__array_interface__["data"][0], "copy")
+        self.symbols.kept.append(watch.value)
+        address = self.field(owner, _ARRAY_DATA, self.pointer)  # its layout has been compared
+        size = self.word(watch.owner.nbytes)
+        return self.equal(self.call("memcmp", self.int32, address, copy, size), self.int32(0))
+
+    def unpack(self, spec: pytree.Spec, value: Any) -> list[Any]:
+        """The leaves of an argument, whose structure is checked."""
+        if spec.kind is None:
+            return [value]
+        if spec.kind is type(None):
+            self.require(self.equal(value, self.symbols.object(None)))
+            return []
+        self.require(
+            self.equal(self.field(value, _TYPE, self.pointer), self.symbols.object(spec.kind))
+        )
+        size = self.field(value, _BODY, self.word)
+        self.require(self.equal(size, self.word(len(spec.children))))
+        found = []
+        items = value
+        start = _TUPLE_ITEMS
+        if spec.kind is list:
+            items, start = self.field(value, _LIST_ITEMS, self.pointer), 0
+        for place, child in enumerate(spec.children):
+            found += self.unpack(child, self.field(items, start + 8 * place, self.pointer))
+        return found
+
+    def input_pointer(self, leaf: Leaf, value: Any, node: Node | None) -> Any:
+        """The address of an argument's elements; type, dtype, shape and layout are checked."""
+        if leaf.kind == "static":
+            self.require(self.equal(value, self.symbols.object(leaf.value)))
+            return None
+        if leaf.kind == "number":
+            return self._number(leaf.value, value)
+        if leaf.kind == "scalar":
+            kind = self.field(value, _TYPE, self.pointer)
+            self.require(self.equal(kind, self.symbols.object(leaf.value)))
+            return self.b.gep(value, [self.word(_BODY)])
+        if leaf.kind == "tensor":
+            kind = self.field(value, _TYPE, self.pointer)
+            flags = self.field(value, _slot_offset(Tensor, "_flags"), self.pointer)
+            same = self.equal(kind, self.symbols.object(Tensor))
+            self.require(self.b.and_(same, self.equal(flags, self.symbols.object(CPU_FLAGS))))
+            value = self.field(value, _slot_offset(Tensor, "_array"), self.pointer)
+        assert node is not None
+        return self.array_pointer(value, node)
+
+    def array_pointer(self, value: Any, node: Node) -> Any:
+        """The address of an array's elements; type, dtype, shape and layout are checked."""
+        self.require(
+            self.equal(self.field(value, _TYPE, self.pointer), self.symbols.object(np.ndarray))
+        )
+        dtype = self.field(value, _ARRAY_DTYPE, self.pointer)
+        holds = self.equal(self.field(dtype, _DTYPE_NUMBER, self.int32), self.int32(node.dtype.num))
+        order = ord(node.dtype.byteorder)
+        holds = self.b.and_(
+            holds, self.equal(self.field(dtype, _DTYPE_ORDER, self.byte), self.byte(order))
+        )
+        ndim = self.field(value, _ARRAY_NDIM, self.int32)
+        holds = self.b.and_(holds, self.equal(ndim, self.int32(len(node.shape))))
+        needed = _CONTIGUOUS_AND_ALIGNED
+        flags = self.b.and_(self.field(value, _ARRAY_FLAGS, self.int32), self.int32(needed))
+        self.require(self.b.and_(holds, self.equal(flags, self.int32(needed))))
+        shape = self.field(value, _ARRAY_SHAPE, self.pointer)
+        for axis, length in enumerate(node.shape):
+            self.require(self.equal(self.field(shape, 8 * axis, self.word), self.word(length)))
+        return self.field(value, _ARRAY_DATA, self.pointer)
+
+    def _number(self, kind: type, value: Any) -> Any:
+        self.require(self.equal(self.field(value, _TYPE, self.pointer), self.symbols.object(kind)))
+        if kind in (float, complex):
+            return self.b.gep(value, [self.word(_BODY)])
+        slot, overflow = self.b.alloca(self.word), self.b.alloca(self.int32)
+        number = self.call("PyLong_AsLongLongAndOverflow", self.word, value, overflow)
+        self.require(self.b.icmp_signed("==", self.b.load(overflow), self.int32(0)))
+        self.b.store(number, slot)
+        return self.b.bitcast(slot, self.pointer)
+
+    def read_arguments(self) -> dict[int, Any]:
+        """The addresses of the program's inputs; everything that the signature says is checked."""
+        signature, word = self.signature, self.word
+        spec = signature.arguments
+        self.require(self.equal(self.function.args[3], ir.Constant(self.pointer, None)))
+        self.require(self.equal(self.function.args[2], word(len(spec.children))))
+        self.check_state()
+        found: dict[int, Any] = {
+            place: self.array_pointer(self.symbols.object(captured.array), captured.node)
+            for place, captured in signature.captured.items()
+        }
+        leaves: list[Any] = []
+        for place, child in enumerate(spec.children):
+            argument = self.b.load(self.b.gep(self.function.args[1], [word(place)]))
+            leaves += self.unpack(child, argument)
+        for place, (leaf, value) in enumerate(zip(signature.leaves, leaves, strict=True)):
+            pointer = self.input_pointer(leaf, value, signature.nodes[place])
+            if signature.inputs[place] >= 0:
+                found[signature.inputs[place]] = pointer
+        return found
+
+    # --- results ----------------------------------------------------------------------------------
+
+    def make_results(self, outputs: list[Node], checks: set[int]) -> tuple[list[Any], list[Any]]:
+        """Arrays for the outputs (None for numbers), and the addresses of their elements."""
+        arrays: list[Any] = []
+        targets = []
+        for place, node in enumerate(outputs):
+            if place in self.signature.numbers or place in checks:
+                slot = self.b.alloca(ir.ArrayType(self.byte, 16))
+                arrays.append(None)
+                targets.append(self.b.bitcast(slot, self.pointer))
+            else:
+                array = self.make_array(node)
+                self.require_object(array)
+                arrays.append(array)
+                targets.append(self.field(array, _ARRAY_DATA, self.pointer))
+        return arrays, targets
+
+    def make_array(self, node: Node) -> Any:
+        """A new array for an output."""
+        shape = ir.Constant(self.pointer, None)
+        if node.shape:
+            kind = ir.ArrayType(self.word, len(node.shape))
+            name = self.module.get_unique_name("shape")
+            variable = ir.GlobalVariable(self.module, kind, name)
+            variable.initializer = ir.Constant(kind, list(node.shape))
+            variable.linkage = "internal"
+            shape = variable.bitcast(self.pointer)
+        dtype = self.increase(self.symbols.object(node.dtype))
+        nothing = ir.Constant(self.pointer, None)
+        kinds = [
+            self.pointer,
+            self.pointer,
+            self.int32,
+            *[self.pointer] * 3,
+            self.int32,
+            self.pointer,
+        ]
+        address = self.symbols.address(_numpy_table()[_NEW_ARRAY], "new_array")
+        function = self.b.bitcast(address, ir.FunctionType(self.pointer, kinds).as_pointer())
+        args = [self.symbols.object(np.ndarray), dtype, self.int32(len(node.shape)), shape]
+        return self.b.call(function, [*args, nothing, nothing, self.int32(0), nothing])
+
+    def make_number(self, node: Node, slot: Any) -> Any:
+        """A Python number of an output without axes."""
+        kind, double = node.dtype.kind, ir.DoubleType()
+        if kind == "b":
+            truth = self.field(slot, 0, self.byte)
+            chosen = self.b.select(
+                self.b.icmp_unsigned("!=", truth, self.byte(0)),
+                self.symbols.object(True),
+                self.symbols.object(False),
+            )
+            return self.increase(chosen)
+        if kind in "iu":
+            number = self.field(slot, 0, ir.IntType(8 * node.dtype.itemsize))
+            if node.dtype.itemsize < 8:
+                number = (self.b.sext if kind == "i" else self.b.zext)(number, self.word)
+            name = "PyLong_FromLongLong" if kind == "i" else "PyLong_FromUnsignedLongLong"
+            return self.call(name, self.pointer, number)
+        part = double if node.dtype.char in "dD" else ir.FloatType()
+        size = 8 if node.dtype.char in "dD" else 4
+        parts = [self.field(slot, n * size, part) for n in range(2 if kind == "c" else 1)]
+        parts = [p if size == 8 else self.b.fpext(p, double) for p in parts]
+        name = "PyComplex_FromDoubles" if kind == "c" else "PyFloat_FromDouble"
+        return self.call(name, self.pointer, *parts)
+
+    def make_tensor(self, array: Any) -> Any:
+        """A new tensor around an array."""
+        kind = self.symbols.object(Tensor)
+        tensor = self.call("PyType_GenericAlloc", self.pointer, kind, self.word(0))
+        none = self.symbols.object(None)
+        fields = {"_array": array, "_flags": self.increase(self.symbols.object(CPU_FLAGS))}
+        fields |= {name: self.increase(none) for name in ("_edge", "_counter", "_meta")}
+        for name, value in fields.items():
+            self.b.store(
+                value, self.field_address(tensor, _slot_offset(Tensor, name), self.pointer)
+            )
+        return tensor
+
+    def build(self, spec: pytree.Spec, leaves: list[Any]) -> Any:
+        """The result's containers around its leaves, which are used up."""
+        if spec.kind is None:
+            return leaves.pop(0)
+        if spec.kind is type(None):
+            return self.increase(self.symbols.object(None))
+        items = [self.build(child, leaves) for child in spec.children]
+        is_tuple = spec.kind is tuple
+        name = "PyTuple_New" if is_tuple else "PyList_New"
+        made = self.call(name, self.pointer, self.word(len(items)))
+        target, start = made, _TUPLE_ITEMS
+        if not is_tuple:
+            target, start = self.field(made, _LIST_ITEMS, self.pointer), 0
+        for place, item in enumerate(items):
+            self.b.store(item, self.field_address(target, start + 8 * place, self.pointer))
+        return made
+
+
+def emit_call(
+    module: Any,
+    symbols: Symbols,
+    name: str,
+    program: tuple[Any, int],
+    outputs: list[Node],
+    checks: set[int],
+    signature: Signature,
+    work: int,
+) -> None:
+    """Adds the function of a signature to a module.
+
+    `program` is the LLVM function with the size of its arena; `checks` are the outputs that have to
+    be true; `work` estimates the program's operations.
+    """
+    call = _Call(module, symbols, name, signature)
+    b = call.b
+    given = call.read_arguments()
+    arrays, targets = call.make_results(outputs, checks)
+    function, arena = program
+    memory = _allocate(call, arena)
+    count = len(function.args) - len(outputs) - 1
+    releases = work > _GIL_WORK
+    state = call.call("PyEval_SaveThread", call.pointer) if releases else None
+    b.call(function, [*(given[n] for n in range(count)), *targets, memory])
+    if releases:
+        call.call("PyEval_RestoreThread", ir.VoidType(), state)
+    if arena > _STACK_ARENA:
+        call.call("free", ir.VoidType(), call.heap)
+    _check_flags(call, [targets[place] for place in sorted(checks)])
+    made: list[Any] = []
+    for item in signature.outputs:
+        if isinstance(item, Constant):
+            made.append(call.increase(symbols.object(item.value)))
+        elif arrays[item] is None:
+            made.append(call.make_number(outputs[item], targets[item]))
+        else:
+            made.append(call.make_tensor(arrays[item]) if signature.makes_tensors else arrays[item])
+    hits = b.bitcast(symbols.address(signature.hits, "hits"), call.word.as_pointer())
+    b.store(b.add(b.load(hits), call.word(1)), hits)
+    b.ret(call.build(signature.results, made))
+    b.position_at_end(call.miss)
+    other = symbols.object(signature.otherwise, "otherwise")
+    b.ret(call.call("PyObject_Vectorcall", call.pointer, other, *call.function.args[1:]))
+    b.position_at_end(call.undo)
+    for array in arrays:
+        if array is not None:
+            call.call("Py_DecRef", ir.VoidType(), array)
+    b.branch(call.miss)
+
+
+def _allocate(call: _Call, size: int) -> Any:
+    """Memory for one call: on the stack, or from the heap."""
+    b = call.b
+    if size <= _STACK_ARENA:
+        slot = b.alloca(ir.ArrayType(call.byte, max(64, size)))
+        slot.align = 64
+        return b.bitcast(slot, call.pointer)
+    call.heap = call.call("malloc", call.pointer, call.word(size + 64))
+    nothing = ir.Constant(call.pointer, None)
+    with b.if_then(b.icmp_unsigned("==", call.heap, nothing)):
+        b.ret(call.call("PyErr_NoMemory", call.pointer))
+    address = b.add(b.ptrtoint(call.heap, call.word), call.word(63))
+    return b.inttoptr(b.and_(address, call.word(-64)), call.pointer)
+
+
+def _check_flags(call: _Call, flags: list[Any]) -> None:
+    """Ends the function with a miss, and frees the results, where a check of the program fails."""
+    for flag in flags:
+        following = call.b.append_basic_block("holds")
+        holds = call.b.icmp_unsigned("!=", call.b.load(flag), call.byte(0))
+        call.b.cbranch(holds, following, call.undo)
+        call.b.position_at_end(following)

@@ -1,0 +1,399 @@
+"""Native programs: a lowered graph as machine code, with eager calls between its segments.
+
+A *segment* is a part of the graph without calls: one LLVM function. Opaque operators, and functions
+of elements that have no machine code, run between segments as they are. A program of one segment
+whose arguments and results are tensors, arrays and numbers in tuples and lists also has a function
+of Python that does the whole call (``entry.py``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback._cpython import IS_TESTED
+from pullback.compiled.llvm.arrays import can_emit
+from pullback.compiled.llvm.compiler import compile_module, function_address, ir
+from pullback.compiled.llvm.entry import (
+    MISS,
+    Captured,
+    Constant,
+    Leaf,
+    Signature,
+    Symbols,
+    can_emit_call,
+    emit_call,
+    emit_pointers,
+    make_function,
+    make_pointer_function,
+)
+from pullback.compiled.llvm.groups import emit_group
+from pullback.compiled.llvm.registers import emit_program
+from pullback.compiled.llvm.schedule import choose_limit, is_large
+from pullback.compiled.llvm.vector import is_supported
+from pullback.compiled.lowering.interpret import compute
+from pullback.compiled.lowering.ir import Graph, Node, c_strides
+from pullback.compiled.lowering.lower import Lowered, Output, Source, lower
+from pullback.compiled.lowering.reroll import reroll
+from pullback.compiled.lowering.split import split
+from pullback.fx.tracer import Tracer
+from pullback.kernels.errstate import errstate
+from pullback.tensor.tensor import Tensor, wrap
+
+__all__ = ["NativeProgram", "TracedCall", "compile_halves", "compile_native"]
+
+
+class _Segment(NamedTuple):
+    """One LLVM function, and the values that it reads and makes."""
+
+    inputs: list[Node]
+    outputs: list[Node]
+    graph: Graph
+    arena: int
+    name: str
+
+
+class TracedCall(NamedTuple):
+    """The call that was traced: its arguments and the structure of its results."""
+
+    leaves: list[Any]
+    kinds: tuple[Any, ...]
+    spec: Any  # of (args, kwargs)
+    out_spec: Any
+    returns_arrays: bool
+    state: Any
+    watches: list[Any]
+    tensors: list[Tensor]  # captured ones
+    otherwise: Any  # the function for other calls
+
+
+class _Step(NamedTuple):
+    """A step of a program: a segment with its function, or a node that is called."""
+
+    segment: _Segment | None
+    function: Any
+    node: Node | None
+
+
+def _is_call(node: Node, limit: int) -> bool:
+    """Whether a node has no machine code."""
+    if node.op == "opaque":
+        return True
+    if node.op == "pick":
+        return _is_call(node.inputs[0], limit)
+    if node.op in ("view", "update") and node.place.step:
+        part = node if node.op == "view" else node.inputs[1]
+        is_dense = node.place.strides == c_strides(node.place.shape)
+        return part.size > limit and not is_dense
+    if node.op == "elementwise" and node.function != "cast":
+        return not is_supported(node.function, node.inputs[-1].dtype)
+    if node.op == "loop":
+        body = node.attrs[0].body
+        return any(_is_call(n, limit) for n in body.live())
+    return is_large(node, limit) and not can_emit(node)
+
+
+def _phases(graph: Graph) -> list[tuple[list[Node], list[Node]]]:
+    """The nodes of each segment, and the calls after it."""
+    phase: dict[int, int] = {}
+    found: list[tuple[list[Node], list[Node]]] = []
+    limit = choose_limit(graph)
+    for node in graph.live():
+        if node.op in ("input", "const"):
+            continue
+        called = _is_call(node, limit)
+        at = 0
+        for x in node.inputs:
+            if x.op not in ("input", "const"):
+                at = max(at, phase[x.id] + (_is_call(x, limit) and not called))
+        phase[node.id] = at
+        while len(found) <= at:
+            found.append(([], []))
+        found[at][called].append(node)
+    return found
+
+
+def _segment(nodes: list[Node], wanted: set[int], number: int) -> _Segment:
+    """The graph of a segment."""
+    inside = {node.id for node in nodes}
+    graph, made = Graph(), {}
+    inputs: list[Node] = []
+
+    def operand(node: Node) -> Node:
+        if node.id not in made:
+            if node.op == "const":
+                made[node.id] = graph.const(node.value)
+            else:
+                assert node.id not in inside
+                made[node.id] = graph.input(node.shape, node.dtype)
+                inputs.append(node)
+        return made[node.id]
+
+    for node in nodes:
+        given = [operand(x) for x in node.inputs]
+        is_unique = node.op == "loop"
+        made[node.id] = graph.add(
+            node.op, given, node.attrs, node.shape, node.dtype, unique=is_unique
+        )
+    outputs = [n for n in nodes if n.id in wanted and n.op != "loop"]
+    graph.outputs = [made[n.id] for n in outputs]
+    return _Segment(inputs, outputs, graph, 0, f"segment{number}")
+
+
+def _suits_arrays(graph: Graph) -> bool:
+    """Whether all of a segment is computed in memory: large values, and no loop."""
+    live, limit = graph.live(), choose_limit(graph)
+    is_plain = all(can_emit(node) for node in live)
+    return is_plain and any(is_large(node, limit) for node in live)
+
+
+def _make_segment(engine: Any, segment: _Segment, kept: Any) -> Any:
+    """The function of a segment, which takes arrays."""
+    if IS_TESTED:  # objects of this interpreter have the layout that ``entry.py`` reads
+        address = function_address(engine, f"call_{segment.name}")
+        return make_function(address, (engine, kept))
+    count = len(segment.inputs) + len(segment.outputs) + 1
+    return make_pointer_function(function_address(engine, segment.name), count, (engine, kept))
+
+
+class NativeProgram:
+    """A program that can be run.
+
+    Attributes:
+        call: the function of Python for whole calls; None if it has none.
+        llvm_ir: the text of its code.
+        lowered: its graph before re-rolling.
+        graph: its graph.
+        opaque: the calls between its segments.
+        hits: the number of whole calls.
+    """
+
+    def __init__(self, tracer: Tracer, lowered: Lowered, signature: Any):
+        self.tracer = tracer
+        self.lowered = lowered
+        self.graph = reroll(lowered.graph)
+        self.call: Any = None
+        self.hits = ctypes.c_int64(0)
+        self.opaque: list[Node] = []
+        self._constants = [node for node in self.graph.nodes if node.op == "const"]
+        self._compile(signature)
+
+    def _compile(self, signature: Any) -> None:
+        graph = self.graph
+        phases = _phases(graph)
+        results = [*graph.outputs, *graph.checks]
+        module = ir.Module(name="pullback")
+        symbols = Symbols(module)
+        used: dict[int, set[int]] = {}
+        for place, (own, calls) in enumerate(phases):
+            for node in own:
+                for x in node.inputs:
+                    used.setdefault(x.id, set()).add(2 * place)
+            for node in calls:
+                for x in node.inputs:
+                    used.setdefault(x.id, set()).add(2 * place + 1)
+        for node in results:
+            used.setdefault(node.id, set()).add(-1)
+        pending: list[tuple[_Segment | None, Any, list[Node]]] = []
+        for place, (own, calls) in enumerate(phases):
+            wanted = {n.id for n in own if used.get(n.id, set()) - {2 * place}}
+            segment = None
+            if wanted:
+                segment = _segment(own, wanted, place)
+                emit = emit_group if _suits_arrays(segment.graph) else emit_program
+                function, arena = emit(module, segment.name, segment.graph)
+                segment = segment._replace(arena=arena)
+                emit_pointers(module, symbols, f"call_{segment.name}", function)
+            pending.append((segment, function if wanted else None, calls))
+            self.opaque += calls
+        whole = len(pending) == 1 and pending[0][0] is not None and not pending[0][2]
+        has_call = whole and self._emit_call(module, symbols, pending[0], results, signature)
+        engine, self.llvm_ir = compile_module(
+            module, is_vectorized=True, addresses=symbols.addresses
+        )
+        self._steps: list[_Step] = []
+        for segment, _, calls in pending:
+            if segment is not None:
+                function = _make_segment(engine, segment, symbols.kept)
+                self._steps.append(_Step(segment, function, None))
+            self._steps += [_Step(None, None, node) for node in calls]
+        if has_call:
+            address = function_address(engine, "call")
+            kept = (engine, symbols.kept, self.hits)
+            self.call = make_function(address, kept, has_keywords=True)
+
+    def _emit_call(
+        self, module: Any, symbols: Symbols, pending: Any, results: list[Node], signature: Any
+    ) -> bool:
+        """Adds the function for whole calls, if there is a form of it."""
+        lowered, segment = self.lowered, pending[0]
+        if (
+            signature is None
+            or not IS_TESTED
+            or lowered.writes
+            or lowered.aliases
+            or signature.spec.children[1].size
+        ):
+            return False
+        if any(node.op in ("input", "const") for node in results):
+            return False
+        order = {node.id: place for place, node in enumerate(segment.outputs)}
+        if len(order) != len(results) or order.keys() != {n.id for n in results}:
+            return False
+        places = {node.id: place for place, node in enumerate(segment.inputs)}
+        sources = [places.get(n.id, -1) for n in self.graph.inputs]
+        native = self._signature(signature, sources, order)
+        if native is None or not can_emit_call(native):
+            return False
+        program = (module.globals[segment.name], segment.arena)
+        checks = {order[node.id] for node in self.graph.checks}
+        work = sum(n.size for n in segment.graph.live())
+        emit_call(module, symbols, "call", program, segment.outputs, checks, native, work)
+        return True
+
+    def _signature(self, given: Any, sources: list[int], order: dict[int, int]) -> Signature | None:
+        """The signature for `emit_call`."""
+        lowered = self.lowered
+        captured = {}
+        inputs = [-1] * len(given.leaves)
+        nodes: list[Node | None] = [None] * len(given.leaves)
+        for place, (source, own) in enumerate(zip(lowered.sources, sources, strict=True)):
+            if source.kind == "captured":
+                array = self.tracer.captured[source.name]
+                if own >= 0:
+                    if not (array.flags.c_contiguous and array.flags.aligned):
+                        return None
+                    captured[own] = Captured(array, self.graph.inputs[place])
+            else:
+                inputs[source.name] = own
+                nodes[source.name] = self.graph.inputs[place]
+        leaves = [_leaf(*pair) for pair in zip(given.leaves, given.kinds, strict=True)]
+        outputs: list[Any] = []
+        numbers = set()
+        for result in lowered.results:
+            if isinstance(result, Output):
+                node = self.graph.outputs[result.output]
+                place = order[node.id]
+                if result.number is not None or (given.returns_arrays and not node.shape):
+                    numbers.add(place)
+                outputs.append(place)
+            elif isinstance(result, Tensor):
+                return None
+            else:
+                outputs.append(Constant(result))
+        return Signature(
+            given.spec.children[0],
+            leaves,
+            inputs,
+            nodes,
+            captured,
+            given.state,
+            given.watches,
+            given.tensors,
+            given.otherwise,
+            ctypes.addressof(self.hits),
+            given.out_spec,
+            outputs,
+            numbers,
+            not given.returns_arrays,
+        )
+
+    def run(self, *inputs: Any) -> Any:
+        """Runs the program on tensors and numbers; returns a list of results, or MISS."""
+        graph = self.graph
+        values = {node.id: node.value for node in self._constants}
+        given: list[Any] = []
+        for source, node in zip(self.lowered.sources, graph.inputs, strict=True):
+            is_captured = source.kind == "captured"
+            value = self.tracer.captured[source.name] if is_captured else inputs[source.name]
+            array = value._array if isinstance(value, Tensor) else value
+            given.append(array)
+            try:
+                values[node.id] = _in_c_order(array, node)
+            except OverflowError:
+                return MISS
+        with errstate(all="ignore"):
+            for step in self._steps:
+                if step.segment is not None:
+                    self._run_segment(step, values)
+                else:
+                    assert step.node is not None
+                    operands = [values[x.id] for x in step.node.inputs]
+                    found = compute(step.node, operands)
+                    values[step.node.id] = found
+        if not all(bool(values[node.id]) for node in graph.checks):
+            return MISS
+        return self._results(values, given)
+
+    def _run_segment(self, step: _Step, values: dict[int, Any]) -> None:
+        segment = step.segment
+        assert segment is not None
+        given = [np.ascontiguousarray(values[n.id]) for n in segment.inputs]
+        made = [np.empty(n.shape, n.dtype) for n in segment.outputs]
+        arena = np.empty(segment.arena + 64, np.uint8)
+        start = -arena.__array_interface__["data"][0] % 64
+        step.function(*given, *made, arena[start:])
+        for node, array in zip(segment.outputs, made, strict=True):
+            values[node.id] = array
+
+    def _results(self, values: dict[int, Any], given: list[Any]) -> list[Any]:
+        graph = self.graph
+        for write in self.lowered.writes:
+            given[write.source][...] = values[graph.outputs[write.output].id]
+        found: list[Any] = []
+        seen: set[int] = set()
+        for place, result in enumerate(self.lowered.results):
+            if not isinstance(result, Output):
+                found.append(result)
+                continue
+            node = graph.outputs[result.output]
+            array = values[node.id]
+            if result.number is not None:
+                found.append(array.item())
+                continue
+            alias = self.lowered.aliases.get(place)
+            if alias is not None and given[alias].shape == node.shape:
+                found.append(wrap(given[alias]))
+                continue
+            if node.id in seen or node.op in ("input", "const") or not array.flags.writeable:
+                array = array.copy()
+            seen.add(node.id)
+            found.append(wrap(array))
+        return found
+
+
+def _leaf(value: Any, kind: tuple[Any, ...]) -> Leaf:
+    """One leaf of the arguments, as machine code for whole calls checks it."""
+    if isinstance(value, np.generic):
+        return Leaf("scalar", type(value))
+    return Leaf(kind[0], kind[1] if kind[0] == "number" else value)
+
+
+def _in_c_order(array: Any, node: Node) -> Any:
+    """An input as machine code reads it; nearly always it is one already."""
+    if type(array) is np.ndarray and array.shape == node.shape and array.dtype == node.dtype:
+        flags = array.flags
+        if flags.c_contiguous and flags.aligned:
+            return array
+    return np.require(array, node.dtype, ["C", "A"]).reshape(node.shape)
+
+
+def compile_halves(
+    tracer: Tracer, outputs: list[Any], gradients: list[Any], cotangents: int
+) -> tuple[NativeProgram, NativeProgram, list[Source]]:
+    """The forward and the backward program of a trace; raises ``CannotLower``.
+
+    Returns the inputs of the forward program that the backward program takes, too.
+    """
+    joint = lower(tracer, [*outputs, *gradients])
+    halves = split(joint, len(outputs), cotangents)
+    forward = NativeProgram(tracer, halves.forward, None)
+    backward = NativeProgram(tracer, halves.backward, None)
+    return forward, backward, [joint.sources[place] for place in halves.inputs]
+
+
+def compile_native(tracer: Tracer, outputs: list[Any], signature: Any = None) -> NativeProgram:
+    """The native program of a trace; raises ``CannotLower``."""
+    return NativeProgram(tracer, lower(tracer, outputs), signature)

@@ -1,0 +1,598 @@
+"""The emitter of programs: small values as LLVM vectors, loops as loops, large values in memory.
+
+``emit_program`` writes one LLVM function ``void name(i8* inputs..., i8* outputs..., i8* arena)`` of
+a graph. Values of up to 256 elements are vectors in registers. Larger ones, and those that are
+written at an offset that depends on an iteration, are memory of the arena; an ``update`` is done in
+place where no later node reads the value before it. Groups of large nodes are functions of their
+own (``groups.py``), which are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.compiled.llvm.compiler import ir
+from pullback.compiled.llvm.groups import emit_group
+from pullback.compiled.llvm.register_values import (
+    Elements,
+    constant,
+    constant_pointer,
+    map_chunks,
+    width_of,
+)
+from pullback.compiled.llvm.schedule import Group, choose_limit, is_alias, is_number, make_schedule
+from pullback.compiled.llvm.vector import Complex, cast, elementwise
+from pullback.compiled.lowering.ir import Graph, Loop, Node, Place
+
+__all__ = ["emit_program"]
+
+_ALIGNMENT = 64
+_UNROLLED_COPY = 64  # elements of an update in registers
+_COMBINE = {
+    "sum": "add",
+    "prod": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+    "all": "logical_and",
+    "any": "logical_or",
+}
+
+
+class _Buffer(NamedTuple):
+    """Memory of a value."""
+
+    pointer: Any
+    is_own: bool  # whether the program may write to it
+
+
+class _Arena:
+    """Offsets of buffers in the memory of one call."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def take(self, nbytes: int) -> int:
+        """The offset of new memory."""
+        start = self.size
+        self.size += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+        return start
+
+
+def emit_program(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
+    """Adds the function of a graph to a module; returns it and the size of its arena in bytes."""
+    pointer = ir.IntType(8).as_pointer()
+    results = [*graph.outputs, *graph.checks]
+    count = len(graph.inputs) + len(results) + 1
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer] * count), name)
+    for argument in function.args:
+        argument.add_attribute("noalias")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    arena = _Arena()
+    emitter = _Emitter(builder, function.args[-1], arena, choose_limit(graph))
+    for node, argument in zip(graph.inputs, function.args, strict=False):
+        emitter.buffers[node.id] = _Buffer(argument, False)
+    targets = function.args[len(graph.inputs) : -1]
+    emitter.emit_graph(graph, results)
+    for node, target in zip(results, targets, strict=True):
+        emitter.store_value(node, target, 0)
+    builder.ret_void()
+    return function, arena.size
+
+
+class _Emitter:
+    """Emits the nodes of a graph at the place of a builder."""
+
+    def __init__(self, builder: Any, memory: Any, arena: _Arena, limit: int):
+        self.b = builder
+        self.elements = Elements(builder)
+        self.memory = memory
+        self.arena = arena
+        self.limit = limit  # elements of a value in registers
+        self.word = ir.IntType(64)
+        self.values: dict[int, Any] = {}
+        self.buffers: dict[int, _Buffer] = {}
+        self.last_use: dict[int, int] = {}
+        self.position = 0
+        self.index: Any = None
+
+    # --- graphs -----------------------------------------------------------------------------------
+
+    def emit_graph(self, graph: Graph, kept: list[Node]) -> None:
+        """Emits all nodes; `kept` are read after the last one."""
+        schedule = make_schedule(graph, self.limit)
+        self.last_use = _last_uses(schedule, kept, self.limit)
+        self.position = 0
+        for group in schedule:
+            if group.is_large:
+                self._emit_large(group.nodes)
+                self.position += 1
+            else:
+                for node in group.nodes:
+                    self._emit(node)
+                    self.position += 1
+
+    def _emit(self, node: Node) -> None:
+        is_empty = node.size == 0 and node.op != "pick"
+        if node.op in ("input", "const", "iota") or is_number(node) or is_empty:
+            return
+        getattr(self, f"_{node.op}")(node)
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def value(self, node: Node) -> Any:
+        """A small value in registers."""
+        known = self.values.get(node.id)
+        if known is not None:
+            return known
+        if node.op == "const":
+            return constant(node.value)
+        if node.op == "iota":
+            return constant(np.arange(node.size))
+        if is_number(node):
+            return self.elements.splat(constant(node.inputs[0].value), node.size)
+        buffer = self.buffers[node.id]
+        return self.elements.load(buffer.pointer, node.dtype, 0, np.arange(node.size))
+
+    def allocate(self, nbytes: int) -> Any:
+        """A pointer to memory of the arena, computed where the function begins."""
+        start = self.arena.take(nbytes)
+        with self.b.goto_entry_block():
+            return self.b.gep(self.memory, [self.word(start)])
+
+    def pointer(self, node: Node) -> Any:
+        """A pointer to the elements of a value, which are stored if they are in registers."""
+        buffer = self.buffers.get(node.id)
+        if buffer is not None:
+            return buffer.pointer
+        if node.op == "const":
+            return constant_pointer(self.b.module, node.value)
+        made = self.allocate(node.size * node.dtype.itemsize)
+        if node.size <= self.limit:
+            self.elements.store(made, node.dtype, 0, np.arange(node.size), self.value(node))
+        else:
+            self._fill(made, node)
+        if self.index is None or node.id in self.values:
+            self.buffers[node.id] = _Buffer(made, True)
+        return made
+
+    def _fill(self, target: Any, node: Node) -> None:
+        """Stores one number, or the numbers from 0 on, to memory."""
+        width = 8
+        is_range = node.op == "iota"
+        assert is_range or is_number(node)
+
+        def store(at: Any, count: int) -> None:
+            if is_range:
+                steps = constant(np.arange(count))[0]
+                value = [self.b.add(self.elements.splat_vector(at, count), steps)]
+            else:
+                base = node.inputs[0] if node.op == "view" else node
+                value = self.elements.splat(constant(base.value), count)
+            self.elements.store(target, node.dtype, at, np.arange(count), value)
+
+        full = node.size // width * width
+        if full:
+            self.loop(full // width, lambda k: store(self.b.mul(k, self.word(width)), width))
+        for at in range(full, node.size):
+            store(self.word(at), 1)
+
+    def store_value(self, node: Node, target: Any, position: Any) -> None:
+        """Stores a value to memory, behind a position."""
+        if not node.size:
+            return
+        if node.id not in self.values and (node.id in self.buffers or node.size > self.limit):
+            address = self.elements.address(target, position, node.dtype.itemsize)
+            self.elements.copy(address, self.pointer(node), node.size * node.dtype.itemsize)
+        else:
+            places = np.arange(node.size)
+            self.elements.store(target, node.dtype, position, places, self.value(node))
+
+    def loop(self, count: int, body: Callable[[Any], None]) -> None:
+        """A loop around instructions."""
+        b, start = self.b, self.b.block
+        head, end = b.append_basic_block("each"), b.append_basic_block("done")
+        b.branch(head)
+        b.position_at_end(head)
+        k = b.phi(self.word)
+        k.add_incoming(self.word(0), start)
+        body(k)
+        following = b.add(k, self.word(1))
+        k.add_incoming(following, b.block)
+        b.cbranch(b.icmp_signed("<", following, self.word(count)), head, end)
+        b.position_at_end(end)
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    def _position(self, place: Place, index: Node | None) -> Any:
+        """The position of a place's first element."""
+        if index is None:
+            return place.offset
+        moved = self.b.mul(self.value(index)[0], self.word(place.step))
+        return self.b.add(moved, self.word(place.offset))
+
+    def _view(self, node: Node) -> None:
+        base, place = node.inputs[0], node.place
+        index = node.inputs[1] if len(node.inputs) > 1 else None
+        if is_alias(node, self.limit):
+            start = self._position(place, index)
+            pointer = self.elements.address(self.pointer(base), start, node.dtype.itemsize)
+            self.buffers[node.id] = _Buffer(pointer, False)
+            return
+        places = place._replace(offset=0).positions().reshape(-1)
+        if (index is None and base.id in self.values) or (base.op == "const" and base.size == 1):
+            found = self.elements.shuffle(self.value(base), places + place.offset)
+        else:
+            start = self._position(place, index)
+            found = self.elements.load(self.pointer(base), node.dtype, start, places)
+        self.values[node.id] = found
+
+    def _elementwise(self, node: Node) -> None:
+        operands = [self.value(x) for x in node.inputs]
+        dtypes = [x.dtype for x in node.inputs]
+        width = width_of(node.size)
+        self.values[node.id] = map_chunks(
+            lambda row: _apply(self.b, node, row, dtypes, width), operands
+        )
+
+    def _reduce(self, node: Node) -> None:
+        x = node.inputs[0]
+        combiner, axes = node.attrs
+        order = np.arange(x.size).reshape(x.shape)
+        order = np.moveaxis(order, axes, range(len(axes))).reshape(-1, node.size)
+        if x.size == 0:
+            start = 0 if combiner in ("sum", "any") else 1
+            self.values[node.id] = constant(np.full(node.size, start, x.dtype))
+            return
+        self.values[node.id] = self._tree(_COMBINE[combiner], self.value(x), order, node)
+
+    def _tree(self, name: str, value: Any, order: Any, node: Node) -> Any:
+        """Joins rows of elements in pairs, then the results in pairs."""
+        dtype, count = node.inputs[0].dtype, len(order)
+        rows = value if count == 1 else self.elements.shuffle(value, order.reshape(-1))
+        rest = None
+        while count > 1:
+            half = count // 2
+            if count % 2:
+                last = np.arange((count - 1) * node.size, count * node.size)
+                extra = self.elements.shuffle(rows, last)
+                rest = extra if rest is None else self._join(name, rest, extra, dtype, node.size)
+            low = self.elements.shuffle(rows, np.arange(half * node.size))
+            high = self.elements.shuffle(rows, np.arange(half * node.size, 2 * half * node.size))
+            rows = self._join(name, low, high, dtype, half * node.size)
+            count = half
+        return rows if rest is None else self._join(name, rows, rest, dtype, node.size)
+
+    def _join(self, name: str, x: Any, y: Any, dtype: np.dtype[Any], width: int) -> Any:
+        lanes = width_of(width)
+        return map_chunks(lambda row: elementwise(self.b, name, row, dtype, lanes), [x, y])
+
+    def _matmul(self, node: Node) -> None:
+        a, b = (self.value(x) for x in node.inputs)
+        (rows, inner), columns = node.inputs[0].shape[-2:], node.shape[-1]
+        batches = np.arange(node.size // (rows * columns)).reshape(-1, 1, 1)
+        row, column = np.arange(rows).reshape(-1, 1), np.arange(columns)
+        total = None
+        for k in range(inner):
+            first = (batches * rows + row) * inner + k
+            first = np.broadcast_to(first, (len(batches), rows, columns))
+            second = np.broadcast_to((batches * inner + k) * columns + column, first.shape)
+            x = self.elements.shuffle(a, first.reshape(-1))
+            y = self.elements.shuffle(b, second.reshape(-1))
+            term = self._join("multiply", x, y, node.dtype, node.size)
+            total = term if total is None else self._join("add", total, term, node.dtype, node.size)
+        self.values[node.id] = total
+
+    def _assemble(self, node: Node) -> None:
+        found = constant(np.zeros(node.size, node.dtype))
+        for place, x in zip(node.attrs[0], node.inputs, strict=True):
+            places = place.positions().reshape(-1)
+            found = self.elements.blend(found, self.value(x), places, node.size)
+        self.values[node.id] = found
+
+    def _take(self, node: Node) -> None:
+        x, positions = node.inputs
+        pointer, at = self.pointer(x), self.value(positions)
+        parts = []
+        for number in range(node.size):
+            one = self._clamped(self.elements.shuffle(at, [number]), x.size)
+            parts.append(self.elements.load(pointer, node.dtype, one, [0]))
+        self.values[node.id] = self.elements.join(parts, [1] * node.size)
+
+    def _put(self, node: Node) -> None:
+        base, positions, values = node.inputs
+        target = self.allocate(node.size * node.dtype.itemsize)
+        self.store_value(base, target, 0)
+        at, given = self.value(positions), self.value(values)
+        for number in range(positions.size):
+            place = self._clamped(self.elements.shuffle(at, [number]), node.size)
+            one = self.elements.shuffle(given, [number])
+            if node.attrs[0] == "add":
+                old = self.elements.load(target, node.dtype, place, [0])
+                one = self._join("add", old, one, node.dtype, 1)
+            self.elements.store(target, node.dtype, place, [0], one)
+        self.values[node.id] = self.elements.load(target, node.dtype, 0, np.arange(node.size))
+
+    def _clamped(self, position: Any, size: int) -> Any:
+        int64 = np.dtype(np.int64)
+        low = elementwise(self.b, "maximum", [position[0], self.word(0)], int64, 1)
+        return elementwise(self.b, "minimum", [low, self.word(max(0, size - 1))], int64, 1)
+
+    # --- writes -----------------------------------------------------------------------------------
+
+    def _update(self, node: Node) -> None:
+        kind, place = node.attrs
+        base, part = node.inputs[:2]
+        index = node.inputs[2] if len(node.inputs) > 2 else None
+        is_memory = base.id in self.buffers and base.id not in self.values
+        if index is None and node.size <= _UNROLLED_COPY and not is_memory:
+            places = place.positions().reshape(-1)
+            old, new = self.value(base), self.value(part)
+            if kind == "add":
+                new = self._join(
+                    "add", self.elements.shuffle(old, places), new, node.dtype, part.size
+                )
+            self.values[node.id] = self.elements.blend(old, new, places, node.size)
+            return
+        pointer = self._writable(base, node)
+        start = self._position(place, index)
+        if part.size > self.limit:
+            self._write_row(kind, self.elements.address(pointer, start, node.dtype.itemsize), part)
+            self.buffers[node.id] = _Buffer(pointer, True)
+            return
+        new = self.value(part)
+        places = place._replace(offset=0).positions().reshape(-1)
+        if kind == "add":
+            old = self.elements.load(pointer, node.dtype, start, places)
+            new = self._join("add", old, new, node.dtype, part.size)
+        self.elements.store(pointer, node.dtype, start, places, new)
+        self.buffers[node.id] = _Buffer(pointer, True)
+
+    def _write_row(self, kind: str, target: Any, part: Node) -> None:
+        """Copies a large part to memory, or adds it to what is there."""
+        if kind == "set":
+            self.store_value(part, target, 0)
+            return
+        source, width = self.pointer(part), 8
+        places, full = np.arange(width), part.size // width * width
+
+        def add(at: Any, count: int) -> None:
+            old = self.elements.load(target, part.dtype, at, places[:count])
+            new = self.elements.load(source, part.dtype, at, places[:count])
+            joined = self._join("add", old, new, part.dtype, count)
+            self.elements.store(target, part.dtype, at, places[:count], joined)
+
+        self.loop(full // width, lambda k: add(self.b.mul(k, self.word(width)), width))
+        for at in range(full, part.size):
+            add(self.word(at), 1)
+
+    def _writable(self, base: Node, node: Node) -> Any:
+        """Memory with the elements of a value that the program may write to."""
+        buffer = self.buffers.get(base.id)
+        is_last = self.last_use.get(base.id, -1) <= self.position
+        if buffer is not None and buffer.is_own and is_last:
+            self.values.pop(base.id, None)
+            return buffer.pointer
+        made = self.allocate(node.size * node.dtype.itemsize)
+        self.store_value(base, made, 0)
+        return made
+
+    # --- large values -----------------------------------------------------------------------------
+
+    def _emit_large(self, nodes: list[Node]) -> None:
+        """Calls the function of a group of nodes on large values."""
+        inner, made = Graph(), {}
+        given: list[Node] = []
+
+        def operand(node: Node) -> Node:
+            if node.id not in made:
+                if node.op in ("const", "iota"):
+                    made[node.id] = (
+                        inner.const(node.value)
+                        if node.op == "const"
+                        else inner.add("iota", (), (), node.shape, node.dtype)
+                    )
+                elif is_number(node):
+                    made[node.id] = inner.add(
+                        "view", (operand(node.inputs[0]),), node.attrs, node.shape, node.dtype
+                    )
+                else:
+                    made[node.id] = inner.input(node.shape, node.dtype)
+                    given.append(node)
+            return made[node.id]
+
+        for node in nodes:
+            inputs = [operand(x) for x in node.inputs]
+            made[node.id] = inner.add(node.op, inputs, node.attrs, node.shape, node.dtype)
+        outputs = [n for n in nodes if self.last_use.get(n.id, -1) > self.position]
+        inner.outputs = [made[n.id] for n in outputs]
+        name = self.b.module.get_unique_name("arrays")
+        function, arena = emit_group(self.b.module, name, inner)
+        pointers = [self.pointer(n) for n in given]
+        for node in outputs:
+            pointer = self.allocate(node.size * node.dtype.itemsize)
+            self.buffers[node.id] = _Buffer(pointer, True)
+            pointers.append(pointer)
+        pointers.append(self.allocate(arena))
+        self.b.call(function, pointers)
+
+    # --- loops ------------------------------------------------------------------------------------
+
+    def _pick(self, node: Node) -> None:
+        source = node.inputs[0]
+        item = self.values[source.id][node.attrs[0]]
+        if isinstance(item, _Buffer):
+            self.buffers[node.id] = item
+        else:
+            self.values[node.id] = item
+
+    def _loop(self, node: Node) -> None:
+        _LoopEmitter(self, node, node.attrs[0]).emit()
+
+
+class _LoopEmitter:
+    """Emits one loop: small carried values are phi nodes, others memory that is kept up to date."""
+
+    def __init__(self, owner: _Emitter, node: Node, loop: Loop):
+        self.owner = owner
+        self.node = node
+        self.loop = loop
+        self.b = owner.b
+        self.index, *rest = loop.body.inputs
+        self.carried = rest[: loop.carried]
+        self.invariants = rest[loop.carried :]
+        self.nexts = loop.body.outputs[: loop.carried]
+        self.stacked = loop.body.outputs[loop.carried :]
+
+    def emit(self) -> None:
+        """Emits the loop; its items are the tuple that ``pick`` nodes read."""
+        owner, b, loop = self.owner, self.b, self.loop
+        inner = _Emitter(b, owner.memory, owner.arena, owner.limit)
+        in_memory = _memory_carries(loop, owner.limit)
+        firsts = self.node.inputs[: loop.carried]
+        memory = {}
+        for carry, first in zip(self.carried, firsts, strict=True):
+            if carry.id in in_memory:
+                pointer = owner.allocate(carry.size * carry.dtype.itemsize)
+                owner.store_value(first, pointer, 0)
+                memory[carry.id] = inner.buffers[carry.id] = _Buffer(pointer, True)
+        for inside, outside in zip(self.invariants, self.node.inputs[loop.carried :], strict=True):
+            if outside.id in owner.values:
+                inner.values[inside.id] = owner.values[outside.id]
+            inner.buffers[inside.id] = _Buffer(owner.pointer(outside), False)
+        length = loop.length or 0  # a loop of unknown length stacks nothing
+        rows = [owner.allocate(length * n.size * n.dtype.itemsize) for n in self.stacked]
+        starts = [
+            owner.value(f) for c, f in zip(self.carried, firsts, strict=True) if c.id not in memory
+        ]
+        self._emit_body(inner, memory, rows, starts)
+        items: list[Any] = []
+        items += [memory.get(carry.id) or self.finals[carry.id] for carry in self.carried]
+        items += [_Buffer(row, True) for row in rows]
+        owner.values[self.node.id] = items
+
+    def _emit_body(self, inner: _Emitter, memory: Any, rows: list[Any], starts: list[Any]) -> None:
+        b, loop = self.b, self.loop
+        word = ir.IntType(64)
+        before = b.block
+        head, end = b.append_basic_block("loop"), b.append_basic_block("after")
+        b.branch(head)
+        b.position_at_end(head)
+        k = b.phi(word)
+        k.add_incoming(word(0), before)
+        inner.index = k
+        inner.values[self.index.id] = [k]
+        small = [carry for carry in self.carried if carry.id not in memory]
+        phis = [_phi(b, start, before) for start in starts]
+        for carry, phi in zip(small, phis, strict=True):
+            inner.values[carry.id] = phi
+        if loop.length is None:
+            body = b.append_basic_block("body")
+            b.cbranch(inner.value(self.carried[0])[0], body, end)
+            b.position_at_end(body)
+        inner.emit_graph(loop.body, loop.body.outputs)
+        for row, node in zip(rows, self.stacked, strict=True):
+            inner.store_value(node, row, b.mul(k, word(node.size)))
+        self._keep_memory(inner, memory)
+        self.finals = {}
+        finals = []
+        for carry, node in zip(self.carried, self.nexts, strict=True):
+            if carry.id not in memory:
+                self.finals[carry.id] = inner.value(node)
+                finals.append(self.finals[carry.id])
+        following = b.add(k, word(1))
+        k.add_incoming(following, b.block)
+        for phi, final in zip(phis, finals, strict=True):
+            _add_incoming(phi, final, b.block)
+        if loop.length is None:
+            self.finals = {carry.id: phi for carry, phi in zip(small, phis, strict=True)}
+            b.branch(head)
+        else:
+            b.cbranch(b.icmp_signed("<", following, word(loop.length)), head, end)
+        b.position_at_end(end)
+
+    def _keep_memory(self, inner: _Emitter, memory: Any) -> None:
+        """Copies next values to the memory of carried ones, where they are not there already."""
+        copies = []
+        own = {buffer.pointer for buffer in memory.values()}
+        for carry, node in zip(self.carried, self.nexts, strict=True):
+            if carry.id not in memory:
+                continue
+            target = memory[carry.id].pointer
+            buffer = inner.buffers.get(node.id)
+            if buffer is not None and node.id not in inner.values:
+                if buffer.pointer is target:
+                    continue
+                if buffer.pointer in own:  # memory of another carried value, which changes now
+                    spare = inner.allocate(node.size * node.dtype.itemsize)
+                    inner.store_value(node, spare, 0)
+                    copies.append((target, spare, node))
+                    continue
+            copies.append((target, None, node))
+        for target, spare, node in copies:
+            if spare is None:
+                inner.store_value(node, target, 0)
+        for target, spare, node in copies:
+            if spare is not None:
+                inner.elements.copy(target, spare, node.size * node.dtype.itemsize)
+
+
+def _phi(b: Any, start: Any, block: Any) -> Any:
+    if isinstance(start, Complex):
+        return Complex(*(_phi(b, part, block) for part in start))
+    if isinstance(start, list):
+        return [_phi(b, part, block) for part in start]
+    phi = b.phi(start.type)
+    phi.add_incoming(start, block)
+    return phi
+
+
+def _add_incoming(phi: Any, value: Any, block: Any) -> None:
+    if isinstance(phi, Complex | list):
+        for part, other in zip(phi, value, strict=True):
+            _add_incoming(part, other, block)
+    else:
+        phi.add_incoming(value, block)
+
+
+def _memory_carries(loop: Loop, limit: int) -> set[int]:
+    """The carried values of a loop that are memory: large ones, and those written at an index."""
+    carried = loop.body.inputs[1 : 1 + loop.carried]
+    found = {carry.id for carry in carried if carry.size > limit}
+    for carry, node in zip(carried, loop.body.outputs, strict=False):
+        while node.op == "update":
+            if node.place.step or node.size > _UNROLLED_COPY:
+                found.add(carry.id)
+            node = node.inputs[0]
+    return found
+
+
+def _last_uses(schedule: list[Group], kept: list[Node], limit: int) -> dict[int, int]:
+    """The position at which each value is read last."""
+    found: dict[int, int] = {}
+    position = 0
+    for group in schedule:
+        for node in group.nodes:
+            for x in node.inputs:
+                found[x.id] = position
+                while is_alias(x, limit):
+                    x = x.inputs[0]
+                    found[x.id] = position
+            position += not group.is_large
+        position += group.is_large
+    for node in kept:
+        found[node.id] = position + 1
+        while is_alias(node, limit):
+            node = node.inputs[0]
+            found[node.id] = position + 1
+    return found
+
+
+def _apply(b: Any, node: Node, operands: list[Any], dtypes: list[Any], width: int) -> Any:
+    """The value of an element-wise function on vectors."""
+    name = node.function
+    if name == "cast":
+        return cast(b, operands[0], dtypes[0], node.dtype, width)
+    return elementwise(b, name, operands, dtypes[-1], width)

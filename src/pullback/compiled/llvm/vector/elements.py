@@ -1,0 +1,427 @@
+"""Element-wise functions by NumPy's names, on vectors of elements of any dtype.
+
+A value is an LLVM value of the vector type of its dtype: truth values have one bit, complex numbers
+are a `Complex` of two values. The functions compute in the dtype of their operands. Functions that
+take many instructions are emitted once for each width, as functions of the module that are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.compiled.llvm.compiler import has_avx512, ir
+from pullback.compiled.llvm.vector import (
+    exponential,
+    integers,
+    logarithm,
+    rounding,
+    special,
+    trigonometric,
+)
+from pullback.compiled.llvm.vector.integers import Integers
+from pullback.compiled.llvm.vector.lanes import Lanes, vector_type
+
+__all__ = ["CALLED", "Complex", "cast", "elementwise", "is_supported", "scalar_type"]
+
+_CALL_LANES, _LONG_CALL_LANES = 16, 32
+"""The lanes of one call, without and with the registers of AVX-512: wider vectors are cut."""
+
+_MATHEMATICS: dict[str, Callable[..., Any]] = {
+    "arccos": trigonometric.acos,
+    "arccosh": logarithm.acosh,
+    "arcsin": trigonometric.asin,
+    "arcsinh": logarithm.asinh,
+    "arctan": trigonometric.atan,
+    "arctan2": trigonometric.atan2,
+    "arctanh": logarithm.atanh,
+    "cbrt": logarithm.cbrt,
+    "cos": trigonometric.cos,
+    "cosh": exponential.cosh,
+    "erf": special.erf,
+    "erfc": special.erfc,
+    "exp": exponential.exp,
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "floor_divide": rounding.floor_divide,
+    "fmod": rounding.fmod,
+    "hypot": logarithm.hypot,
+    "log": logarithm.log,
+    "log10": logarithm.log10,
+    "log1p": logarithm.log1p,
+    "log2": logarithm.log2,
+    "logaddexp": logarithm.logaddexp,
+    "logaddexp2": logarithm.logaddexp2,
+    "power": logarithm.power,
+    "remainder": rounding.remainder,
+    "sigmoid": exponential.sigmoid,
+    "sin": trigonometric.sin,
+    "sinh": exponential.sinh,
+    "tan": trigonometric.tan,
+    "tanh": exponential.tanh,
+}
+"""Functions of many instructions; float32 is computed in float64, and rounded once."""
+CALLED = frozenset(_MATHEMATICS)
+"""Functions that take many instructions."""
+_COMPARISONS = {
+    "equal": "==",
+    "greater": ">",
+    "greater_equal": ">=",
+    "less": "<",
+    "less_equal": "<=",
+    "not_equal": "!=",
+}
+_LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
+_COMPLEX_LIBRARY = {
+    "arccos": "cacos",
+    "arccosh": "cacosh",
+    "arcsin": "casin",
+    "arcsinh": "casinh",
+    "arctan": "catan",
+    "arctanh": "catanh",
+    "cos": "ccos",
+    "cosh": "ccosh",
+    "exp": "cexp",
+    "log": "clog",
+    "sin": "csin",
+    "sinh": "csinh",
+    "sqrt": "csqrt",
+    "tan": "ctan",
+    "tanh": "ctanh",
+}
+"""Complex functions that libm has: NumPy calls the same."""
+
+
+class Complex(NamedTuple):
+    """The real and imaginary parts of complex numbers."""
+
+    real: Any
+    imag: Any
+
+
+def scalar_type(dtype: np.dtype[Any]) -> Any:
+    """LLVM's type of an element in a register; of one part, for complex numbers."""
+    if dtype.kind == "b":
+        return ir.IntType(1)
+    if dtype.kind in "iu":
+        return ir.IntType(8 * dtype.itemsize)
+    bits = 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    return {64: ir.DoubleType, 32: ir.FloatType}[bits]()
+
+
+def is_supported(name: str, dtype: np.dtype[Any]) -> bool:
+    """Whether `elementwise` has a function for operands of a dtype.
+
+    >>> is_supported("exp", np.dtype("float32")), is_supported("gcd", np.dtype("int64"))
+    (True, False)
+    """
+    if dtype.kind not in "bifcu" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
+        return False
+    if dtype == np.float16:
+        return False
+    if name in ("where", *_LOGICAL):
+        return True
+    if name == "complex":
+        return dtype.kind == "f"
+    if dtype.kind == "c":
+        return name in _COMPLEX_LIBRARY or name in _COMPLEX or name in ("equal", "not_equal")
+    if name in _COMPARISONS:
+        return True
+    if dtype.kind == "f":
+        return name in _MATHEMATICS or name in rounding.FUNCTIONS
+    if dtype.kind == "b":
+        return name in integers.TRUTH_FUNCTIONS or name in _BITWISE
+    return name in integers.FUNCTIONS
+
+
+_BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert")
+
+
+def elementwise(
+    builder: Any, name: str, operands: Sequence[Any], dtype: np.dtype[Any], width: int
+) -> Any:
+    """The values of a function of operands of one dtype.
+
+    The first operand of "where" is a truth value. Comparisons, logical functions, isnan, isinf,
+    isfinite and signbit return truth values, "absolute", "real" and "imag" real numbers, "complex"
+    of two real numbers complex ones; all others return the operands' dtype.
+    """
+    if name == "where":
+        return _where(builder, *operands)
+    if name == "complex":
+        return Complex(*operands)
+    if name in _LOGICAL:
+        truths = [cast(builder, x, dtype, np.dtype(bool), width) for x in operands]
+        return _logical(builder, name, *truths)
+    if dtype.kind == "c":
+        return _complex(builder, name, operands, dtype, width)
+    if name in _COMPARISONS:
+        x, y = operands
+        return _compare(builder, name, x, y, dtype)
+    if dtype.kind == "f":
+        if name in _MATHEMATICS:
+            return _call(builder, name, list(operands), width)
+        return rounding.FUNCTIONS[name](Lanes(builder, width, 8 * dtype.itemsize), *operands)
+    bits = 1 if dtype.kind == "b" else 8 * dtype.itemsize
+    lanes = Integers(builder, width, bits, dtype.kind == "i")
+    if dtype.kind == "b" and name in integers.TRUTH_FUNCTIONS:
+        return integers.TRUTH_FUNCTIONS[name](lanes, *operands)
+    return integers.FUNCTIONS[name](lanes, *operands)
+
+
+def _where(builder: Any, condition: Any, x: Any, y: Any) -> Any:
+    if isinstance(x, Complex):
+        parts = (builder.select(condition, a, b) for a, b in zip(x, y, strict=True))
+        return Complex(*parts)
+    return builder.select(condition, x, y)
+
+
+def _logical(builder: Any, name: str, x: Any, y: Any = None) -> Any:
+    if y is None:
+        return builder.not_(x)
+    joins = {"logical_and": builder.and_, "logical_or": builder.or_, "logical_xor": builder.xor}
+    return joins[name](x, y)
+
+
+def _compare(builder: Any, name: str, x: Any, y: Any, dtype: np.dtype[Any]) -> Any:
+    sign = _COMPARISONS[name]
+    if dtype.kind == "i":
+        return builder.icmp_signed(sign, x, y)
+    if dtype.kind in "bu":
+        return builder.icmp_unsigned(sign, x, y)
+    if name == "not_equal":
+        return builder.fcmp_unordered(sign, x, y)
+    return builder.fcmp_ordered(sign, x, y)
+
+
+# --- functions that are called --------------------------------------------------------------------
+
+
+def _call(builder: Any, name: str, operands: list[Any], width: int) -> Any:
+    """Calls the function of a name; float32 goes there and back, wide vectors in parts."""
+    wide = vector_type(ir.DoubleType(), width)
+    is_short = operands[0].type != wide
+    if is_short:
+        operands = [builder.fpext(x, wide) for x in operands]
+    longest = _LONG_CALL_LANES if has_avx512() else _CALL_LANES
+    lanes = 1 << (min(width, longest) - 1).bit_length()
+    if lanes < _CALL_LANES and _function_name(name, _CALL_LANES) in builder.module.globals:
+        lanes = _CALL_LANES  # idle lanes cost less than compiling another function
+    function = _function(builder.module, name, lanes, len(operands))
+    if lanes == width:
+        result = builder.call(function, operands)
+    else:
+        result = _call_parts(builder, function, operands, lanes, width)
+    return builder.fptrunc(result, vector_type(ir.FloatType(), width)) if is_short else result
+
+
+def _call_parts(builder: Any, function: Any, operands: list[Any], lanes: int, width: int) -> Any:
+    """The results for vectors of another width: parts, the last one filled up."""
+    parts = []
+    for start in range(0, width, lanes):
+        places = [min(lane, width - 1) for lane in range(start, start + lanes)]
+        parts.append(builder.call(function, [_widened(builder, x, places) for x in operands]))
+    while len(parts) > 1:
+        if len(parts) % 2:
+            parts.append(parts[-1])
+        places = list(range(2 * lanes))
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [_shuffle(builder, x, y, places) for x, y in pairs]
+        lanes *= 2
+    if width == 1:
+        return builder.extract_element(parts[0], ir.IntType(32)(0))
+    return _shuffle(builder, parts[0], parts[0], list(range(width)))
+
+
+def _widened(builder: Any, x: Any, places: list[int]) -> Any:
+    if not isinstance(x.type, ir.VectorType):
+        empty = ir.Constant(ir.VectorType(x.type, len(places)), ir.Undefined)
+        x = builder.insert_element(empty, x, ir.IntType(32)(0))
+    return _shuffle(builder, x, x, places)
+
+
+def _shuffle(builder: Any, x: Any, y: Any, places: list[int]) -> Any:
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(places)), places)
+    return builder.shuffle_vector(x, y, mask)
+
+
+def _function_name(name: str, lanes: int) -> str:
+    return f"pullback_{name}_{lanes}"
+
+
+def _function(module: Any, name: str, lanes: int, arity: int) -> Any:
+    """A function of the module on vectors of float64, written at its first use."""
+    full = _function_name(name, lanes)
+    known = module.globals.get(full)
+    if known is not None:
+        return known
+    kind = vector_type(ir.DoubleType(), lanes)
+    function = ir.Function(module, ir.FunctionType(kind, [kind] * arity), full)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    builder.ret(_MATHEMATICS[name](Lanes(builder, lanes), *function.args))
+    return function
+
+
+# --- casts ----------------------------------------------------------------------------------------
+
+
+def cast(builder: Any, value: Any, before: np.dtype[Any], after: np.dtype[Any], width: int) -> Any:
+    """Values of another dtype, as `astype` gives them."""
+    if before == after:
+        return value
+    if after.kind == "c":
+        part = np.dtype(f"f{after.itemsize // 2}")
+        if before.kind == "c":
+            own = np.dtype(f"f{before.itemsize // 2}")
+            return Complex(*(cast(builder, x, own, part, width) for x in value))
+        real = cast(builder, value, before, part, width)
+        return Complex(real, ir.Constant(real.type, None))
+    if before.kind == "c":
+        if after.kind == "b":
+            own = np.dtype(f"f{before.itemsize // 2}")
+            return builder.or_(*(cast(builder, x, own, after, width) for x in value))
+        value, before = value.real, np.dtype(f"f{before.itemsize // 2}")
+        return cast(builder, value, before, after, width)
+    kind = vector_type(scalar_type(after), width)
+    if after.kind == "b":
+        nothing = ir.Constant(value.type, None)
+        if before.kind == "f":
+            return builder.fcmp_unordered("!=", value, nothing)
+        return builder.icmp_unsigned("!=", value, nothing)
+    if before.kind == "f":
+        return _cast_real(builder, value, before, after, kind, width)
+    if after.kind == "f":
+        return (builder.sitofp if before.kind == "i" else builder.uitofp)(value, kind)
+    if before.kind != "b" and before.itemsize >= after.itemsize:
+        return builder.trunc(value, kind) if before.itemsize > after.itemsize else value
+    return (builder.sext if before.kind == "i" else builder.zext)(value, kind)
+
+
+def _cast_real(
+    builder: Any, value: Any, before: np.dtype[Any], after: np.dtype[Any], kind: Any, width: int
+) -> Any:
+    if after.kind == "f":
+        return (builder.fptrunc if before.itemsize > after.itemsize else builder.fpext)(value, kind)
+    if after == np.uint64:
+        return builder.fptoui(value, kind)
+    # through a wide integer, as the processor converts, so that the low bits are defined
+    wide = np.dtype("i8") if after.itemsize > 2 or after.kind == "u" else np.dtype("i4")
+    if after == np.int32:
+        wide = after
+    number = builder.fptosi(value, vector_type(scalar_type(wide), width))
+    return builder.trunc(number, kind) if wide.itemsize > after.itemsize else number
+
+
+# --- complex numbers ------------------------------------------------------------------------------
+
+
+def _complex(
+    builder: Any, name: str, operands: Sequence[Any], dtype: np.dtype[Any], width: int
+) -> Any:
+    if name in ("equal", "not_equal"):
+        x, y = operands
+        join = builder.and_ if name == "equal" else builder.or_
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        return join(*(_compare(builder, name, a, b, part) for a, b in zip(x, y, strict=True)))
+    if name in _COMPLEX_LIBRARY:
+        return _complex_library(builder, _COMPLEX_LIBRARY[name], operands[0], width)
+    return _COMPLEX[name](Lanes(builder, width, 4 * dtype.itemsize), *operands)
+
+
+def _complex_library(builder: Any, name: str, x: Complex, width: int) -> Complex:
+    """Calls a function of libm for each lane; on x86-64 it takes and returns two registers."""
+    real = ir.DoubleType()
+    pair = ir.LiteralStructType([real, real])
+    lanes = Lanes(builder, width)
+    function = lanes.declare(name, pair, [real, real])
+    is_short = x.real.type != lanes.real
+    parts = [builder.fpext(p, lanes.real) if is_short else p for p in x]
+    if width == 1:
+        found = builder.call(function, parts)
+        results = [builder.extract_value(found, k) for k in range(2)]
+    else:
+        results = [ir.Constant(lanes.real, ir.Undefined)] * 2
+        for lane in range(width):
+            place = ir.IntType(32)(lane)
+            found = builder.call(function, [builder.extract_element(p, place) for p in parts])
+            results = [
+                builder.insert_element(r, builder.extract_value(found, k), place)
+                for k, r in enumerate(results)
+            ]
+    if is_short:
+        results = [builder.fptrunc(r, x.real.type) for r in results]
+    return Complex(*results)
+
+
+def _multiply(e: Lanes, x: Complex, y: Complex) -> Complex:
+    return Complex(
+        e.sub(e.mul(x.real, y.real), e.mul(x.imag, y.imag)),
+        e.add(e.mul(x.real, y.imag), e.mul(x.imag, y.real)),
+    )
+
+
+def _divide(e: Lanes, x: Complex, y: Complex) -> Complex:
+    """Smith's algorithm: the smaller part of the divisor is divided by the larger one."""
+    b, zero = e.b, e.constant(0.0)
+    size_real, size_imag = e.abs(y.real), e.abs(y.imag)
+    is_real = b.fcmp_ordered(">=", size_real, size_imag)
+    large, small = e.where(is_real, y.real, y.imag), e.where(is_real, y.imag, y.real)
+    ratio = e.div(small, large)
+    scale = e.div(e.constant(1.0), e.add(large, e.mul(small, ratio)))
+    first, second = e.where(is_real, x.real, x.imag), e.where(is_real, x.imag, x.real)
+    turned = e.mul(second, ratio)
+    real = e.mul(e.add(first, turned), scale)
+    rest = e.where(
+        is_real, e.sub(x.imag, e.mul(x.real, ratio)), e.sub(e.mul(x.imag, ratio), x.real)
+    )
+    imag = e.mul(rest, scale)
+    is_zero = b.and_(e.equal(size_real, zero), e.equal(size_imag, zero))
+    return Complex(
+        e.where(is_zero, e.div(x.real, size_real), real),
+        e.where(is_zero, e.div(x.imag, size_real), imag),
+    )
+
+
+def _reciprocal(e: Lanes, x: Complex) -> Complex:
+    """The same of 1 without the products by zero, as NumPy: signs of zeros and NaN differ."""
+    is_real = e.b.fcmp_ordered(">=", e.abs(x.real), e.abs(x.imag))
+    large, small = e.where(is_real, x.real, x.imag), e.where(is_real, x.imag, x.real)
+    ratio = e.div(small, large)
+    size = e.add(large, e.mul(small, ratio))
+    one = e.constant(1.0)
+    return Complex(
+        e.div(e.where(is_real, one, ratio), size),
+        e.div(e.neg(e.where(is_real, ratio, one)), size),
+    )
+
+
+def _both(function: Callable[..., Any]) -> Callable[..., Complex]:
+    """A function of complex numbers that treats their parts alike."""
+    return lambda e, *args: Complex(*(function(e, *parts) for parts in zip(*args, strict=True)))
+
+
+def _size(e: Lanes, x: Complex) -> Any:
+    return _call(e.b, "hypot", [x.real, x.imag], e.width)
+
+
+_COMPLEX: dict[str, Callable[..., Any]] = {
+    "absolute": _size,
+    "add": _both(Lanes.add),
+    "conjugate": lambda e, x: Complex(x.real, e.neg(x.imag)),
+    "imag": lambda _, x: x.imag,
+    "divide": _divide,
+    "isfinite": lambda e, x: e.b.and_(*(rounding.FUNCTIONS["isfinite"](e, p) for p in x)),
+    "isinf": lambda e, x: e.b.or_(*(rounding.FUNCTIONS["isinf"](e, p) for p in x)),
+    "isnan": lambda e, x: e.b.fcmp_unordered("uno", x.real, x.imag),
+    "multiply": _multiply,
+    "negative": _both(Lanes.neg),
+    "real": lambda _, x: x.real,
+    "reciprocal": _reciprocal,
+    "square": lambda e, x: _multiply(e, x, x),
+    "subtract": _both(Lanes.sub),
+}

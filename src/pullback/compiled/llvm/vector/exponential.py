@@ -1,0 +1,193 @@
+"""Exponential and hyperbolic functions.
+
+exp(x) = 2**k exp(r) with k = round(x / log(2)) and |r| <= log(2) / 2, where a polynomial of degree
+11 has an error below 2**-57. The reduced argument keeps what its rounding loses.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from pullback.compiled.llvm.vector.lanes import Lanes, Pair
+
+__all__ = [
+    "LN2_HIGH",
+    "LN2_LOW",
+    "cosh",
+    "exp",
+    "exp2",
+    "exp_pair",
+    "expm1",
+    "sigmoid",
+    "sinh",
+    "tanh",
+]
+
+LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # its last 20 bits are 0: products with k are exact
+LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+_LN2 = Pair(float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56"))
+
+# From scripts/vector_coefficients.py: (exp(r) - 1 - r) / r**2 and (sinh(x) - x) / x**3 of x**2
+_EXP = (
+    0.5000000000000012,
+    0.166666666666667,
+    0.04166666666652183,
+    0.008333333333307921,
+    0.001388888894557061,
+    0.000198412699160909,
+    2.4801491270708445e-05,
+    2.755721729052829e-06,
+    2.763085059350154e-07,
+    2.511758721855606e-08,
+)
+_SINH = (
+    0.16666666666666666,
+    0.008333333333333333,
+    0.00019841269841269592,
+    2.755731922411934e-06,
+    2.5052108345822422e-08,
+    1.6059050685556824e-10,
+    7.646477557934275e-13,
+    2.8483694603681707e-15,
+)
+_LARGEST = 710.0  # beyond, exp overflows
+_SMALLEST = -746.0  # beyond, exp vanishes
+_TINY = 2.0**-54  # where f(x) = x for the functions that are odd, or nearly
+
+
+class _Reduced(NamedTuple):
+    """x = k log(2) + r + c, and exp(r + c) = 1 + r + rest."""
+
+    k: Any
+    r: Any
+    rest: Any
+
+
+def _reduce(e: Lanes, x: Any, tail: Any = None) -> _Reduced:
+    """The parts of exp(x + tail) for |x| <= 746; the tail may be as large as the last bits of x."""
+    n, k = e.round(e.mul(x, e.constant(1 / math.log(2))))
+    high = e.fma(n, e.constant(-LN2_HIGH), x)
+    low = e.mul(n, e.constant(LN2_LOW))
+    r = e.sub(high, low)
+    c = e.sub(e.sub(high, r), low)
+    p = e.polynomial(r, _EXP)
+    square = e.mul(r, r)
+    if tail is not None:  # exp(r + t) = exp(r) + exp(r) t
+        c = e.mul(e.add(c, tail), e.add(e.fma(square, p, r), e.constant(1.0)))
+    return _Reduced(k, r, e.fma(square, p, c))
+
+
+def exp_pair(e: Lanes, x: Any, tail: Any = None) -> tuple[Any, Pair]:
+    """(k, y) with exp(x + tail) = 2**k y, for |x| <= 746."""
+    k, r, rest = _reduce(e, x, tail)
+    minus_one = e.fast_two_sum(r, rest)
+    high, low = e.fast_two_sum(e.constant(1.0), minus_one.high)
+    return k, Pair(high, e.add(low, minus_one.low))
+
+
+def exp(e: Lanes, x: Any) -> Any:
+    """e**x."""
+    k, r, rest = _reduce(e, e.at_most(e.at_least(x, _SMALLEST), _LARGEST))
+    return e.scale(e.add(e.add(rest, r), e.constant(1.0)), k)
+
+
+def exp2(e: Lanes, x: Any) -> Any:
+    """2**x."""
+    n, k = e.round(e.at_most(e.at_least(x, -1080.0), 1030.0))
+    fraction = e.sub(e.at_most(e.at_least(x, -1080.0), 1030.0), n)
+    high, low = e.two_product(fraction, e.constant(_LN2.high))
+    shift, y = exp_pair(e, high, e.fma(fraction, e.constant(_LN2.low), low))
+    return e.scale(e.add(y.high, y.low), e.b.add(k, shift))
+
+
+def _half_expm1(e: Lanes, x: Any) -> Pair:
+    """(exp(x) - 1) / 2, for -700 <= x <= 709.9."""
+    k, r, rest = _reduce(e, x)
+    m = e.fast_two_sum(r, rest)  # exp(r) - 1
+    return _scaled_half(e, k, m)
+
+
+def _scaled_half(e: Lanes, k: Any, m: Pair) -> Pair:
+    """(2**k (1 + m) - 1) / 2."""
+    scale = e.power_of_two(e.b.sub(k, e.integer(1)))
+    shift = e.sub(scale, e.constant(0.5))
+    high = e.fma(scale, m.high, shift)
+    return Pair(high, e.fma(scale, m.low, e.fma(scale, m.high, e.sub(shift, high))))
+
+
+def _half_expm1_of_twice(e: Lanes, x: Any) -> Pair:
+    """(exp(2 x) - 1) / 2, for 0 <= x <= 20.
+
+    Written for a short chain of dependencies, which programs on few elements wait for: the argument
+    is reduced in one step, whose rounding the result bears (0.2 units in the last place).
+    """
+    n, k = e.round(e.mul(x, e.constant(2 / math.log(2))))
+    r = e.fma(n, e.constant(-_LN2.high), e.add(x, x))
+    p = e.polynomial(r, _EXP)
+    square = e.mul(r, r)
+    high = e.fma(square, p, r)  # exp(r) - 1
+    low = e.fma(n, e.constant(-_LN2.low), e.fma(square, p, e.sub(r, high)))
+    return _scaled_half(e, k, Pair(high, low))
+
+
+def expm1(e: Lanes, x: Any) -> Any:
+    """e**x - 1."""
+    half = _half_expm1(e, e.at_most(e.at_least(x, -100.0), 709.9))
+    y = e.add(half.high, half.low)
+    return e.where(e.less(e.abs(x), e.constant(_TINY)), x, e.add(y, y))
+
+
+def tanh(e: Lanes, x: Any) -> Any:
+    """E / (E + 1) with E = (exp(2|x|) - 1) / 2."""
+    size = e.at_most(e.abs(x), 20.0)
+    half = _half_expm1_of_twice(e, size)
+    below = e.two_sum(half.high, e.constant(1.0))
+    y = e.quotient(half, Pair(below.high, e.add(below.low, half.low)))
+    y = e.where(e.less(size, e.constant(_TINY)), size, y)
+    return e.copysign(y, x)
+
+
+def _half_exponentials(e: Lanes, size: Any) -> tuple[Pair, Pair]:
+    """exp(a) / 8 and exp(-a) / 8 for 0 <= a <= 711; the second is 2**-60 or less beyond 42."""
+    k, y = exp_pair(e, size)
+    inverse = e.pair_quotient(Pair(e.constant(1.0), e.constant(0.0)), y)
+    up = e.power_of_two(e.b.sub(k, e.integer(3)))
+    small = e.b.select(e.b.icmp_signed("<", k, e.integer(60)), k, e.integer(60))
+    down = e.power_of_two(e.b.sub(e.integer(-3), small))
+    growing = Pair(e.mul(y.high, up), e.mul(y.low, up))
+    return growing, Pair(e.mul(inverse.high, down), e.mul(inverse.low, down))
+
+
+def sinh(e: Lanes, x: Any) -> Any:
+    """A polynomial up to 1, then (exp(x) - exp(-x)) / 2."""
+    size = e.abs(x)
+    square = e.mul(x, x)
+    near = e.fma(e.mul(x, square), e.polynomial(square, _SINH), x)
+    up, down = _half_exponentials(e, e.at_most(size, 711.0))
+    y = e.pair_sum(up, Pair(e.neg(down.high), e.neg(down.low)))
+    far = e.copysign(e.mul(e.add(y.high, y.low), e.constant(4.0)), x)
+    return e.where(e.less(size, e.constant(1.0)), near, far)
+
+
+def cosh(e: Lanes, x: Any) -> Any:
+    """(exp(x) + exp(-x)) / 2."""
+    up, down = _half_exponentials(e, e.at_most(e.abs(x), 711.0))
+    y = e.pair_sum(up, down)
+    return e.mul(e.add(y.high, y.low), e.constant(4.0))
+
+
+def sigmoid(e: Lanes, x: Any) -> Any:
+    """1 / (1 + exp(-x)), by exp(-|x|), which does not overflow."""
+    k, y = exp_pair(e, e.neg(e.at_most(e.abs(x), -_SMALLEST)))
+    is_negative = e.less(x, e.constant(0.0))
+    near = e.b.select(e.b.icmp_signed(">", k, e.integer(-1000)), k, e.integer(-1000))
+    scale = e.power_of_two(near)
+    below = e.two_sum(e.constant(1.0), e.mul(y.high, scale))
+    divisor = Pair(below.high, e.fma(y.low, scale, below.low))
+    above = Pair(
+        e.where(is_negative, y.high, e.constant(1.0)),
+        e.where(is_negative, y.low, e.constant(0.0)),
+    )
+    shift = e.b.select(is_negative, k, e.integer(0))
+    return e.scale(e.quotient(above, divisor), shift)

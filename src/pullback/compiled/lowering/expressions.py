@@ -1,0 +1,486 @@
+"""Expressions of the tables' field ``lower``: what an operator computes, as primitive operations.
+
+An expression is Python text in the operator's arguments. Tensors are ``Value`` objects, whose
+arithmetic adds nodes to a graph with NumPy's promotion of dtypes; other arguments are themselves.
+``NAMES`` has the functions that it may call: NumPy's element-wise functions by their names, some
+that are made of them, and reductions (``sum``, ``prod``, ``max``, ``min``, ``all``, ``any``,
+``mean``) with an axis and ``keepdims``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from pullback.compiled.lowering.builder import Builder
+from pullback.compiled.lowering.elementwise import ARRAY_FUNCTIONS, FUNCTIONS, REAL_FUNCTIONS
+from pullback.compiled.lowering.ir import Node
+
+__all__ = [
+    "NAMES",
+    "CannotLower",
+    "Value",
+    "apply",
+    "axes_of",
+    "cast",
+    "evaluate",
+    "reduce",
+    "where",
+]
+
+_BOOL = np.dtype(bool)
+_NUMBERS = (bool, int, float, complex)
+_ON_BOOLS = {
+    "add": "logical_or",
+    "maximum": "logical_or",
+    "bitwise_or": "logical_or",
+    "fmax": "logical_or",
+    "multiply": "logical_and",
+    "minimum": "logical_and",
+    "bitwise_and": "logical_and",
+    "fmin": "logical_and",
+    "bitwise_xor": "logical_xor",
+    "not_equal": "logical_xor",
+    "invert": "logical_not",
+}
+
+
+class CannotLower(Exception):  # noqa: N818 - no error of a user: the operator stays opaque
+    """Raised where an operator, or a program, has no form in primitive operations."""
+
+
+def _binary(function: str, reflected: bool = False) -> Callable[[Any, Any], Value]:
+    def method(self: Any, other: Any) -> Value:
+        return apply(function, other, self) if reflected else apply(function, self, other)
+
+    return method
+
+
+class Value:
+    """A node in an expression.
+
+    Attributes:
+        node: the node.
+        builder: what makes further nodes.
+        number: the Python type of a number, which has no dtype of its own; None for arrays.
+    """
+
+    __slots__ = ("builder", "node", "number")
+
+    def __init__(self, node: Node, builder: Builder, number: type | None = None):
+        self.node = node
+        self.builder = builder
+        self.number = number
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the axes."""
+        return self.node.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
+        return self.node.dtype
+
+    __add__ = _binary("add")
+    __radd__ = _binary("add", reflected=True)
+    __sub__ = _binary("subtract")
+    __rsub__ = _binary("subtract", reflected=True)
+    __mul__ = _binary("multiply")
+    __rmul__ = _binary("multiply", reflected=True)
+    __truediv__ = _binary("divide")
+    __rtruediv__ = _binary("divide", reflected=True)
+    __pow__ = _binary("power")
+    __rpow__ = _binary("power", reflected=True)
+    __mod__ = _binary("remainder")
+    __rmod__ = _binary("remainder", reflected=True)
+    __and__ = _binary("bitwise_and")
+    __or__ = _binary("bitwise_or")
+    __lt__ = _binary("less")
+    __le__ = _binary("less_equal")
+    __gt__ = _binary("greater")
+    __ge__ = _binary("greater_equal")
+    __eq__ = _binary("equal")  # type: ignore[assignment]
+    __ne__ = _binary("not_equal")  # type: ignore[assignment]
+
+    def __neg__(self) -> Value:
+        return apply("negative", self)
+
+    def __abs__(self) -> Value:
+        return apply("absolute", self)
+
+    def __invert__(self) -> Value:
+        return apply("invert", self)
+
+    def __bool__(self) -> bool:
+        raise CannotLower("the truth of an array")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@functools.lru_cache(maxsize=4096)
+def _loop_dtypes(function: str, operands: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
+    """The dtypes in which NumPy computes a function of operands (dtypes, or types of numbers)."""
+    ufunc = ARRAY_FUNCTIONS[function]
+    if function in REAL_FUNCTIONS:
+        dtype = operands[0]
+        if isinstance(dtype, type) or dtype.kind == "c":
+            raise CannotLower(f"{function} of {dtype}")
+        return (dtype if dtype.kind == "f" else np.dtype(np.float64),)
+    if function in ("where", "complex", "real", "imag") or not isinstance(ufunc, np.ufunc):
+        raise CannotLower(function)
+    try:
+        found = ufunc.resolve_dtypes((*operands, None))
+    except TypeError as error:
+        raise CannotLower(f"{function}: {error}") from None
+    return tuple(found[: len(operands)])
+
+
+def _operand_type(x: Any) -> Any:
+    if isinstance(x, Value):
+        return x.dtype if x.number is None else x.number
+    return type(x) if type(x) is not bool else _BOOL
+
+
+def _as_node(x: Any, dtype: np.dtype[Any], builder: Builder) -> Node:
+    """An operand as a node of a dtype."""
+    if isinstance(x, Value):
+        if x.number is int:
+            builder.require_range(x.node, dtype)
+        return builder.cast(x.node, dtype)
+    try:
+        return builder.full(x, (), dtype)
+    except (TypeError, OverflowError) as error:
+        raise CannotLower(str(error)) from None
+
+
+def _builder(operands: tuple[Any, ...]) -> Builder:
+    for x in operands:
+        if isinstance(x, Value):
+            return x.builder
+    raise CannotLower("a function of numbers alone")
+
+
+def apply(function: str, *operands: Any) -> Value:
+    """An element-wise function with NumPy's promotion of dtypes; of numbers, a number."""
+    if not any(isinstance(x, Value) for x in operands):
+        number: Value = ARRAY_FUNCTIONS[function](*operands)
+        return number
+    builder = _builder(operands)
+    if function.startswith("logical_"):
+        given = [_as_node(x, _BOOL, builder) for x in operands]
+        return Value(builder.elementwise(function, *given), builder)
+    dtypes = _loop_dtypes(function, tuple(map(_operand_type, operands)))
+    if len(set(dtypes)) > 1 or dtypes[0].char not in "?bhilqBHILQfdFD":
+        raise CannotLower(f"{function} in {dtypes[0]}")
+    dtype = dtypes[0]
+    if function in ("power", "positive") and isinstance(operands[0], Value):
+        simple = _power(operands[0], operands[1], dtype)
+        if simple is not None:
+            return simple
+    given = [_as_node(x, dtype, builder) for x in operands]
+    return Value(_canonical(builder, function, dtype, given), builder)
+
+
+def _canonical(builder: Builder, function: str, dtype: np.dtype[Any], given: list[Node]) -> Node:
+    """The node of a function; some functions of bools and integers have a simpler name."""
+    if dtype == _BOOL:
+        if function == "equal":
+            return builder.elementwise("logical_not", builder.elementwise("logical_xor", *given))
+        if function in _ON_BOOLS:
+            return builder.elementwise(_ON_BOOLS[function], *given)
+        if function in ("absolute", "conjugate", "floor", "ceil", "trunc", "rint"):
+            return given[0]
+        if function.startswith(("less", "greater")):
+            given = [builder.cast(x, np.dtype(np.uint8)) for x in given]
+            return builder.elementwise(function, *given)
+    if dtype.kind in "biu" and function in ("isnan", "isinf", "isfinite"):
+        return builder.full(function == "isfinite", given[0].shape, _BOOL)
+    if dtype.kind in "iu" and function in ("floor", "ceil", "trunc", "rint", "conjugate"):
+        return given[0]
+    if function == "square":
+        return builder.elementwise("multiply", given[0], given[0])
+    return builder.elementwise(function, *given)
+
+
+def _power(x: Value, exponent: Any, dtype: np.dtype[Any]) -> Value | None:
+    """A power by products where the exponent is a small number; as NumPy's operator does."""
+    known = exponent
+    if isinstance(exponent, Value):
+        known = x.builder.value_of(exponent.node) if exponent.number is None else None
+    if known is None or dtype.kind not in "fc":
+        return None
+    base = cast(x, dtype)
+    if dtype.kind == "c":
+        return _complex_power(base, exponent, known)
+    if known == 2:
+        return base * base
+    if known == 1:
+        return base
+    if known == 0.5:
+        return apply("sqrt", base)
+    if known == -1:
+        return 1 / base
+    if known == 0:
+        return Value(x.builder.full(1, x.shape, dtype), x.builder)
+    return base * base * base if known == 3 else None
+
+
+def _complex_power(base: Value, exponent: Any, known: Any) -> Value | None:
+    """The same of complex numbers: the type of the exponent decides about signs of zeros."""
+    if known == 0:
+        return Value(base.builder.full(1, base.shape, base.dtype), base.builder)
+    if type(exponent) is int and known in (-1, 2):
+        return apply("reciprocal" if known == -1 else "square", base)
+    if type(exponent) is float and known == 0.5:
+        return apply("sqrt", base)
+    if known not in (1, 2):
+        return None
+    power = base if known == 1 else apply("square", base)
+    return where(apply("equal", base, 0), 0, power)  # NumPy's power of zeros has no signs
+
+
+def cast(x: Any, dtype: Any) -> Value:
+    """``x.astype(dtype)``."""
+    if not isinstance(x, Value):
+        raise CannotLower("a number in the place of an array")
+    return Value(x.builder.cast(x.node, np.dtype(dtype)), x.builder)
+
+
+def where(condition: Any, x: Any, y: Any) -> Value:
+    """``np.where(condition, x, y)``."""
+    builder = _builder((condition, x, y))
+    types = [_operand_type(v) for v in (x, y)]
+    samples = [t(0) if isinstance(t, type) else t for t in types]
+    dtype = np.result_type(*samples)
+    test = _as_node(condition, _BOOL, builder)
+    given = [_as_node(v, dtype, builder) for v in (x, y)]
+    return Value(builder.elementwise("where", test, *given), builder)
+
+
+def _maximum(x: Any, y: Any) -> Any:
+    return x if y is None else apply("maximum", x, y)
+
+
+def _minimum(x: Any, y: Any) -> Any:
+    return x if y is None else apply("minimum", x, y)
+
+
+def _part(function: str) -> Callable[[Value], Value]:
+    def part(x: Value) -> Value:
+        if x.dtype.kind != "c":
+            return (
+                x if function == "real" else Value(x.builder.full(0, x.shape, x.dtype), x.builder)
+            )
+        return Value(x.builder.elementwise(function, x.node), x.builder)
+
+    return part
+
+
+def _complex(x: Any, y: Any) -> Value:
+    builder = _builder((x, y))
+    types = [_operand_type(v) for v in (x, y)]
+    kind = np.result_type(*[t(0) if isinstance(t, type) else t for t in types], np.complex64)
+    real = np.dtype(kind.char.lower())
+    return Value(
+        builder.elementwise("complex", *[_as_node(v, real, builder) for v in (x, y)]), builder
+    )
+
+
+# --- reductions -----------------------------------------------------------------------------------
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that an argument names, not negative and increasing."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, list | tuple) else [axis]
+    if ndim == 0:
+        return ()
+    return tuple(sorted(int(a) % ndim for a in given))
+
+
+def reduce(combiner: str, x: Value, axis: Any = None, keepdims: Any = False) -> Value:
+    """A reduction, in the dtype of its operand."""
+    axes = axes_of(axis, len(x.shape))
+    if combiner in ("max", "min") and prod(x.shape) == 0:
+        raise CannotLower("an extreme of no elements")
+    if combiner in ("max", "min") and x.dtype.kind in "bc":
+        raise CannotLower(f"{combiner} of {x.dtype}")
+    node = x.builder.reduce(combiner, x.node, axes)
+    if keepdims:
+        shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+        node = x.builder.reshape(node, shape)
+    return Value(node, x.builder)
+
+
+def _sum(x: Value, axis: Any = None, keepdims: Any = False, dtype: Any = None) -> Value:
+    return reduce("sum", _for_sum(x, dtype), axis, keepdims)
+
+
+def _prod(x: Value, axis: Any = None, keepdims: Any = False, dtype: Any = None) -> Value:
+    return reduce("prod", _for_sum(x, dtype), axis, keepdims)
+
+
+def _for_sum(x: Value, dtype: Any) -> Value:
+    """The operand of a sum or product in its dtype: small integers are added as int64."""
+    if dtype is not None:
+        return cast(x, dtype)
+    if x.dtype.kind in "bi":
+        return cast(x, np.int64)
+    return cast(x, np.uint64) if x.dtype.kind == "u" else x
+
+
+def _mean(x: Value, axis: Any = None, keepdims: Any = False, dtype: Any = None) -> Value:
+    if dtype is None and x.dtype.kind in "biu":
+        dtype = np.float64
+    x = x if dtype is None else cast(x, dtype)
+    total = reduce("sum", x, axis, keepdims)
+    count = prod(x.shape[a] for a in axes_of(axis, len(x.shape)))
+    return total / count
+
+
+def _truth(combiner: str) -> Callable[..., Value]:
+    def reduced(x: Value, axis: Any = None, keepdims: Any = False) -> Value:
+        return reduce(combiner, cast(x, _BOOL), axis, keepdims)
+
+    return reduced
+
+
+def _extreme(combiner: str) -> Callable[..., Value]:
+    def reduced(x: Value, axis: Any = None, keepdims: Any = False) -> Value:
+        return reduce(combiner, x, axis, keepdims)
+
+    return reduced
+
+
+def _logsumexp(x: Value, axis: Any = None, keepdims: Any = False) -> Value:
+    if x.dtype.kind in "biu":
+        x = cast(x, np.float64)
+    if x.dtype.kind == "c":
+        raise CannotLower("complex logsumexp")
+    top = reduce("max", x, axis, True)
+    top = where(apply("isfinite", top), top, 0)
+    total = apply("log", _sum(apply("exp", x - top), axis, True)) + top
+    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes_of(axis, len(x.shape)))
+    return total if keepdims else Value(x.builder.reshape(total.node, shape), x.builder)
+
+
+def _softmax(x: Value, axis: int = -1) -> Value:
+    powers = apply("exp", _below_maximum(x, axis))
+    return powers / _sum(powers, axis, True)
+
+
+def _log_softmax(x: Value, axis: int = -1) -> Value:
+    low = _below_maximum(x, axis)
+    return low - apply("log", _sum(apply("exp", low), axis, True))
+
+
+def _below_maximum(x: Value, axis: int) -> Value:
+    if x.dtype.kind in "biu":
+        x = cast(x, np.float64)
+    return x - reduce("max", x, axis, True)
+
+
+def _logistic(x: Value) -> Value:
+    """The logistic function, exact in both tails and without overflow."""
+    top = apply("exp", apply("minimum", x, 0))
+    return top / (1 + apply("exp", -abs(x)))
+
+
+def _softplus(x: Value) -> Value:
+    return apply("maximum", x, 0) + apply("log1p", apply("exp", -abs(x)))
+
+
+def _var(x: Value, axis: Any, keepdims: bool, ddof: float, correction: Any) -> Value:
+    if x.dtype.kind != "f":
+        raise CannotLower("variance of other numbers than real ones")
+    lost = ddof if correction is None else correction
+    count = prod(x.shape[a] for a in axes_of(axis, len(x.shape)))
+    distance = x - reduce("sum", x, axis, True) / count
+    return reduce("sum", distance * distance, axis, keepdims) / max(count - lost, 0)
+
+
+def _gap(x: Any, target: Any) -> Value:
+    """The difference of a loss: a target of integers does not widen the input's dtype."""
+    if isinstance(x, Value) and isinstance(target, Value) and x.dtype.kind == "f":
+        target = cast(target, x.dtype) if target.dtype.kind in "biu" else target
+    return apply("subtract", x, target)
+
+
+def _reduced(loss: Value, reduction: str) -> Value:
+    size: int = loss.node.size
+    if reduction == "mean" and size:
+        return _mean(loss)
+    if reduction in ("sum", "none"):
+        return _sum(loss) if reduction == "sum" else loss
+    raise CannotLower(f"reduction {reduction!r}")
+
+
+def _rounded(size: Value, bound: float) -> Value:
+    """Half the square up to a bound, and then a line."""
+    near = apply("minimum", size, bound)
+    return near * (size - 0.5 * near)
+
+
+def _sigmoid(x: Value) -> Value:
+    return 1 / (1 + apply("exp", -x)) if x.dtype.kind == "c" else apply("sigmoid", x)
+
+
+NAMES: dict[str, Any] = {
+    **{name: functools.partial(apply, name) for name in FUNCTIONS - {"cast", "where"}},
+    "where": where,
+    "cast": cast,
+    "real": _part("real"),
+    "imag": _part("imag"),
+    "complex": _complex,
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "bitwise_not": functools.partial(apply, "invert"),
+    "positive": lambda x: x,
+    "deg2rad": lambda x: x * (math.pi / 180),
+    "rad2deg": lambda x: x * (180 / math.pi),
+    "keep": lambda mask, x: where(mask, x, 0),
+    "logistic": _logistic,
+    "softplus_of": _softplus,
+    "sum": _sum,
+    "prod": _prod,
+    "mean": _mean,
+    "max": _extreme("max"),
+    "min": _extreme("min"),
+    "all": _truth("all"),
+    "any": _truth("any"),
+    "logsumexp": _logsumexp,
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "var": _var,
+    "gap": _gap,
+    "reduced": _reduced,
+    "rounded": _rounded,
+    "sigmoid": _sigmoid,
+    "float64": np.float64,
+    "pi": math.pi,
+    "inf": math.inf,
+    "nan": math.nan,
+}
+
+
+_GLOBALS = {**NAMES, "__builtins__": {}}
+
+
+@functools.lru_cache(maxsize=1024)
+def _code(text: str) -> Any:
+    return compile(text, "<lower>", "eval")
+
+
+def evaluate(text: str, arguments: dict[str, Any]) -> Any:
+    """The value of an expression for some arguments."""
+    try:
+        return eval(_code(text), _GLOBALS, arguments)
+    except (NameError, TypeError, AttributeError) as error:
+        raise CannotLower(f"{text}: {error}") from None

@@ -1,0 +1,693 @@
+"""Lowering: from a traced graph of operators to the intermediate representation.
+
+A traced graph has views that share memory and operators that write to it. Here each memory has a
+newest value, a node whose elements are those of the array that made the memory, in C order. A view
+is a ``Place`` in it, known from the addresses and strides of the arrays of the trace; a read is a
+``view`` of the newest value, a write an ``update`` that makes the next one. Writes to arguments and
+captured arrays are results of the program, which the caller copies to them.
+
+What an operator computes comes from the field ``lower`` of its table (``expressions.py``), from a
+rule by hand (``rules.py``), or, for views and moved elements, from its own kernel on an array of
+positions. Any other operator becomes an ``opaque`` node.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator as python_operators
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pullback._generated.lowerings import LOWERINGS
+from pullback._lazy import lazy_module
+from pullback.compiled.lowering.builder import Builder
+from pullback.compiled.lowering.expressions import CannotLower, Value, apply, evaluate
+from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
+from pullback.compiled.lowering.lower_loop import add_loop, prune_loops
+from pullback.compiled.lowering.lower_vmap import Batched, batch_graph
+from pullback.compiled.lowering.opaque import Hole, OpaqueCall
+from pullback.compiled.lowering.rules import MOVES, RULES, affine_place, moved
+from pullback.fx.batched import BatchedCall
+from pullback.fx.loop_call import LoopBody, LoopCall
+from pullback.fx.node import Node as TracedNode
+from pullback.fx.tracer import Tracer, untraced
+from pullback.tensor.tensor import Tensor, as_operand, wrap
+
+if TYPE_CHECKING:
+    from pullback.compiled.eager import program as eager_program
+    from pullback.compiled.llvm import program as native_program
+else:
+    # These import this module.
+    native_program = lazy_module("pullback.compiled.llvm.program")
+    eager_program = lazy_module("pullback.compiled.eager.program")
+
+__all__ = ["Lowered", "Output", "Source", "Write", "lower"]
+
+_DTYPES = "?bhilqBHILQfdFD"
+_MOST_POSITIONS = 1 << 20  # elements of an array of positions
+_NUMBER_DTYPES = {bool: np.dtype(bool), int: np.dtype(np.int64)}
+_NUMBER_FUNCTIONS: dict[Any, str] = {
+    python_operators.add: "add",
+    python_operators.sub: "subtract",
+    python_operators.mul: "multiply",
+    python_operators.neg: "negative",
+}
+
+
+class Source(NamedTuple):
+    """Origin of an input of a lowered program."""
+
+    kind: str  # "argument" or "captured"
+    name: Any  # the number of the argument, or the name of the captured array
+    number: type | None  # of an argument that is a Python number
+
+
+class Write(NamedTuple):
+    """A result that is copied to the memory of an input after a run."""
+
+    source: int  # the index of the input
+    output: int  # the index of the result
+
+
+class Lowered(NamedTuple):
+    """A program in the intermediate representation.
+
+    The graph's outputs are the results that are nodes, in order, then the values of `writes`.
+    """
+
+    graph: Graph
+    sources: list[Source]
+    results: list[Any]  # for each result, the index of an output in an `Output`, or a constant
+    writes: list[Write]
+    aliases: dict[int, int]  # results that are an argument's own memory: the index of the input
+
+
+class Output(NamedTuple):
+    """A result of a program: an output of the graph."""
+
+    output: int
+    number: type | None  # a result that is a Python number
+
+
+class _Memory:
+    """One memory: the newest value of all its elements, as a node.
+
+    Attributes:
+        value: the node.
+        shape, strides, dtype: of the array that made the memory; strides in bytes.
+        source: the index of the input whose memory it is; -1 for a memory of the program's own.
+        is_split: whether a view reads parts of its numbers, as ``.real`` does.
+    """
+
+    def __init__(self, value: Node, meta: Any, source: int = -1):
+        self.value = value
+        self.shape = meta.shape
+        self.strides = meta.strides
+        self.dtype = meta.dtype
+        self.source = source
+        self.is_split = False
+        size = self.dtype.itemsize
+        pairs = zip(self.shape, self.strides, c_strides(self.shape), strict=True)
+        self.is_dense = all(n == 1 or ours == size * theirs for n, ours, theirs in pairs)
+
+    def place(self, view: _View) -> Any:
+        """The elements of a view in the newest value: a ``Place``, or an array of positions."""
+        size = self.dtype.itemsize
+        if self.is_dense or 0 in view.shape:
+            steps = tuple(
+                0 if n == 1 else s // size for n, s in zip(view.shape, view.strides, strict=True)
+            )
+            if view.offset % size or any(s % size for s in view.strides):
+                raise CannotLower("a view that divides numbers")
+            return Place(view.offset // size, steps, view.shape)
+        return self._place_by_positions(view)
+
+    def _place_by_positions(self, view: _View) -> Any:
+        """The same for memory in another order: its elements are numbered, and the view is read."""
+        ends = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+        low, high = sum(min(0, e) for e in ends), sum(max(0, e) for e in ends)
+        size = self.dtype.itemsize
+        count = (high - low) // size + 1
+        if count > _MOST_POSITIONS or any(s % size for s in (*self.strides, *view.strides)):
+            raise CannotLower("a view of memory in an unusual order")
+        numbers = np.full(count, -1, np.int64)
+        own = Place(-low // size, tuple(s // size for s in self.strides), self.shape)
+        numbers[own.positions()] = np.arange(prod(self.shape)).reshape(self.shape)
+        theirs = Place(
+            (view.offset - low) // size, tuple(s // size for s in view.strides), view.shape
+        )
+        positions = numbers[theirs.positions()]
+        found = affine_place(positions)
+        if found is None:
+            return positions
+        pairs = zip(found.shape, found.strides, strict=True)
+        return found._replace(strides=tuple(0 if n == 1 else s for n, s in pairs))
+
+
+class _View(NamedTuple):
+    """A value of the traced graph: part of a memory; offset and strides are in bytes."""
+
+    memory: _Memory
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the part is the whole, as the array that made the memory has it."""
+        memory = self.memory
+        return self.shape == memory.shape and self.strides == memory.strides and not self.offset
+
+
+class _Number(NamedTuple):
+    """A Python number of the traced graph."""
+
+    node: Node
+    kind: type
+
+
+class _Lowering:
+    def __init__(self, tracer: Tracer, outputs: list[Any]):
+        self.tracer = tracer
+        self.outputs = outputs
+        self.graph = Graph()
+        self.builder = Builder(self.graph)
+        self.sources: list[Source] = []
+        self.views: dict[TracedNode, _View] = {}
+        self.numbers: dict[TracedNode, _Number] = {}
+        self.lists: dict[TracedNode, Any] = {}  # values that are tuples: nodes, or an opaque node
+        self.memories: list[_Memory] = []
+        self.guards: dict[TracedNode, list[Any]] = {}
+        for guard in tracer.guards:
+            self.guards.setdefault(guard.node, []).append(guard.value)
+        self._check_aliases()
+
+    def _check_aliases(self) -> None:
+        if not self.tracer.writes:
+            return
+        roots = [n.meta["root"] for n in self.tracer.graph.nodes if "root" in n.meta]
+        if len(set(roots)) < len(roots):
+            raise CannotLower("a write to memory that two arrays from outside share")
+
+    def run(self) -> Lowered:
+        arguments = 0
+        for node in self.tracer.graph.nodes:
+            if node.op == "placeholder":
+                self._argument(node, arguments)
+                arguments += 1
+            elif node.op == "get_attr":
+                self._captured(node)
+            elif node.op == "call_function":
+                self._call(node)
+            for value in self.guards.get(node, ()):
+                self._guard(node, value)
+        return self._finish()
+
+    # --- inputs and results -----------------------------------------------------------------------
+
+    def _argument(self, node: TracedNode, index: int) -> None:
+        number = node.meta.get("number")
+        if number is not None:
+            dtype = _number_dtype(number)
+            self.numbers[node] = _Number(self.graph.input((), dtype), number)
+        elif "tensor_meta" in node.meta:
+            self._keep(node, self._input(node), len(self.sources))
+        else:
+            return
+        self.sources.append(Source("argument", index, number))
+
+    def _captured(self, node: TracedNode) -> None:
+        self._keep(node, self._input(node), len(self.sources))
+        self.sources.append(Source("captured", node.target, None))
+
+    def _input(self, node: TracedNode) -> Node:
+        meta = node.meta["tensor_meta"]
+        if meta.dtype.char not in _DTYPES:
+            raise CannotLower(f"an array of {meta.dtype}")
+        return self.graph.input(meta.shape, meta.dtype)
+
+    def _keep(self, node: TracedNode, value: Node, source: int = -1) -> None:
+        """Makes a value the newest one of a memory of its own."""
+        meta = node.meta["tensor_meta"]
+        if value.shape != meta.shape or value.dtype != meta.dtype:
+            raise CannotLower(f"{value} in the place of {meta}")
+        memory = _Memory(value, meta, source)
+        self.memories.append(memory)
+        self.views[node] = _View(memory, 0, meta.shape, meta.strides)
+
+    def _finish(self) -> Lowered:
+        results: list[Any] = []
+        aliases: dict[int, int] = {}
+        outputs: list[Node] = []
+        for place, value in enumerate(self.outputs):
+            if not isinstance(value, TracedNode):
+                results.append(value)
+                continue
+            number = self.numbers.get(value)
+            results.append(Output(len(outputs), None if number is None else number.kind))
+            view = self.views.get(value)
+            if view is not None and view.memory.source >= 0 and view.is_whole:
+                aliases[place] = view.memory.source
+            outputs.append(number.node if number is not None else self.read(value))
+        writes = []
+        for memory in self.memories:
+            if memory.source >= 0 and memory.value is not self.graph.inputs[memory.source]:
+                writes.append(Write(memory.source, len(outputs)))
+                outputs.append(memory.value)
+        self.graph.outputs = outputs
+        return Lowered(self.graph, self.sources, results, writes, aliases)
+
+    def _guard(self, node: TracedNode, value: Any) -> None:
+        """A check that a value is the one that the program had read."""
+        number = self.numbers.get(node)
+        found = number.node if number is not None else self.read(node)
+        x = Value(found, self.builder)
+        expected = np.asarray(value)
+        same = x == Value(self.builder.const(expected, found.dtype), self.builder)
+        if expected.dtype.kind in "fc":
+            nan = Value(self.builder.const(np.isnan(expected)), self.builder)
+            same = same | (apply("isnan", x) & nan)
+        if expected.dtype.kind == "f" and not np.all(expected):
+            sign = Value(self.builder.const(np.signbit(expected)), self.builder)
+            same = same & (apply("signbit", x) == sign)
+        check = self.builder.reduce("all", same.node, tuple(range(len(found.shape))))
+        self.graph.checks.append(check)
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def read(self, node: TracedNode) -> Node:
+        """The value of an array at this point."""
+        view = self.views[node]
+        if view.is_whole:
+            return view.memory.value
+        place = view.memory.place(view)
+        if isinstance(place, Place):
+            return self.builder.view(view.memory.value, place)
+        return moved(Value(view.memory.value, self.builder), place).node
+
+    def write(self, node: TracedNode, value: Node) -> None:
+        """Makes the next value of a memory, with new elements at the place of an array."""
+        view = self.views[node]
+        memory = view.memory
+        if memory.is_split or node.meta["tensor_meta"].dtype != memory.dtype:
+            raise CannotLower("a write to memory that is read as another dtype")
+        place = memory.place(view)
+        if not isinstance(place, Place):
+            raise CannotLower("a write to memory in an unusual order")
+        if any(n > 1 and s == 0 for n, s in zip(place.shape, place.strides, strict=True)):
+            raise CannotLower("a write to elements that share memory")
+        part = self.builder.broadcast(self.builder.cast(value, memory.dtype), view.shape)
+        memory.value = self.builder.update("set", memory.value, place, part)
+
+    def _is_view(self, node: TracedNode) -> bool:
+        """Makes a node a view of memory, if its array was one in the trace."""
+        source = node.meta.get("view_of")
+        if source is None:
+            return False
+        view = self.views[source]
+        meta = node.meta["tensor_meta"]
+        if meta.dtype != view.memory.dtype:
+            view.memory.is_split = True
+            return False
+        offset = view.offset + node.meta.get("byte_offset", 0)
+        self.views[node] = _View(view.memory, offset, meta.shape, meta.strides)
+        return True
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def _call(self, node: TracedNode) -> None:
+        target = node.target
+        if target is python_operators.getitem and node.args[0] in self.lists:
+            self._item(node)
+            return
+        if target is as_operand:
+            self.numbers[node] = self.numbers[node.args[0]]
+            return
+        if isinstance(target, LoopCall):
+            self._loop(node)
+            return
+        schema = getattr(getattr(target, "operator", target), "schema", None)
+        if schema is None:
+            self._number_call(node)
+        elif schema.is_mutable:
+            self._in_place(node, schema)
+        elif not self._is_view(node):
+            self._functional(node)
+
+    def _item(self, node: TracedNode) -> None:
+        if self._is_view(node):
+            return
+        items = self.lists[node.args[0]]
+        meta = node.meta["tensor_meta"]
+        index = node.args[1]
+        value = (
+            self.builder.pick(items, index, meta.shape, meta.dtype)
+            if isinstance(items, Node)
+            else items[index]
+        )
+        self._keep(node, value)
+
+    def _number_call(self, node: TracedNode) -> None:
+        """Python's arithmetic on numbers: of floats as machine code, else by Python."""
+        given: list[Any] = [
+            self.numbers.get(a, a) if isinstance(a, TracedNode) else a for a in node.args
+        ]
+        if node.target in _NUMBER_FUNCTIONS and all(
+            a.kind is float if isinstance(a, _Number) else type(a) in (int, float) for a in given
+        ):
+            values = [
+                Value(a.node, self.builder) if isinstance(a, _Number) else float(a) for a in given
+            ]
+            found = apply(_NUMBER_FUNCTIONS[node.target], *values)
+            self.numbers[node] = _Number(found.node, float)
+            return
+        kind = node.meta.get("number")
+        if kind not in (bool, int, float, complex):
+            raise CannotLower(f"{node.target} of numbers")
+        call = self._opaque(node, "arithmetic of Python's numbers")
+        made = self.graph.add("opaque", *call, (), _number_dtype(kind), unique=True)
+        self.numbers[node] = _Number(made, kind)
+
+    def _in_place(self, node: TracedNode, schema: Any) -> None:
+        """An operator that writes: its functional form, then a write."""
+        name = _name(node.target)
+        target = node.args[0] if node.args else None
+        if not isinstance(target, TracedNode) or not name.endswith("_") or target not in self.views:
+            raise CannotLower(f"{name} writes to an argument that is not its first")
+        if hasattr(node.target, "operator"):
+            raise CannotLower(f"{name} inside vmap")
+        rest = [self._given(a) for a in node.args[1:]]
+        kwargs = {key: self._given(a) for key, a in node.kwargs.items()}
+        if name == "copy_":
+            found = rest[0]
+        elif name in ("fill_", "zero_"):
+            found = rest[0] if rest else 0
+        else:
+            now = Value(self.read(target), self.builder)
+            found = _compute(name[:-1], schema, [now, *rest], kwargs)
+        if not isinstance(found, Value):
+            found = Value(
+                self.builder.full(found, (), self.views[target].memory.dtype), self.builder
+            )
+        self._check_number(found, self.views[target].memory.dtype)
+        self.write(target, found.node)
+        self.views[node] = self.views[target]
+
+    def _check_number(self, value: Value, dtype: np.dtype[Any]) -> None:
+        """Python numbers that do not fit into an array of integers raise; machine code cannot."""
+        if value.number is int:
+            self.builder.require_range(value.node, dtype)
+        elif value.number is not None and dtype.kind in "iu":
+            raise CannotLower("a number that is no integer in an array of integers")
+
+    def _functional(self, node: TracedNode) -> None:
+        target = node.target
+        try:
+            is_batched = isinstance(target, BatchedCall)
+            self._keep_result(node, self._batched(node) if is_batched else self._lowered(node))
+        except CannotLower as reason:
+            self._keep_opaque(node, str(reason))
+
+    def _lowered(self, node: TracedNode) -> Any:
+        target = node.target
+        if "nondeterministic_seeded" in target.tags:
+            raise CannotLower("random numbers")
+        name = _name(target)
+        if not _has_node(node.args) and not _has_node(tuple(node.kwargs.values())):
+            return self._evaluated(node, name)
+        args = [self._given(a) for a in node.args]
+        kwargs = {key: self._given(a) for key, a in node.kwargs.items()}
+        return _compute(name, target.schema, args, kwargs, target)
+
+    def _evaluated(self, node: TracedNode, name: str) -> Value:
+        """An operator without operands: a constant."""
+        meta = node.meta.get("tensor_meta")
+        if meta is None or meta.dtype.char not in _DTYPES:
+            raise CannotLower("results of another kind")
+        if name in ("zeros", "ones", "empty"):
+            number = 1 if name == "ones" else 0
+            return Value(self.builder.full(number, meta.shape, meta.dtype), self.builder)
+        with untraced():
+            found = node.target(*node.args, **node.kwargs)
+        return Value(self.builder.const(np.asarray(found._array)), self.builder)
+
+    def _keep_result(self, node: TracedNode, found: Any) -> None:
+        if isinstance(found, list | tuple):
+            self.lists[node] = [value.node for value in found]
+            return
+        meta = node.meta["tensor_meta"]
+        if not isinstance(found, Value):
+            found = Value(self.builder.full(found, meta.shape, meta.dtype), self.builder)
+        if found.shape != meta.shape:
+            raise CannotLower(f"a result of shape {found.shape} in the place of {meta.shape}")
+        self._keep(node, self.builder.cast(found.node, meta.dtype))
+
+    def _given(self, value: Any) -> Any:
+        """An argument as rules get it."""
+        if isinstance(value, TracedNode):
+            if value in self.numbers:
+                number = self.numbers[value]
+                return Value(number.node, self.builder, number.kind)
+            if value in self.lists:
+                raise CannotLower("a list of arrays as an argument")
+            return Value(self.read(value), self.builder)
+        if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+            return type(value)(self._given(item) for item in value)
+        return value
+
+    def _loop(self, node: TracedNode) -> None:
+        """A loop whose step is a traced graph of its own."""
+        steps = node.target.body
+        inner = _Lowering(steps.tracer, steps.outputs)
+        inner.run()
+        calls = [n for n in inner.graph.live() if n.op == "opaque"]
+        if calls:
+            step = self._step_of(steps, is_native=not inner.graph.checks)
+            reason = f"its step has {calls[0].attrs[0].name}"
+            self._keep_opaque(node, reason, node.target.with_step(step))
+            return
+        order = [n for n in steps.tracer.graph.nodes if n in inner.views or n in inner.numbers]
+        order = [n for n in order if n.op in ("placeholder", "get_attr")]
+        given = [
+            self.numbers[arg].node if arg in self.numbers else self.read(arg) for arg in node.args
+        ]
+        self.lists[node] = add_loop(self.builder, node.target, inner.graph, order, given)
+
+    def _step_of(self, steps: LoopBody, *, is_native: bool) -> Callable[..., Any]:
+        """The function of one step: machine code with calls between, or kernels alone."""
+        if is_native:
+            return steps.reordered(native_program.compile_native(steps.tracer, steps.outputs).run)
+        return steps.reordered(eager_program.compile_program(steps.tracer, steps.outputs).run)
+
+    # --- vmap -------------------------------------------------------------------------------------
+
+    def _batched(self, node: TracedNode) -> Any:
+        """An operator inside vmap: lowered for one element, with a batch axis added afterwards."""
+        call = node.target
+        levels = iter(call.levels)
+        size = prod(call.sizes)
+        inner = Graph()
+        builder = Builder(inner)
+        given: list[Batched] = []
+
+        def argument(value: Any) -> Any:
+            if isinstance(value, TracedNode):
+                return tensor(self._given(value))
+            if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+                return type(value)(argument(item) for item in value)
+            if type(value) in (bool, int, float, complex):
+                return value
+            return value
+
+        def tensor(value: Value) -> Value:
+            own = next(levels)
+            if value.number is not None:
+                given.append(Batched(value.node, False))
+                return Value(builder.graph.input((), value.dtype), builder, value.number)
+            shape = value.shape[len(own) :]
+            if own:
+                lead = tuple(n if k in own else 1 for k, n in enumerate(call.sizes))
+                wide = self.builder.reshape(value.node, (*lead, *shape))
+                wide = self.builder.broadcast(wide, (*call.sizes, *shape))
+                given.append(Batched(self.builder.reshape(wide, (size, *shape)), True))
+            else:
+                given.append(Batched(value.node, False))
+            return Value(builder.graph.input(shape, value.dtype), builder)
+
+        schema = call.operator.schema
+        tensors = _tensor_arguments(schema)
+        args = _with_levels(
+            node.args, [a.name for a in schema.arguments.flat_positional], tensors, argument, levels
+        )
+        kwargs = {
+            key: _with_levels((value,), [key], tensors, argument, levels)[0]
+            for key, value in node.kwargs.items()
+        }
+        found = _compute(_name(call.operator), schema, args, kwargs, call.operator)
+        listed = list(found) if isinstance(found, list | tuple) else [found]
+        inner.outputs = [value.node for value in listed]
+        inner.checks, checks = [], inner.checks
+        inner.outputs += checks
+        wide = batch_graph(inner, self.builder, given, size)
+        for check in wide[len(listed) :]:
+            self.graph.checks.append(self.builder.reduce("all", check, (0,)))
+        values = [
+            Value(self.builder.reshape(x, (*call.sizes, *x.shape[1:])), self.builder)
+            for x in wide[: len(listed)]
+        ]
+        return values if isinstance(found, list | tuple) else values[0]
+
+    # --- opaque calls -----------------------------------------------------------------------------
+
+    def _opaque(
+        self, node: TracedNode, reason: str, target: Any = None
+    ) -> tuple[list[Node], tuple[OpaqueCall]]:
+        operands: list[Node] = []
+
+        def hole(value: Any) -> Any:
+            if isinstance(value, TracedNode):
+                number = self.numbers.get(value)
+                if value in self.lists:
+                    raise CannotLower("a list of arrays as an argument")
+                operands.append(number.node if number is not None else self.read(value))
+                kind = (
+                    "tensor"
+                    if number is None
+                    else "operand"
+                    if value.target is as_operand
+                    else "number"
+                )
+                return Hole(len(operands) - 1, kind)
+            if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+                return type(value)(hole(item) for item in value)
+            return value
+
+        schema = getattr(getattr(node.target, "operator", node.target), "schema", None)
+        tensors = _tensor_arguments(schema) if schema is not None else frozenset()
+        names = [a.name for a in schema.arguments.flat_positional] if schema is not None else []
+        args = [hole(a) for a in node.args]
+        for place, name in enumerate(names[: len(args)]):
+            if name in tensors:
+                args[place] = _as_operands(args[place])
+        kwargs = {key: hole(a) for key, a in node.kwargs.items()}
+        return operands, (OpaqueCall(target or node.target, args, kwargs, reason),)
+
+    def _keep_opaque(self, node: TracedNode, reason: str, target: Any = None) -> None:
+        operands, attrs = self._opaque(node, reason, target)
+        meta = node.meta.get("tensor_meta")
+        is_random = "nondeterministic_seeded" in getattr(node.target, "tags", ())
+        shape, dtype = ((), np.dtype(bool)) if meta is None else (meta.shape, meta.dtype)
+        made = self.graph.add("opaque", operands, attrs, shape, dtype, unique=True)
+        if is_random:
+            self.graph.effects.append(made)
+        if meta is None:
+            self.lists[node] = made
+        else:
+            self._keep(node, made)
+
+
+def _as_operands(value: Any) -> Any:
+    """Numbers in the places of tensors, as kernels take them."""
+    if type(value) in (bool, int, float, complex):
+        return as_operand(value)
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(_as_operands(item) for item in value)
+    return value
+
+
+def _number_dtype(kind: type) -> np.dtype[Any]:
+    return _NUMBER_DTYPES.get(kind) or np.dtype(kind)
+
+
+def _name(target: Any) -> str:
+    """The name of an operator, with its overload if it has one."""
+    operator = getattr(target, "operator", target)
+    namespace, _, name = str(operator.name()).partition("::")
+    return name if namespace == "pullback" else f"{namespace}::{name}"
+
+
+def _tensor_arguments(schema: Any) -> frozenset[str]:
+    return frozenset(a.name for a in schema.arguments.flat_all if a.type.is_tensor_like())
+
+
+def _with_levels(
+    args: Any, names: list[str], tensors: frozenset[str], argument: Any, levels: Any
+) -> list[Any]:
+    """The arguments of a batched call; each tensor, or number in its place, takes its levels."""
+    found = []
+    for name, value in zip(names, args, strict=False):
+        if name in tensors and type(value) in (bool, int, float, complex):
+            next(levels)
+            found.append(value)
+        else:
+            found.append(argument(value))
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _parameters(schema: Any) -> tuple[list[str], dict[str, Any]]:
+    """The names of positional arguments, and the defaults of all arguments in order."""
+    names = [a.name for a in schema.arguments.flat_positional]
+    defaults = {
+        a.name: None if a.default is None else a.default_value() for a in schema.arguments.flat_all
+    }
+    return names, defaults
+
+
+def _compute(
+    name: str, schema: Any, args: list[Any], kwargs: dict[str, Any], target: Any = None
+) -> Any:
+    """The value of an operator by its table, its rule or its kernel."""
+    names, defaults = _parameters(schema)
+    known = dict(zip(names, args, strict=False)) | kwargs
+    arguments = {name: known[name] if name in known else defaults[name] for name in defaults}
+    if name in RULES:
+        return RULES[name](*arguments.values())
+    text = LOWERINGS.get(name)
+    if text is not None:
+        return evaluate(text, arguments)
+    if name in MOVES or schema.is_view:
+        return _moved(target, args, kwargs)
+    raise CannotLower("no lowering")
+
+
+def _moved(target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The elements of the first operand that an operator copies: its kernel moves their numbers."""
+    x = args[0]
+    others = (*args[1:], *kwargs.values())
+    if not isinstance(x, Value) or any(map(_has_value, others)) or prod(x.shape) > _MOST_POSITIONS:
+        raise CannotLower("moved elements")
+    numbers = wrap(np.arange(prod(x.shape)).reshape(x.shape))
+    with untraced():
+        found = target(numbers, *args[1:], **kwargs)
+    if isinstance(found, list | tuple):
+        return [moved(x, _positions(item, x)) for item in found]
+    return moved(x, _positions(found, x))
+
+
+def _positions(found: Any, x: Value) -> Any:
+    array = np.asarray(found._array if isinstance(found, Tensor) else found)
+    if array.dtype.kind != "i" or (x.dtype.kind == "c" and array.ndim > len(x.shape) + 8):
+        raise CannotLower("moved elements of another dtype")
+    return array
+
+
+def _has_node(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_has_node, value))
+    return isinstance(value, TracedNode)
+
+
+def _has_value(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_has_value, value))
+    return isinstance(value, Value)
+
+
+def lower(tracer: Tracer, outputs: list[Any]) -> Lowered:
+    """The lowered form of a traced program with these results; raises ``CannotLower``."""
+    lowered = _Lowering(tracer, outputs).run()
+    return lowered._replace(graph=prune_loops(lowered.graph)) if tracer.has_loops else lowered

@@ -1,0 +1,522 @@
+"""Lowering rules by hand: products, indexing and moved elements.
+
+A rule takes the arguments of an operator (tensors as ``Value`` objects) and returns a ``Value``. It
+raises ``CannotLower`` for what it has no form for; the operator then stays opaque. What the tables
+say in the field ``lower`` needs no rule, nor do in-place and ``out=`` variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pullback.compiled.lowering.builder import INT64, Builder
+from pullback.compiled.lowering.expressions import (
+    CannotLower,
+    Value,
+    apply,
+    axes_of,
+    cast,
+    reduce,
+    where,
+)
+from pullback.compiled.lowering.ir import Node, Place, c_strides
+
+__all__ = ["MOVES", "RULES", "affine_place", "moved"]
+
+_Rule = Callable[..., Any]
+RULES: dict[str, _Rule] = {}
+MOVES = frozenset(["flip", "roll", "tile", "repeat"])
+"""Operators that copy elements to other places, besides views."""
+
+
+_R = TypeVar("_R", bound=_Rule)
+
+
+def _rule(*names: str) -> Callable[[_R], _R]:
+    def register(function: _R) -> _R:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+# --- moved elements -------------------------------------------------------------------------------
+
+
+def affine_place(positions: Any) -> Place | None:
+    """The place whose positions an array of integers has; None if there is none.
+
+    >>> affine_place(np.arange(6).reshape(2, 3)[:, ::-1])
+    Place(offset=2, strides=(3, -1), shape=(2, 3), step=0)
+    """
+    shape = positions.shape
+    if positions.size == 0:
+        return Place(0, (0,) * len(shape), shape)
+    first = positions[(0,) * len(shape)]
+    strides = []
+    for axis, length in enumerate(shape):
+        at = [0] * len(shape)
+        at[axis] = min(1, length - 1)
+        strides.append(int(positions[tuple(at)] - first))
+    place = Place(int(first), tuple(strides), shape)
+    return place if bool((place.positions() == positions).all()) else None
+
+
+def moved(x: Value, positions: Any) -> Value:
+    """The elements at given flat positions: a view, or a ``take``."""
+    place = affine_place(positions)
+    if place is not None:
+        return Value(x.builder.view(x.node, place), x.builder)
+    index = x.builder.const(np.asarray(positions, np.int64))
+    return Value(x.builder.take(x.node, index), x.builder)
+
+
+@_rule("getitem_backward")
+def _getitem_backward(grad: Value, shape: Any, index: Any) -> Value:
+    size = prod(shape)
+    place = affine_place(np.arange(size).reshape(tuple(shape))[index])
+    if place is None:
+        raise CannotLower("an index that is no view")
+    part = grad.builder.broadcast(grad.node, place.shape)
+    node = grad.builder.assemble(tuple(shape), grad.dtype, [(place, part)])
+    return Value(node, grad.builder)
+
+
+@_rule("diagonal_backward")
+def _diagonal_backward(
+    grad: Value, shape: Any, offset: int = 0, axis1: int = 0, axis2: int = 1
+) -> Value:
+    numbers = np.arange(prod(shape)).reshape(tuple(shape))
+    place = affine_place(np.diagonal(numbers, offset, axis1, axis2))
+    if place is None:
+        raise CannotLower("diagonal_backward")
+    node = grad.builder.assemble(tuple(shape), grad.dtype, [(place, grad.node)])
+    return Value(node, grad.builder)
+
+
+@_rule("concatenate")
+def _concatenate(tensors: list[Value], axis: int | None = 0) -> Value:
+    builder = tensors[0].builder
+    dtype = np.result_type(*[t.dtype for t in tensors])
+    nodes = [builder.cast(t.node, dtype) for t in tensors]
+    if axis is None:
+        nodes = [builder.reshape(n, (n.size,)) for n in nodes]
+        axis = 0
+    axis %= len(nodes[0].shape)
+    length = sum(n.shape[axis] for n in nodes)
+    shape = tuple(length if a == axis else n for a, n in enumerate(nodes[0].shape))
+    strides = c_strides(shape)
+    pitch = prod(shape[axis + 1 :])
+    parts, at = [], 0
+    for node in nodes:
+        parts.append((Place(at * pitch, strides, node.shape), node))
+        at += node.shape[axis]
+    return Value(builder.assemble(shape, dtype, [(_plain(p), n) for p, n in parts]), builder)
+
+
+def _plain(place: Place) -> Place:
+    pairs = zip(place.shape, place.strides, strict=True)
+    return place._replace(strides=tuple(0 if n == 1 else s for n, s in pairs))
+
+
+@_rule("stack")
+def _stack(tensors: list[Value], axis: int = 0) -> Value:
+    builder = tensors[0].builder
+    axis %= len(tensors[0].shape) + 1
+    wide = []
+    for tensor in tensors:
+        shape = (*tensor.shape[:axis], 1, *tensor.shape[axis:])
+        wide.append(Value(builder.reshape(tensor.node, shape), builder))
+    return _concatenate(wide, axis)
+
+
+@_rule("constant_pad")
+def _constant_pad(x: Value, widths: Any, values: Any) -> Value:
+    if any(values) or min(widths, default=0) < 0:
+        raise CannotLower("padding with other numbers than 0")
+    pairs = list(zip(widths[::2], widths[1::2], strict=True))
+    shape = tuple(low + n + high for n, (low, high) in zip(x.shape, pairs, strict=True))
+    strides = c_strides(shape)
+    offset = sum(low * s for (low, _), s in zip(pairs, strides, strict=True))
+    place = _plain(Place(offset, strides, x.shape))
+    return Value(x.builder.assemble(shape, x.dtype, [(place, x.node)]), x.builder)
+
+
+def _triangle_of(lower: bool) -> _Rule:
+    def rule(x: Value, k: int = 0) -> Value:
+        rows, columns = x.shape[-2:]
+        mask = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
+        keeps = Value(x.builder.const(mask if lower else ~mask), x.builder)
+        return where(keeps, x, x.dtype.type(0).item())
+
+    return rule
+
+
+RULES["tril"] = _triangle_of(True)
+RULES["triu"] = _triangle_of(False)
+
+
+@_rule("view_as_real")
+def _view_as_real(x: Value) -> Value:
+    parts = [x.builder.elementwise(part, x.node) for part in ("real", "imag")]
+    return _stack([Value(part, x.builder) for part in parts], -1)
+
+
+@_rule("view_as_complex")
+def _view_as_complex(x: Value) -> Value:
+    numbers = np.arange(prod(x.shape)).reshape(x.shape)
+    real, imag = (moved(x, numbers[..., part]).node for part in (0, 1))
+    return Value(x.builder.elementwise("complex", real, imag), x.builder)
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+def _product(a: Value, b: Value) -> Value:
+    """``a @ b`` of arrays with at least two axes."""
+    dtype = np.result_type(a.dtype, b.dtype)
+    if dtype.kind == "b":
+        raise CannotLower("a product of bools")
+    node = a.builder.matmul(a.builder.cast(a.node, dtype), a.builder.cast(b.node, dtype))
+    return Value(node, a.builder)
+
+
+def _reshape(x: Value, shape: tuple[int, ...]) -> Value:
+    return Value(x.builder.reshape(x.node, shape), x.builder)
+
+
+def _permute(x: Value, axes: tuple[int, ...]) -> Value:
+    return Value(x.builder.permute(x.node, axes), x.builder)
+
+
+@_rule("matmul")
+def _matmul(a: Value, b: Value) -> Value:
+    if not a.shape or not b.shape or a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else 0]:
+        raise CannotLower("shapes that do not match")
+    left = a if len(a.shape) > 1 else _reshape(a, (1, *a.shape))
+    right = b if len(b.shape) > 1 else _reshape(b, (*b.shape, 1))
+    if len(right.shape) == 2 and len(left.shape) > 2:  # one large product
+        rows = prod(left.shape[:-1])
+        found = _product(_reshape(left, (rows, left.shape[-1])), right)
+        found = _reshape(found, (*left.shape[:-1], right.shape[-1]))
+    else:
+        found = _product(left, right)
+    shape = list(found.shape)
+    if len(b.shape) == 1:
+        del shape[-1]
+    if len(a.shape) == 1:
+        del shape[-2 if len(b.shape) > 1 else -1]
+    return _reshape(found, tuple(shape))
+
+
+@_rule("dot")
+def _dot(a: Value, b: Value) -> Value:
+    if not isinstance(a, Value) or not isinstance(b, Value) or not a.shape or not b.shape:
+        return apply("multiply", a, b)
+    if len(a.shape) > 2 or len(b.shape) > 2:
+        axis = max(0, len(b.shape) - 2)
+        return _tensordot(a, b, [len(a.shape) - 1], [axis])
+    return _matmul(a, b)
+
+
+@_rule("vecdot")
+def _vecdot(a: Value, b: Value, axis: int = -1) -> Value:
+    ends = [_permute(x, _axis_last(len(x.shape), axis)) for x in (a, b)]
+    return reduce("sum", apply("conjugate", ends[0]) * ends[1], -1)
+
+
+def _axis_last(ndim: int, axis: int) -> tuple[int, ...]:
+    axes = list(range(ndim))
+    axes.append(axes.pop(axis % ndim))
+    return tuple(axes)
+
+
+@_rule("outer")
+def _outer(a: Value, b: Value) -> Value:
+    column = _reshape(a, (prod(a.shape), 1))
+    return apply("multiply", column, _reshape(b, (1, prod(b.shape))))
+
+
+@_rule("_tensordot")
+def _tensordot(a: Value, b: Value, axes_self: Any, axes_other: Any) -> Value:
+    first = [int(n) % len(a.shape) for n in axes_self]
+    second = [int(n) % len(b.shape) for n in axes_other]
+    rest_a = [n for n in range(len(a.shape)) if n not in first]
+    rest_b = [n for n in range(len(b.shape)) if n not in second]
+    rows, columns = [a.shape[n] for n in rest_a], [b.shape[n] for n in rest_b]
+    length = prod(a.shape[n] for n in first)
+    left = _reshape(_permute(a, (*rest_a, *first)), (prod(rows), length))
+    right = _reshape(_permute(b, (*second, *rest_b)), (length, prod(columns)))
+    return _reshape(_product(left, right), (*rows, *columns))
+
+
+@_rule("linear")
+def _linear(x: Value, weight: Value, bias: Value | None = None) -> Value:
+    axes = tuple(range(len(weight.shape) - 2))
+    n = len(weight.shape)
+    flipped = _permute(weight, (*axes, n - 1, n - 2)) if n > 1 else weight
+    found = _matmul(x, flipped)
+    return found if bias is None else found + bias
+
+
+@_rule("trace")
+def _trace(x: Value, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Value:
+    numbers = np.arange(prod(x.shape)).reshape(x.shape)
+    line = moved(x, np.diagonal(numbers, offset, axis1, axis2))
+    if dtype is not None or line.dtype.kind in "bu":
+        line = cast(line, dtype if dtype is not None else np.int64)
+    return reduce("sum", line, -1)
+
+
+@_rule("linalg_cross")
+def _cross(a: Value, b: Value, axis: int = -1) -> Value:
+    builder = a.builder
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    axis %= len(shape)
+    if shape[axis] != 3:
+        raise CannotLower("cross of vectors with two elements")
+    wide = [Value(builder.broadcast(x.node, shape), builder) for x in (a, b)]
+    numbers = np.arange(prod(shape)).reshape(shape)
+
+    def part(x: Value, n: int) -> Value:
+        return moved(x, numbers.take([n], axis))
+
+    x, y = wide
+    pairs = ((1, 2), (2, 0), (0, 1))
+    return _concatenate([part(x, i) * part(y, j) - part(x, j) * part(y, i) for i, j in pairs], axis)
+
+
+# --- indexing -------------------------------------------------------------------------------------
+
+
+def _bounded(index: Value, length: int) -> Node:
+    """An index that counts from the end where it is negative; a check that it is inside."""
+    builder = index.builder
+    if index.dtype.kind not in "iu":
+        raise CannotLower("an index of another kind than integers")
+    node = builder.cast(index.node, INT64)
+    known = node.value if node.op == "const" else builder.value_of(node)
+    if known is not None:
+        if known.size and (known.min() < -length or known.max() >= length):
+            raise CannotLower("an index outside of its axis")
+        fixed = np.broadcast_to(np.where(known < 0, known + length, known), node.shape)
+        return builder.const(fixed, np.int64)
+    low = builder.full(-length, (), INT64)
+    inside = builder.elementwise(
+        "logical_and",
+        builder.elementwise("greater_equal", node, low),
+        builder.elementwise("less", node, builder.full(length, (), INT64)),
+    )
+    check = builder.reduce("all", inside, tuple(range(len(inside.shape))))
+    if check not in builder.graph.checks:
+        builder.graph.checks.append(check)
+    negative = builder.elementwise("less", node, builder.full(0, (), INT64))
+    other = builder.elementwise("add", node, builder.full(length, (), INT64))
+    return builder.elementwise("where", negative, other, node)
+
+
+def _scaled(builder: Builder, node: Node, factor: int) -> Node:
+    return builder.elementwise("multiply", node, builder.full(factor, (), INT64))
+
+
+def _total(builder: Builder, parts: list[Node]) -> Node:
+    found = parts[0]
+    for part in parts[1:]:
+        found = builder.elementwise("add", found, part)
+    return found
+
+
+def _positions(x: Value, indices: list[Value | None]) -> Node:
+    """The flat positions of the elements at index arrays, as NumPy's advanced indexing has them."""
+    builder, ndim = x.builder, len(x.shape)
+    if len(indices) > ndim or prod(x.shape) == 0:
+        raise CannotLower("indices of an array without elements")
+    given = [*indices, *[None] * (ndim - len(indices))]
+    axes = [a for a, i in enumerate(given) if i is not None]
+    index_shape = np.broadcast_shapes(*(i.shape for i in given if i is not None))
+    together = axes == list(range(axes[0], axes[-1] + 1))
+    lead = axes[0] if together else 0
+    rest = [a for a in range(ndim) if a not in axes]
+    before = [a for a in rest if together and a < axes[0]]
+    after = [a for a in rest if a not in before]
+    assert len(before) == lead
+    total = len(before) + len(index_shape) + len(after)
+    strides = [prod(x.shape[a + 1 :]) for a in range(ndim)]
+    parts = []
+    for place, axis in enumerate([*before, *after]):
+        at = place if place < len(before) else place + len(index_shape)
+        along = builder.along(builder.iota(x.shape[axis]), at, total)
+        parts.append(_scaled(builder, along, strides[axis]))
+    for axis in axes:
+        index = given[axis]
+        assert index is not None
+        node = _bounded(index, x.shape[axis])
+        shape = (*(1,) * (len(index_shape) - len(node.shape)), *node.shape, *(1,) * len(after))
+        parts.append(_scaled(builder, builder.reshape(node, shape), strides[axis]))
+    return _total(builder, parts)
+
+
+@_rule("index")
+def _index(x: Value, indices: Any) -> Value:
+    return Value(x.builder.take(x.node, _positions(x, list(indices))), x.builder)
+
+
+@_rule("index_put")
+def _index_put(x: Value, indices: Any, values: Any, accumulate: bool = False) -> Value:
+    if not isinstance(values, Value):
+        if accumulate:
+            raise CannotLower("a number that is added at positions")
+        values = Value(x.builder.full(values, (), x.dtype), x.builder)
+    dtype = np.result_type(x.dtype, values.dtype) if accumulate else x.dtype
+    base = cast(x, dtype)
+    positions = _positions(base, list(indices))
+    kind = "add" if accumulate else "set"
+    part = cast(values, dtype).node
+    extra = len(part.shape) - len(positions.shape)
+    if extra > 0:
+        part = x.builder.reshape(part, part.shape[extra:])
+    return Value(x.builder.put(kind, base.node, positions, part), x.builder)
+
+
+def _along_axis(x: Value, index: Value, axis: int) -> Node:
+    """The positions of ``take_along_axis``; the shapes agree but on the axis."""
+    builder, ndim = x.builder, len(x.shape)
+    axis %= max(1, ndim)
+    if len(index.shape) != ndim or prod(x.shape) == 0 or not ndim:
+        raise CannotLower("an index of another number of axes")
+    parts = []
+    for a in range(ndim):
+        step = prod(x.shape[a + 1 :])
+        if a == axis:
+            parts.append(_scaled(builder, _bounded(index, x.shape[a]), step))
+        else:
+            if index.shape[a] > x.shape[a]:
+                raise CannotLower("an index that is broadcast")
+            along = builder.along(builder.iota(index.shape[a]), a, ndim)
+            parts.append(_scaled(builder, along, step))
+    return builder.broadcast(_total(builder, parts), index.shape)
+
+
+@_rule("take_along_axis")
+def _take_along_axis(x: Value, indices: Value, axis: int | None = -1) -> Value:
+    if axis is None:
+        x, axis = _reshape(x, (prod(x.shape),)), 0
+    axis %= len(x.shape)
+    same = all(
+        n == m for a, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True)) if a != axis
+    )
+    if not same:
+        raise CannotLower("an index that is broadcast")
+    return Value(x.builder.take(x.node, _along_axis(x, indices, axis)), x.builder)
+
+
+@_rule("gather")
+def _gather(x: Value, axis: int, index: Value) -> Value:
+    return Value(x.builder.take(x.node, _along_axis(x, index, axis)), x.builder)
+
+
+@_rule("scatter_add")
+def _scatter_add(x: Value, axis: int, index: Value, src: Value) -> Value:
+    if src.shape != index.shape:
+        raise CannotLower("a source of another shape")
+    positions = _along_axis(x, index, axis)
+    dtype = np.result_type(x.dtype, src.dtype)
+    base, part = cast(x, dtype), cast(src, dtype)
+    return Value(x.builder.put("add", base.node, positions, part.node), x.builder)
+
+
+@_rule("_pick")
+def _pick(x: Value, target: Value, ignore_index: int) -> Value:
+    counts, places, axis = _classes(x.shape, target, ignore_index)
+    picked = _take_along_axis(x, places, axis)
+    return where(counts, _reshape(picked, target.shape), 0)
+
+
+@_rule("_pick_sum")
+def _pick_sum(x: Value, target: Value, ignore_index: int, scale: float) -> Value:
+    picked = reduce("sum", _pick(x, target, ignore_index))
+    return picked * scale
+
+
+@_rule("_place")
+def _place(grad: Value, target: Value, classes: int, ignore_index: int) -> Value:
+    axis = min(1, len(grad.shape))
+    shape = (*grad.shape[:axis], classes, *grad.shape[axis:])
+    counts, places, _ = _classes(shape, target, ignore_index)
+    builder = grad.builder
+    numbers = builder.along(builder.iota(classes), axis, len(shape))
+    hit = builder.elementwise("equal", numbers, builder.broadcast(places.node, places.shape))
+    kept = _reshape(where(counts, grad, 0), places.shape)
+    return where(Value(hit, builder), kept, 0)
+
+
+def _classes(shape: Any, target: Value, ignore: int) -> tuple[Value, Value, int]:
+    """A mask of the targets that count, and the targets with an axis of length 1 for classes."""
+    axis = min(1, len(shape) - 1)
+    counts = target != ignore
+    numbers = where(counts, target, 0)
+    builder = target.builder
+    inside = apply("logical_and", numbers >= 0, numbers < shape[axis])
+    check = builder.reduce("all", inside.node, tuple(range(len(inside.shape))))
+    if check not in builder.graph.checks and builder.value_of(check) is None:
+        builder.graph.checks.append(check)
+    wide = (*target.shape[:axis], 1, *target.shape[axis:])
+    return counts, _reshape(numbers, wide), axis
+
+
+@_rule("embedding")
+def _embedding(indices: Value, weight: Value, padding_idx: int | None = None) -> Value:  # noqa: ARG001
+    return _index(weight, [indices])
+
+
+@_rule("_tie_weights")
+def _tie_weights(x: Value, extreme: Value, axis: Any, keepdims: bool) -> Value:
+    axes = axes_of(axis, len(x.shape))
+    shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+    top = extreme if keepdims and x.shape else _reshape(extreme, shape)
+    tied = (x == top) | (apply("isnan", x) & apply("isnan", top))
+    weights = cast(tied, x.dtype)
+    return weights / reduce("sum", weights, axis, True)
+
+
+@_rule("_norm")
+def _norm(
+    x: Value, weight: Value | None, bias: Value | None, axis: Any, eps: float
+) -> tuple[Value, Value, Value]:
+    count = _real_count(x, axis)
+    mean = reduce("sum", x, axis, True) / count
+    centred = x - mean
+    var = reduce("sum", centred * centred, axis, True) / count
+    found = centred * (1 / apply("sqrt", var + eps))
+    found = found if weight is None else found * weight
+    return found if bias is None else found + bias, mean, var
+
+
+@_rule("_rms_norm")
+def _rms_norm(x: Value, weight: Value | None, axis: Any, eps: float) -> tuple[Value, Value]:
+    square = reduce("sum", x * x, axis, True) / _real_count(x, axis)
+    found = x * (1 / apply("sqrt", square + eps))
+    return (found if weight is None else found * weight), square
+
+
+def _real_count(x: Value, axis: Any) -> int:
+    """The number of elements of a mean over axes."""
+    if x.dtype.kind != "f":
+        raise CannotLower("normalization of other numbers than real ones")
+    return prod(x.shape[a] for a in axes_of(axis, len(x.shape)))
+
+
+@_rule("linalg_vector_norm")
+def _vector_norm(x: Value, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Value:
+    size = abs(x)
+    if ord == 2 and x.dtype.kind == "f":
+        return apply("sqrt", reduce("sum", size * size, axis, keepdims))
+    if ord == 1 and x.dtype.kind in "fc":
+        return reduce("sum", size, axis, keepdims)
+    if ord == float("inf") and x.dtype.kind in "fc":
+        return reduce("max", size, axis, keepdims)
+    raise CannotLower("another norm")
