@@ -8,12 +8,12 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pullback._lazy import lazy_module
-from pullback.autograd.graph.views import requires_grad
 from pullback.autograd.levels import run_outside_transforms
 from pullback.compiled.aliasing import shares_written_memory
 from pullback.compiled.eager.program import Program, compile_program
@@ -22,7 +22,16 @@ from pullback.compiled.llvm.entry import MISS
 from pullback.compiled.llvm.object_cache import use_cache
 from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Effects, Outside
-from pullback.compiled.parameters import is_hashable, parameter_names
+from pullback.compiled.parameters import (
+    Arguments,
+    Static,
+    flat_arguments,
+    inputs_of,
+    is_hashable,
+    kind_of,
+    lift_array,
+    parameter_names,
+)
 from pullback.compiled.paths import FAILED, Path, Trace, generator_note, recorded_path
 from pullback.compiled.progress import show_progress
 from pullback.compiled.recorded import attach_freed, trace_gradients
@@ -37,19 +46,17 @@ from pullback.compiled.watch import (
     Watch,
     find_change,
     find_watches,
-    is_same_constant,
     merge_watches,
     require_unchanged,
     without_read,
 )
-from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import NUMPY, TRACE, TRANSFORM, get_state
 from pullback.errors import PullbackError, TraceError, message_of
 from pullback.fx.graph import Graph
 from pullback.fx.tracer import Tracer
 from pullback.inspector.html_repr import table_html, text_html
 from pullback.kernels.random import watch_generators
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, wrap
+from pullback.tensor.tensor import Tensor, wrap
 from pullback.utils import pytree
 
 if TYPE_CHECKING:
@@ -63,8 +70,6 @@ _MOST_PATHS = 8
 _MOST_TRACE_REASONS = 100
 _MOST_CHANGES = 8  # in a row, without a call that a graph served
 _BACKENDS = ("eager", "llvm")
-_FLOAT = ("number", float)
-_PLAIN_FLAGS = (CPU_FLAGS, CPU_FLAGS | REQUIRES_GRAD)
 _TRACED_MODES = TRANSFORM | NUMPY  # modes in which programs run as outside of them
 _MOST_NATIVES = 8  # functions for whole calls that are tried before arguments are taken apart
 
@@ -82,15 +87,6 @@ class CacheInfo(NamedTuple):
     misses: int
     maxsize: int
     currsize: int
-
-
-class _Arguments(NamedTuple):
-    """The arguments of one call, taken apart."""
-
-    leaves: list[Any]
-    spec: pytree.Spec
-    kinds: tuple[Any, ...]  # the signature of each leaf
-    returns_arrays: bool  # whether results are arrays and numbers, and not tensors
 
 
 class _Entry:
@@ -206,7 +202,7 @@ class CompiledFunction:
             (CompiledFunction,),
             {"__doc__": CompiledFunction.__doc__, "__module__": CompiledFunction.__module__},
         )
-        functools.update_wrapper(self, func)
+        functools.update_wrapper(self, func, updated=())
         self._func = func
         self._backend = backend
         self._fullgraph = fullgraph
@@ -234,12 +230,12 @@ class CompiledFunction:
         given = None if state.modes & ~_TRACED_MODES else self._take_apart(args, kwargs)
         if given is None:
             if state.modes & TRACE:  # arrays from outside are part of the graph that is made
-                args, kwargs = pytree.map(_lifted, (args, kwargs))
+                args, kwargs = pytree.map(lift_array, (args, kwargs))
             return self._call_func(args, kwargs)
         entry = self._entry(given, state)
         if entry.reason:
             return self._call_func(args, kwargs, given)
-        inputs = _inputs(given)
+        inputs = inputs_of(given)
         for path in list(entry.paths):
             if shares_written_memory(path.program.tracer, given.leaves):
                 return self._call_func(args, kwargs, given)
@@ -258,7 +254,7 @@ class CompiledFunction:
         with show_progress(getattr(self._func, "__name__", "function")):
             return self._trace(entry, given, args, kwargs)
 
-    def _run(self, path: Path, given: _Arguments, inputs: list[Any]) -> Any:
+    def _run(self, path: Path, given: Arguments, inputs: list[Any]) -> Any:
         """Runs the program of a path; returns the function's result, MISS or FAILED."""
         again = functools.partial(self._leaves_of, given.spec, self._watches)
         found = path.run(inputs, given.leaves, again)
@@ -270,8 +266,18 @@ class CompiledFunction:
         """Calls the function itself again, and returns the leaves of its results."""
         require_unchanged(watches)
         args, kwargs = pytree.unflatten(spec, leaves)
-        returned = self._func(*map(_Static.unwrap, args), **kwargs)
+        returned = self._func(*map(Static.unwrap, args), **kwargs)
         return pytree.flatten(returned, none_is_leaf=True)[0]
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """The function as a method: the instance is its first argument, a constant of the graph."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        """Attributes of the function itself, such as ``parameters`` of a module."""
+        if name.startswith("__") or "_func" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._func, name)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -306,27 +312,27 @@ class CompiledFunction:
 
     # --- signatures -------------------------------------------------------------------------------
 
-    def _take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments | None:
+    def _take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
         """The leaves of the arguments and their signature; None where `func` has to be called."""
         if not kwargs and not self._static:
-            quick = _flat_arguments(args)
+            quick = flat_arguments(args)
             if quick is not None:
                 return quick
         static = {n % len(args) for n in self._static if -len(args) <= n < len(args)}
-        traced = tuple(_Static(a) if place in static else a for place, a in enumerate(args))
+        traced = tuple(Static(a) if place in static else a for place, a in enumerate(args))
         leaves, spec = pytree.flatten((traced, kwargs))
         kinds = []
         tensors = arrays = 0
         for leaf in leaves:
-            kind = _kind(leaf)
+            kind = kind_of(leaf)
             if kind is None:
                 return None
             tensors += kind[0] == "tensor"
             arrays += kind[0] in ("array", "number")
             kinds.append(kind)
-        return _Arguments(leaves, spec, tuple(kinds), not tensors and bool(arrays))
+        return Arguments(leaves, spec, tuple(kinds), not tensors and bool(arrays))
 
-    def _entry(self, given: _Arguments, state: Any) -> _Entry:
+    def _entry(self, given: Arguments, state: Any) -> _Entry:
         change = find_change(self._watches)
         if change is not None:
             self._forget(change)
@@ -370,7 +376,7 @@ class CompiledFunction:
 
     # --- tracing ----------------------------------------------------------------------------------
 
-    def _note_trace(self, entry: _Entry, given: _Arguments) -> None:
+    def _note_trace(self, entry: _Entry, given: Arguments) -> None:
         """Notes why the function is traced, for ``explain``."""
         if entry.paths:
             reason = f"another value at a guard, such as {entry.describe_miss()}"
@@ -383,11 +389,11 @@ class CompiledFunction:
             self._traces.append(reason)
 
     def _trace(
-        self, entry: _Entry, given: _Arguments, args: Any, kwargs: Any, traces_loops: bool = True
+        self, entry: _Entry, given: Arguments, args: Any, kwargs: Any, traces_loops: bool = True
     ) -> Any:
         self._stats["traces"] += traces_loops  # a trace step by step is the same one again
         pairs = zip(given.leaves, given.kinds, strict=True)
-        constants = [_Static.unwrap(leaf) for leaf, kind in pairs if kind[0] == "static"]
+        constants = [Static.unwrap(leaf) for leaf, kind in pairs if kind[0] == "static"]
         watches = find_watches(self._func, constants)
         tracer = Tracer(allows_reads=not self._fullgraph, traces_loops=traces_loops)
         effects = Effects(tracer)
@@ -426,7 +432,7 @@ class CompiledFunction:
                 values = attach_freed(values, trace.gradients, given.leaves)
             return build_result(values, trace.out_spec, given.returns_arrays)
         effects.undo()  # values behind a loop are not known yet, nor are residuals
-        found = FAILED if reason else self._run(path, given, _inputs(given))
+        found = FAILED if reason else self._run(path, given, inputs_of(given))
         if found is not MISS and found is not FAILED:
             return found
         if not tracer.has_loops or reason:
@@ -435,12 +441,12 @@ class CompiledFunction:
         self._drop_natives()
         return self._trace(entry, given, args, kwargs, traces_loops=False)
 
-    def _record(self, tracer: Tracer, given: _Arguments, effects: Effects) -> Trace:
+    def _record(self, tracer: Tracer, given: Arguments, effects: Effects) -> Trace:
         """Runs the function on traced arguments."""
         leaves = self._traced(tracer, given)
         args, kwargs = pytree.unflatten(given.spec, leaves)
         with watch_generators(effects.generators), tracer.running():
-            returned = self._func(*map(_Static.unwrap, args), **kwargs)
+            returned = self._func(*map(Static.unwrap, args), **kwargs)
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
             tracer.picks.check_end()
             recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
@@ -448,7 +454,7 @@ class CompiledFunction:
             outputs = [result_node(tracer, value) for value in found]
             return Trace(found, outputs, out_spec, gradients, Outside(tracer))
 
-    def _path(self, tracer: Tracer, trace: Trace, given: _Arguments) -> tuple[Path, str]:
+    def _path(self, tracer: Tracer, trace: Trace, given: Arguments) -> tuple[Path, str]:
         """The program of a trace, and why it must not run again; or an empty string."""
         if trace.gradients is not None and not trace.gradients.is_freed:
             return recorded_path(tracer, trace, is_native=self._backend == "llvm")
@@ -459,7 +465,7 @@ class CompiledFunction:
         return path, program.reason
 
     def _program(
-        self, tracer: Tracer, outputs: list[Any], given: _Arguments, trace: Trace
+        self, tracer: Tracer, outputs: list[Any], given: Arguments, trace: Trace
     ) -> Program:
         """The program of a trace: machine code, or kernels where there is none."""
         if self._backend == "llvm":
@@ -491,7 +497,7 @@ class CompiledFunction:
             )
         return compile_program(tracer, outputs)
 
-    def _traced(self, tracer: Tracer, given: _Arguments) -> list[Any]:
+    def _traced(self, tracer: Tracer, given: Arguments) -> list[Any]:
         names = parameter_names(self._func, given.spec)
         made: list[Any] = []
         for name, leaf, kind in zip(names, given.leaves, given.kinds, strict=True):
@@ -520,7 +526,7 @@ class CompiledFunction:
             entry.warned = True
             warnings.warn(f"{message}. It is called as it is.", stacklevel=4)
 
-    def _call_func(self, args: Any, kwargs: Any, given: _Arguments | None = None) -> Any:
+    def _call_func(self, args: Any, kwargs: Any, given: Arguments | None = None) -> Any:
         """Calls the function itself; results are arrays where those of its programs are."""
         self._stats["eager"] += 1
         result = self._func(*args, **kwargs)
@@ -604,94 +610,3 @@ def _describe_entry(entry: _Entry) -> list[str]:
     for path in entry.paths:
         lines += describe_program(path.program)
     return lines
-
-
-def _flat_arguments(args: tuple[Any, ...]) -> _Arguments | None:
-    """Arguments that are arrays and plain tensors alone, without a walk through containers."""
-    kinds: list[Any] = []
-    tensors = 0
-    for value in args:
-        if type(value) is np.ndarray:
-            array = value
-            kind: Any = ("array", value.shape, value.dtype.char, value.strides)
-        elif type(value) is Tensor and value._flags in _PLAIN_FLAGS:
-            array = value._array
-            if type(array) is not np.ndarray:
-                return None
-            needs_grad = value._flags != CPU_FLAGS
-            kind = ("tensor", array.shape, array.dtype.char, array.strides, needs_grad)
-            tensors += 1
-        elif type(value) is float:
-            kinds.append(_FLOAT)
-            continue
-        else:
-            return None
-        if (
-            type(array) is not np.ndarray
-            or not array.dtype.isnative
-            or array.dtype.kind not in "biufc"
-        ):
-            return None
-        kinds.append(kind)
-    return _Arguments(list(args), _flat_spec(len(args)), tuple(kinds), not tensors and bool(args))
-
-
-@functools.lru_cache
-def _flat_spec(count: int) -> pytree.Spec:
-    return pytree.flatten(((None,) * count, {}), none_is_leaf=True)[1]
-
-
-class _Static:
-    """An argument that is a constant of the graph; equal by value."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any):
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Static):
-            return NotImplemented
-        return is_same_constant(self.value, other.value)
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    @staticmethod
-    def unwrap(value: Any) -> Any:
-        """The argument itself."""
-        return value.value if isinstance(value, _Static) else value
-
-
-def _lifted(leaf: Any) -> Any:
-    """An array as a tensor, so that what is done with it is recorded."""
-    return wrap(leaf) if type(leaf) is np.ndarray else leaf
-
-
-def _kind(leaf: Any) -> tuple[Any, ...] | None:
-    """The signature of a leaf; None if it has a graph, a tangent or no array."""
-    if type(leaf) is Tensor:
-        array = leaf._array
-        if type(array) is not np.ndarray or leaf._flags & DUAL or not array.dtype.isnative:
-            return None
-        needs_grad = leaf._flags & (REQUIRES_GRAD | PLAIN_VIEW) and requires_grad(leaf)
-        return ("tensor", array.shape, array.dtype.char, array.strides, bool(needs_grad))
-    if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
-        if leaf.dtype.kind not in "biufc" or not leaf.dtype.isnative:
-            return None
-        return ("array", leaf.shape, leaf.dtype.char, leaf.strides)
-    if type(leaf) in (int, float, complex):
-        return ("number", type(leaf))
-    if isinstance(leaf, Tensor | np.ndarray):
-        return None
-    return ("static", type(leaf), leaf)
-
-
-def _inputs(given: _Arguments) -> list[Any]:
-    made: list[Any] = []
-    for leaf, kind in zip(given.leaves, given.kinds, strict=True):
-        if kind[0] == "tensor":
-            made.append(wrap(leaf._array))
-        else:
-            made.append(wrap(np.asarray(leaf)) if kind[0] == "array" else leaf)
-    return made

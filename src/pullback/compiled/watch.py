@@ -40,6 +40,7 @@ EMPTY: Any = type("Empty", (), {"__repr__": lambda _: "nothing"})()
 """The value of a place that does not exist."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
+_DICT_NAMES = frozenset(["vars", "__dict__"])  # code that names one reads attributes by items
 _MOST = 10_000  # watches of one function
 _MOST_ITEMS = 256  # items of a container that are watched one by one
 _MOST_BYTES = 1 << 20  # of an array that is compared element by element
@@ -351,6 +352,8 @@ class _Search:
         space = getattr(value, "__dict__", None)
         is_network = isinstance(space, dict) and "_parameters" in space and "_modules" in space
         if package in _LIBRARIES and kind.__name__ != "SimpleNamespace" and not is_network:
+            if isinstance(space, dict) and names & _DICT_NAMES:
+                self._attributes(kind, space, names)
             return
         call = _read_class(kind, "__call__")
         for function in _functions_of(call):
@@ -358,15 +361,24 @@ class _Search:
             names = names | _names_of(function)
         self._class(kind, value, names)
         if is_network:
-            names |= _names_of(kind.forward) | {"_parameters", "_buffers", "_modules", "training"}
+            names |= _names_of(getattr(kind, "forward", None)) | {
+                "_parameters",
+                "_buffers",
+                "_modules",
+                "training",
+            }
         if isinstance(space, dict):
-            for name in sorted(names):
-                held = space.get(name, EMPTY)
-                if held is not EMPTY or _read_class(kind, name) is not EMPTY:
-                    self.follow(Watch("item", space, name, held), names)
+            self._attributes(kind, space, names)
         for name in sorted(names):
             if isinstance(_read_class(kind, name), MemberDescriptorType):
                 self.follow(Watch("slot", value, name, _read_slot(value, name)), names)
+
+    def _attributes(self, kind: type, space: dict[str, Any], names: frozenset[str]) -> None:
+        """Attributes of an object, in its ``__dict__``, that the code names."""
+        for name in sorted(names):
+            held = space.get(name, EMPTY)
+            if held is not EMPTY or _read_class(kind, name) is not EMPTY:
+                self.follow(Watch("item", space, name, held), names)
 
 
 def _functions_of(held: Any) -> Iterator[FunctionType]:

@@ -17,7 +17,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from pullback.batching.kernels import batched_kernel, is_composite
 from pullback.batching.rules import array_rule, is_random, tensor_rule
-from pullback.errors import TraceError
+from pullback.fx.refusals import refusal
 from pullback.fx.traced_array import TracedArray
 from pullback.tensor.batched import BATCHED_FLAGS, BatchedArray, Levels
 from pullback.tensor.levels import MapLevel
@@ -181,7 +181,7 @@ def record_batched(
     """Records a call with batched tensors."""
     name = operator.name()
     if is_random(name):
-        raise TraceError(
+        raise refusal(
             f"{name}: random operators inside vmap cannot be traced; draw the numbers outside, and "
             f"map over them"
         )
@@ -256,7 +256,7 @@ class _Batch:
         held = target._array
         own = held.levels if isinstance(held, BatchedArray) else ()
         if set(own) != set(self.levels):
-            raise TraceError(
+            raise refusal(
                 f"{name}: inside vmap, a write of batched values to a tensor that is not batched "
                 f"cannot be traced; make the tensor from a batched one, by zeros_like or clone"
             )

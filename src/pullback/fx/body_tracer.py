@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, SUBCLASS
-from pullback.errors import TraceError
 from pullback.fx.node import Node
+from pullback.fx.refusals import refusal
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
 from pullback.fx.tracer import Tracer
@@ -72,7 +72,7 @@ class BodyTracer(Tracer):
         if any(a.is_write and value is not local for a, value, local in triples) or any(
             a.is_write and a.name in kwargs for a in operator.schema.arguments.flat_all
         ):
-            raise TraceError(f"{operator}: a step of a loop writes to a tensor from outside")
+            raise refusal(f"{operator}: a step of a loop writes to a tensor from outside")
 
     def _localized(self, value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -103,9 +103,9 @@ class BodyTracer(Tracer):
 
     def _note(self, tensor: Tensor) -> None:
         if _is_differentiable(tensor) and not self.may_differentiate:
-            raise TraceError("a step of a loop uses another tensor than when it was traced before")
+            raise refusal("a step of a loop uses another tensor than when it was traced before")
         if tensor._flags & SUBCLASS:
-            raise TraceError(f"a step of a loop uses a {type(tensor).__name__}")
+            raise refusal(f"a step of a loop uses a {type(tensor).__name__}")
         self.tensors.setdefault(id(tensor), tensor)
 
     def _array(self, held: TracedArray) -> TracedArray:
@@ -151,7 +151,7 @@ class BodyTracer(Tracer):
         so that they stay for the whole trace.
         """
         if self._before_stand_in:
-            raise TraceError("a step of a loop runs twice in one trace")
+            raise refusal("a step of a loop runs twice in one trace")
         for tensor, other in zip(tensors, given, strict=True):
             edge_of(other)  # a leaf gets the node that its gradient arrives at
             self._before_stand_in.append((tensor, [getattr(tensor, slot) for slot in _SLOTS]))
@@ -181,7 +181,7 @@ class BodyTracer(Tracer):
     def pass_on(self) -> None:
         """Hands what the step depends on outside, besides tensors, to the program around."""
         if self.grads or self.options:
-            raise TraceError("a step of a loop reads or sets .grad, or updates parameters")
+            raise refusal("a step of a loop reads or sets .grad, or updates parameters")
         self.outer.notes.update(self.notes)
         self.outer.conditions += self.conditions
 

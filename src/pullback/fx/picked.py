@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pullback.dispatch.modes import NUMPY, get_state
 from pullback.errors import TraceError
 from pullback.fx.node import Node
+from pullback.fx.refusals import refusal
 
 __all__ = ["Picks", "root_of"]
 
@@ -133,7 +134,7 @@ class Picks:
 
 
 def _error() -> TraceError:
-    return TraceError(
+    return refusal(
         "x[i] with an integer tensor i is written, or used after x was written: it is a view of x, "
         "but a copy in a graph. Write by x[i] = value, and use x[i].clone() for the old values."
     )

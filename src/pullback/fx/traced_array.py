@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pullback.dispatch.keys import INTERCEPT, KEY_BITS, DispatchKey
 from pullback.errors import TraceError
 from pullback.fx.node import Node
+from pullback.fx.refusals import refusal
 from pullback.tensor.memory import layout_of
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import CPU_FLAGS
@@ -29,7 +30,7 @@ __all__ = ["TracedArray", "escaped_error"]
 
 def escaped_error(what: str) -> TraceError:
     """The error for a traced tensor that is used where its tracer is not running."""
-    return TraceError(
+    return refusal(
         f"{what}: a tensor of a program that was traced is used outside of it. Return it from the "
         f"traced function instead of storing it elsewhere, as in a global, in self or in .grad."
     )
@@ -110,7 +111,7 @@ class TracedArray(Payload):
 
     def view(self, dtype: Any) -> Payload:
         """Raises: no operator reads memory as another dtype."""
-        raise TraceError(
+        raise refusal(
             f"view({np.dtype(dtype)}): memory read as another dtype cannot be traced; use astype, "
             f"view_as_real or view_as_complex"
         )

@@ -16,7 +16,6 @@ import gc
 import operator as python_operators
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -52,6 +51,7 @@ from pullback.fx.operator_arguments import (
 )
 from pullback.fx.picked import Picks
 from pullback.fx.picked import root_of as _root
+from pullback.fx.refusals import current_tracer, refusal, running_tracer
 from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import OptionNumber, TracedNumber
 from pullback.tensor import tensor as tensor_module
@@ -82,8 +82,6 @@ PLAIN_STATE = state_of(
     KEY_BITS[DispatchKey.BackendSelect],
     ALL_BITS & ~(AUTOGRAD_BITS | KEY_BITS[DispatchKey.ADInplaceOrView] | REQUIRES_GRAD),
 )
-_current: ContextVar[Tracer | None] = ContextVar("pullback_tracer", default=None)
-current_tracer = _current.get
 
 
 class TensorMetadata(NamedTuple):
@@ -166,6 +164,7 @@ class Tracer:
         traces_loops: whether ``scan`` and its kind are one node each, whose step is traced once.
         has_loops: whether there is such a node. Values behind it are those of one step only.
         picks: what ``x[i]`` with a traced integer has picked.
+        refused: the first refusal of an operation, which the program may have caught.
         decompositions: functions by operator that run, and are recorded, in the operator's place.
     """
 
@@ -189,6 +188,7 @@ class Tracer:
         self.has_loops = False
         self.decompositions: dict[Any, Callable[..., Any]] = {}
         self.picks = Picks()
+        self.refused: TraceError | None = None
         self._lifted: dict[Any, TracedArray] = {}
         self._outside: dict[int, Any] = {}  # memory from outside by id: kept, so that it is unique
         self.read_roots: dict[int, Any] = {}  # memory that Python has read, without a guard
@@ -239,7 +239,7 @@ class Tracer:
         held = leaf._array
         if isinstance(held, TracedArray):
             if id(leaf) in self.arguments:
-                raise TraceError(
+                raise refusal(
                     f".grad of an argument is read or written{user_line()}; return the gradient "
                     f"instead, as pb.value_and_grad does"
                 )
@@ -333,9 +333,7 @@ class Tracer:
         if not is_captured and id(tensor) not in self.arguments:
             return
         if requires_grad(tensor) != value:
-            raise TraceError(
-                f"requires_grad of an argument or captured tensor changes{user_line()}"
-            )
+            raise refusal(f"requires_grad of an argument or captured tensor changes{user_line()}")
         if is_captured:
             self.conditions.append(lambda: requires_grad(tensor) == value)
 
@@ -539,7 +537,7 @@ class Tracer:
                 return self.lift(held, value).node, wrap(held)
             if isinstance(held, bool | int | float | complex):
                 return held, value
-            raise TraceError(
+            raise refusal(
                 f"a tensor that holds a {type(held).__name__} cannot be part of a traced program"
             )
         if isinstance(value, TracedNumber):
@@ -559,17 +557,15 @@ class Tracer:
         if tensor._flags & (DUAL | PLAIN_VIEW) and any(
             level.serial < self._begin for level in tangents_of(tensor)
         ):
-            raise TraceError(
-                f"a captured tensor has a tangent{user_line()}; pass it as an argument"
-            )
+            raise refusal(f"a captured tensor has a tangent{user_line()}; pass it as an argument")
         if tensor._flags & _EDGED and requires_grad(tensor) and id(tensor) not in self.leaves:
             if has_hooks(tensor):
-                raise TraceError(
+                raise refusal(
                     f"a captured tensor that requires grad has hooks{user_line()}, which have to "
                     f"run in each backward pass"
                 )
             if not tensor.is_leaf:
-                raise TraceError(
+                raise refusal(
                     f"a captured tensor that requires grad is computed from others{user_line()}; "
                     f"pass it as an argument"
                 )
@@ -579,8 +575,11 @@ class Tracer:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """A block whose operator calls this tracer records; the garbage collector is off in it."""
-        token = _current.set(self)
+        """A block whose operator calls this tracer records; the garbage collector is off in it.
+
+        Raises at its end if an operation in it was refused, and the program has caught the error.
+        """
+        token = running_tracer.set(self)
         self._begin = next_serial()
         tensor_module.TRACES.append(self)
         collects = gc.isenabled()
@@ -588,30 +587,32 @@ class Tracer:
         try:
             with ModeStack((*active_modes(), self)), StateGuard(begin=TRACE):
                 yield
+                if self.refused is not None:
+                    raise self.refused
         finally:
             if collects:
                 gc.enable()
             tensor_module.TRACES.remove(self)
-            _current.reset(token)
+            running_tracer.reset(token)
 
 
 def localized(tensor: Tensor) -> Tensor:
     """A tensor as a value of the trace that runs: one from outside of a loop is captured by it."""
-    tracer = _current.get()
+    tracer = running_tracer.get()
     return tensor if tracer is None else tracer.localize(tensor)
 
 
 @contextmanager
 def untraced() -> Iterator[None]:
     """A block whose operator calls compute on arrays: neither traced nor recorded."""
-    token = _current.set(None)
+    token = running_tracer.set(None)
     before = get_state()
     set_state(PLAIN_STATE)
     try:
         yield
     finally:
         set_state(before)
-        _current.reset(token)
+        running_tracer.reset(token)
 
 
 def has_hooks(tensor: Tensor) -> bool:
@@ -623,11 +624,11 @@ def has_hooks(tensor: Tensor) -> bool:
 def forbid_in_trace(what: str) -> None:
     """Raises where a program is traced: for what a graph cannot repeat."""
     if current_tracer() is not None:
-        raise TraceError(f"{what} cannot be part of a graph{user_line()}")
+        raise refusal(f"{what} cannot be part of a graph{user_line()}")
 
 
 def _read_error(what: str, line: str) -> TraceError:
-    return TraceError(
+    return refusal(
         f"{what}: the program reads a value while it is traced{line}, so that its graph would be "
         f"right for this value only. Choose by pb.where(condition, a, b) instead of a branch, and "
         f"pass what decides about the structure as a Python value."
@@ -659,7 +660,7 @@ def user_line() -> str:
 
 
 def _record_new(array: NDArray[Any]) -> Any:
-    tracer = _current.get()
+    tracer = running_tracer.get()
     return array if tracer is None else tracer.lift_new(array)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from pullback.autograd import no_grad
-from pullback.errors import TraceError
+from pullback.fx.refusals import refusal
 from pullback.fx.tracer import Tracer, current_tracer, forbid_in_trace, untraced, user_line
 from pullback.tensor import Tensor
 from pullback.tensor.tensor import TRACES
@@ -59,7 +59,7 @@ class Untraced(Generic[_Held]):
 
     def _forbid(self) -> None:
         if current_tracer() is not None:
-            raise TraceError(
+            raise refusal(
                 f"it reads or sets {self._name!r} of an optimizer{user_line()}; do it outside of "
                 f"the function"
             )

@@ -1,0 +1,28 @@
+"""The tracer that runs, and refusals of programs that it cannot record."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from pullback.errors import TraceError
+
+if TYPE_CHECKING:
+    from pullback.fx.tracer import Tracer
+
+__all__ = ["current_tracer", "refusal", "running_tracer"]
+
+running_tracer: ContextVar[Tracer | None] = ContextVar("pullback_tracer", default=None)
+current_tracer = running_tracer.get
+
+
+def refusal(message: str) -> TraceError:
+    """The error for what the tracer that runs cannot record.
+
+    The tracer keeps it: a program that catches the error, and goes on, has no graph either.
+    """
+    error = TraceError(message)
+    tracer = current_tracer()
+    if tracer is not None and tracer.refused is None:
+        tracer.refused = error
+    return error
