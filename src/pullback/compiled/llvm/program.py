@@ -34,7 +34,7 @@ from pullback.compiled.llvm.registers import emit_program
 from pullback.compiled.llvm.schedule import choose_limit, is_large
 from pullback.compiled.llvm.vector import is_supported
 from pullback.compiled.lowering.interpret import compute
-from pullback.compiled.lowering.ir import Graph, Node, c_strides
+from pullback.compiled.lowering.ir import Graph, Node, c_strides, copy_nodes
 from pullback.compiled.lowering.lower import Lowered, Output, Source, lower
 from pullback.compiled.lowering.reroll import reroll
 from pullback.compiled.lowering.split import split
@@ -117,26 +117,7 @@ def _phases(graph: Graph) -> list[tuple[list[Node], list[Node]]]:
 
 def _segment(nodes: list[Node], wanted: set[int], number: int) -> _Segment:
     """The graph of a segment."""
-    inside = {node.id for node in nodes}
-    graph, made = Graph(), {}
-    inputs: list[Node] = []
-
-    def operand(node: Node) -> Node:
-        if node.id not in made:
-            if node.op == "const":
-                made[node.id] = graph.const(node.value)
-            else:
-                assert node.id not in inside
-                made[node.id] = graph.input(node.shape, node.dtype)
-                inputs.append(node)
-        return made[node.id]
-
-    for node in nodes:
-        given = [operand(x) for x in node.inputs]
-        is_unique = node.op == "loop"
-        made[node.id] = graph.add(
-            node.op, given, node.attrs, node.shape, node.dtype, unique=is_unique
-        )
+    graph, inputs, made = copy_nodes(nodes)
     outputs = [n for n in nodes if n.id in wanted and n.op != "loop"]
     graph.outputs = [made[n.id] for n in outputs]
     return _Segment(inputs, outputs, graph, 0, f"segment{number}")

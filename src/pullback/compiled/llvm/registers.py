@@ -23,22 +23,15 @@ from pullback.compiled.llvm.register_values import (
     map_chunks,
     width_of,
 )
-from pullback.compiled.llvm.schedule import Group, choose_limit, is_alias, is_number, make_schedule
+from pullback.compiled.llvm.schedule import Group, choose_limit, is_alias, make_schedule
 from pullback.compiled.llvm.vector import Complex, cast, elementwise
-from pullback.compiled.lowering.ir import Graph, Loop, Node, Place
+from pullback.compiled.lowering.elementwise import COMBINERS
+from pullback.compiled.lowering.ir import Graph, Loop, Node, Place, copy_nodes, is_number
 
 __all__ = ["emit_program"]
 
 _ALIGNMENT = 64
 _UNROLLED_COPY = 64  # elements of an update in registers
-_COMBINE = {
-    "sum": "add",
-    "prod": "multiply",
-    "max": "maximum",
-    "min": "minimum",
-    "all": "logical_and",
-    "any": "logical_or",
-}
 
 
 class _Buffer(NamedTuple):
@@ -246,7 +239,7 @@ class _Emitter:
             start = 0 if combiner in ("sum", "any") else 1
             self.values[node.id] = constant(np.full(node.size, start, x.dtype))
             return
-        self.values[node.id] = self._tree(_COMBINE[combiner], self.value(x), order, node)
+        self.values[node.id] = self._tree(COMBINERS[combiner], self.value(x), order, node)
 
     def _tree(self, name: str, value: Any, order: Any, node: Node) -> Any:
         """Joins rows of elements in pairs, then the results in pairs."""
@@ -383,29 +376,7 @@ class _Emitter:
 
     def _emit_large(self, nodes: list[Node]) -> None:
         """Calls the function of a group of nodes on large values."""
-        inner, made = Graph(), {}
-        given: list[Node] = []
-
-        def operand(node: Node) -> Node:
-            if node.id not in made:
-                if node.op in ("const", "iota"):
-                    made[node.id] = (
-                        inner.const(node.value)
-                        if node.op == "const"
-                        else inner.add("iota", (), (), node.shape, node.dtype)
-                    )
-                elif is_number(node):
-                    made[node.id] = inner.add(
-                        "view", (operand(node.inputs[0]),), node.attrs, node.shape, node.dtype
-                    )
-                else:
-                    made[node.id] = inner.input(node.shape, node.dtype)
-                    given.append(node)
-            return made[node.id]
-
-        for node in nodes:
-            inputs = [operand(x) for x in node.inputs]
-            made[node.id] = inner.add(node.op, inputs, node.attrs, node.shape, node.dtype)
+        inner, given, made = copy_nodes(nodes)
         outputs = [n for n in nodes if self.last_use.get(n.id, -1) > self.position]
         inner.outputs = [made[n.id] for n in outputs]
         name = self.b.module.get_unique_name("arrays")

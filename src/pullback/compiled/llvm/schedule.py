@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pullback.compiled.lowering.ir import Graph, Node
+from pullback.compiled.lowering.ir import Graph, Node, is_number
 
-__all__ = ["Group", "choose_limit", "is_alias", "is_large", "is_number", "make_schedule"]
+__all__ = ["Group", "choose_limit", "is_alias", "is_large", "make_schedule"]
 
 _LIMITS = (256, 64, 16)  # elements of a value in registers
 _MOST_VECTORS = 6000  # operations on vectors in one program
@@ -58,12 +58,6 @@ def is_large(node: Node, limit: int) -> bool:
     if node.op == "take":
         return node.size > limit
     return any(x.size > limit for x in (node, *node.inputs))
-
-
-def is_number(node: Node) -> bool:
-    """Whether a node is one constant number in all elements."""
-    base = node.inputs[0] if node.op == "view" else node
-    return base.op == "const" and base.size == 1
 
 
 def make_schedule(graph: Graph, limit: int) -> list[Group]:

@@ -57,11 +57,10 @@ class Builder:
 
     def view(self, x: Node, place: Place, index: Node | None = None) -> Node:
         """The elements at a place."""
-        offset, strides, shape, step = place
-        strides = tuple(0 if n == 1 else s for n, s in zip(shape, strides, strict=True))
-        if step and index is not None:
-            return self.graph.add("view", (x, index), (Place(offset, strides, shape, step),), shape)
-        place = Place(offset, strides, shape)
+        place, shape = place.normalized, place.shape
+        if place.step and index is not None:
+            return self.graph.add("view", (x, index), (place,), shape)
+        place = place._replace(step=0)
         if place == whole_place(x.shape):
             return x
         if x.op == "view" and len(x.inputs) == 1:

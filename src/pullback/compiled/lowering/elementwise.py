@@ -15,7 +15,7 @@ import numpy as np
 from pullback.kernels.errstate import errstate
 from pullback.operators.special.kernels import erf, erfc
 
-__all__ = ["ARRAY_FUNCTIONS", "FUNCTIONS", "REAL_FUNCTIONS", "result_dtype"]
+__all__ = ["ARRAY_FUNCTIONS", "COMBINERS", "FUNCTIONS", "REAL_FUNCTIONS", "result_dtype"]
 
 _ARITHMETIC = (
     "add subtract multiply divide negative reciprocal square power floor_divide remainder fmod"
@@ -39,6 +39,16 @@ FUNCTIONS = frozenset(
     (*_UFUNCS.split(), *_BOOL, *_BITS.split(), "where", "cast", "real", "imag", "complex")
 ).union(REAL_FUNCTIONS)
 """The names of all functions."""
+
+COMBINERS = {
+    "sum": "add",
+    "prod": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+    "all": "logical_and",
+    "any": "logical_or",
+}
+"""The function by which each kind of ``reduce`` combines two elements."""
 
 
 def _complex(real: Any, imag: Any) -> Any:

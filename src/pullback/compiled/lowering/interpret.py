@@ -10,20 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.compiled.lowering.elementwise import ARRAY_FUNCTIONS
+from pullback.compiled.lowering.elementwise import ARRAY_FUNCTIONS, COMBINERS
 from pullback.compiled.lowering.ir import Graph, Node
 from pullback.kernels.errstate import errstate
 
 __all__ = ["compute", "interpret"]
-
-_COMBINERS: dict[str, Any] = {
-    "sum": np.add,
-    "prod": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "all": np.logical_and,
-    "any": np.logical_or,
-}
 
 
 def interpret(graph: Graph, arrays: Sequence[Any]) -> tuple[list[Any], bool]:
@@ -73,7 +64,7 @@ def _elementwise(node: Node, *operands: Any) -> Any:
 
 def _reduce(node: Node, x: Any) -> Any:
     combiner, axes = node.attrs
-    return _COMBINERS[combiner].reduce(x, axis=axes, dtype=node.dtype)
+    return getattr(np, COMBINERS[combiner]).reduce(x, axis=axes, dtype=node.dtype)
 
 
 def _update(node: Node, base: Any, part: Any, index: Any = 0) -> Any:

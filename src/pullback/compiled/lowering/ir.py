@@ -61,7 +61,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Graph", "Loop", "Node", "Place", "c_strides", "needed_by", "whole_place"]
+__all__ = [
+    "Copy",
+    "Graph",
+    "Loop",
+    "Node",
+    "Place",
+    "c_strides",
+    "copy_nodes",
+    "is_number",
+    "needed_by",
+    "whole_place",
+]
 
 _SMALL_CONSTANT = 64  # elements up to which equal constants are one node
 
@@ -87,6 +98,12 @@ class Place(NamedTuple):
         return found
 
     @property
+    def normalized(self) -> Place:
+        """The same positions with stride 0 for axes of length 1, so that equal places are equal."""
+        pairs = zip(self.shape, self.strides, strict=True)
+        return self._replace(strides=tuple(0 if n == 1 else s for n, s in pairs))
+
+    @property
     def extent(self) -> tuple[int, int]:
         """The lowest and the highest position."""
         ends = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
@@ -96,7 +113,7 @@ class Place(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of C order, in elements; 0 for axes of length 1, so that equal places are equal.
+    """The strides of C order, in elements; 0 for axes of length 1, as in ``Place.normalized``.
 
     >>> c_strides((2, 3, 4))
     (12, 4, 1)
@@ -190,6 +207,12 @@ def _text(attr: Any) -> str:
     return str(attr)
 
 
+def is_number(node: Node) -> bool:
+    """Whether a node is one constant number in all elements."""
+    base = node.inputs[0] if node.op == "view" else node
+    return base.op == "const" and base.size == 1
+
+
 def needed_by(nodes: Iterable[Node]) -> set[int]:
     """The ids of some nodes and of all nodes that these need."""
     found: set[int] = set()
@@ -249,6 +272,13 @@ class Graph:
             self._known[key] = node
         return node
 
+    def add_copy(self, node: Node, inputs: Iterable[Node] = ()) -> Node:
+        """The node of another graph's operation, which is no ``input``, on operands of this one."""
+        if node.op == "const":
+            return self.const(node.value)
+        is_unique = node.op in ("opaque", "loop")
+        return self.add(node.op, inputs, node.attrs, node.shape, node.dtype, unique=is_unique)
+
     def find(
         self,
         op: str,
@@ -298,3 +328,45 @@ class Graph:
                 yield from node.attrs[0].body._lines(indent + "    ")
         results = ", ".join(f"%{node.id}" for node in self.outputs)
         yield f"{indent}return {results}"
+
+
+class Copy(NamedTuple):
+    """A part of a graph as a graph of its own.
+
+    Attributes:
+        graph: the new graph, without outputs.
+        inputs: the nodes of the old graph that are its inputs, in their order.
+        made: its nodes by the ids of those that they are copies of.
+    """
+
+    graph: Graph
+    inputs: list[Node]
+    made: dict[int, Node]
+
+
+def copy_nodes(nodes: Iterable[Node], inputs: Iterable[Node] = ()) -> Copy:
+    """A graph of some nodes, in order; `inputs`, and other operands than these, are its inputs.
+
+    Operands that are constants, numbers or ranges are copied, and no inputs.
+    """
+    copy = Copy(Graph(), [], {})
+
+    def add_input(node: Node) -> None:
+        copy.inputs.append(node)
+        copy.made[node.id] = copy.graph.input(node.shape, node.dtype)
+
+    def operand(node: Node) -> Node:
+        if node.id not in copy.made:
+            if node.op in ("const", "iota") or is_number(node):
+                made = copy.graph.add_copy(node, [operand(x) for x in node.inputs])
+                copy.made[node.id] = made
+            else:
+                add_input(node)
+        return copy.made[node.id]
+
+    for node in inputs:
+        add_input(node)
+    for node in nodes:
+        if node.id not in copy.made:
+            copy.made[node.id] = copy.graph.add_copy(node, [operand(x) for x in node.inputs])
+    return copy

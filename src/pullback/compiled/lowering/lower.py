@@ -117,12 +117,10 @@ class _Memory:
         """The elements of a view in the newest value: a ``Place``, or an array of positions."""
         size = self.dtype.itemsize
         if self.is_dense or 0 in view.shape:
-            steps = tuple(
-                0 if n == 1 else s // size for n, s in zip(view.shape, view.strides, strict=True)
-            )
             if view.offset % size or any(s % size for s in view.strides):
                 raise CannotLower("a view that divides numbers")
-            return Place(view.offset // size, steps, view.shape)
+            steps = tuple(s // size for s in view.strides)
+            return Place(view.offset // size, steps, view.shape).normalized
         return self._place_by_positions(view)
 
     def _place_by_positions(self, view: _View) -> Any:
@@ -141,10 +139,7 @@ class _Memory:
         )
         positions = numbers[theirs.positions()]
         found = affine_place(positions)
-        if found is None:
-            return positions
-        pairs = zip(found.shape, found.strides, strict=True)
-        return found._replace(strides=tuple(0 if n == 1 else s for n, s in pairs))
+        return positions if found is None else found.normalized
 
 
 class _View(NamedTuple):

@@ -10,7 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.compiled.lowering.builder import INT64, Builder
-from pullback.compiled.lowering.ir import Graph, Loop, Node, Place, c_strides, needed_by
+from pullback.compiled.lowering.ir import (
+    Graph,
+    Loop,
+    Node,
+    Place,
+    c_strides,
+    copy_nodes,
+    needed_by,
+)
 from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node as TracedNode
 
@@ -117,9 +125,8 @@ class _LoopBuilder:
             if node.op == "input":
                 continue
             if node.op == "const":
-                self.outside[node.id] = self.builder.graph.const(node.value)
-                continue
-            if node.inputs and all(x.id in self.outside for x in node.inputs):
+                self.outside[node.id] = self.builder.graph.add_copy(node)
+            elif node.inputs and all(x.id in self.outside for x in node.inputs):
                 operands = [self.outside[x.id] for x in node.inputs]
                 self.outside[node.id] = _add_copy(self.builder, node, operands)
             else:
@@ -152,10 +159,7 @@ def _add_copy(builder: Builder, node: Node, operands: list[Node]) -> Node:
     """Adds a copy of a node with other operands."""
     if node.op == "view" and len(operands) == 1:
         return builder.view(operands[0], node.place)
-    is_unique = node.op in ("opaque", "loop")
-    return builder.graph.add(
-        node.op, operands, node.attrs, node.shape, node.dtype, unique=is_unique
-    )
+    return builder.graph.add_copy(node, operands)
 
 
 # --- results that are not read --------------------------------------------------------------------
@@ -176,25 +180,17 @@ def prune_loops(graph: Graph) -> Graph:
     for node in live:
         if node.op == "input":
             values[node.id] = made.input(node.shape, node.dtype)
-        elif node.op == "const":
-            values[node.id] = made.const(node.value)
         elif node.op == "loop":
             loop, inputs, kept[node.id] = _pruned(node, used.get(node.id, set()))
             values[node.id] = made.add(
                 "loop", [values[x.id] for x in inputs], (loop,), (), _BOOL, unique=True
             )
+        elif node.op == "pick" and node.inputs[0].op == "loop":
+            loop_id = node.inputs[0].id
+            place = kept[loop_id].index(node.attrs[0])
+            values[node.id] = made.add("pick", (values[loop_id],), (place,), node.shape, node.dtype)
         else:
-            attrs = node.attrs
-            if node.op == "pick" and node.inputs[0].op == "loop":
-                attrs = (kept[node.inputs[0].id].index(attrs[0]),)
-            values[node.id] = made.add(
-                node.op,
-                [values[x.id] for x in node.inputs],
-                attrs,
-                node.shape,
-                node.dtype,
-                unique=node.op == "opaque",
-            )
+            values[node.id] = made.add_copy(node, [values[x.id] for x in node.inputs])
     for name in ("outputs", "checks", "effects"):
         setattr(made, name, [values[node.id] for node in getattr(graph, name)])
     return made
@@ -213,29 +209,15 @@ def _pruned(node: Node, used: set[int]) -> tuple[Loop, list[Node], list[int]]:
             break
         wanted |= more
     places = sorted(wanted)
-    part, values = Graph(), {}
     index, *others = body.inputs
-    values[index.id] = part.input((), INT64)
-    inputs = []
-    for place, x in enumerate(others):
-        if place in wanted if place < loop.carried else x.id in reached:
-            values[x.id] = part.input(x.shape, x.dtype)
-            inputs.append(node.inputs[place])
-    for x in body.nodes:
-        if x.op == "input" or x.id not in reached:
-            continue
-        values[x.id] = (
-            part.const(x.value)
-            if x.op == "const"
-            else part.add(
-                x.op,
-                [values[y.id] for y in x.inputs],
-                x.attrs,
-                x.shape,
-                x.dtype,
-                unique=x.op in ("opaque", "loop"),
-            )
-        )
-    part.outputs = [values[body.outputs[n].id] for n in places]
+    kept = [
+        place
+        for place, x in enumerate(others)
+        if (place in wanted if place < loop.carried else x.id in reached)
+    ]
+    chosen = [x for x in body.nodes if x.id in reached and x.op != "input"]
+    part, _, made = copy_nodes(chosen, [index, *(others[place] for place in kept)])
+    part.outputs = [made[body.outputs[n].id] for n in places]
     count = sum(n < loop.carried for n in places)
+    inputs = [node.inputs[place] for place in kept]
     return Loop(loop.length, prune_loops(part), count), inputs, places

@@ -37,12 +37,7 @@ def batch_graph(graph: Graph, builder: Builder, given: list[Batched], size: int)
 
 def _batch(node: Node, builder: Builder, operands: list[Batched], size: int) -> Batched:
     if not any(x.is_batched for x in operands):
-        inputs = [x.node for x in operands]
-        if node.op == "const":
-            return Batched(builder.graph.const(node.value), False)
-        return Batched(
-            builder.graph.add(node.op, inputs, node.attrs, node.shape, node.dtype), False
-        )
+        return Batched(builder.graph.add_copy(node, [x.node for x in operands]), False)
     rule = _RULES.get(node.op)
     if rule is None or any(_has_step(node)):
         raise CannotLower(f"{node.op} inside vmap")

@@ -333,10 +333,8 @@ class _Rewriter:
             found = self._of_loop(node)
         elif node.op == "view":
             found = self.builder.view(self.value(node.inputs[0]), node.place)
-        elif node.op == "const":
-            found = self.graph.const(node.value)
         else:
-            found = self.graph.add(node.op, (), node.attrs, node.shape, node.dtype)
+            found = self.graph.add_copy(node)
         self.made[node.id] = found
         return found
 
@@ -354,8 +352,7 @@ class _Rewriter:
 
     def _copy(self, node: Node) -> Node:
         inputs = [self.value(x) for x in node.inputs]
-        is_unique = node.op in ("opaque", "loop")
-        return self.graph.add(node.op, inputs, node.attrs, node.shape, node.dtype, unique=is_unique)
+        return self.graph.add_copy(node, inputs)
 
 
 class _LoopMaker:
@@ -460,7 +457,7 @@ class _LoopMaker:
         if node.op == "view":
             place = node.place._replace(offset=offset, step=step)
             return self.builder.view(operands[0], place, self.index if step else None)
-        return self.body.add(node.op, operands, node.attrs, node.shape, node.dtype)
+        return self.body.add_copy(node, operands)
 
     def _pair(self, slot: int) -> list[Node]:
         """The nodes of a slot in the middle iteration and the next."""

@@ -113,14 +113,9 @@ def _concatenate(tensors: list[Value], axis: int | None = 0) -> Value:
     pitch = prod(shape[axis + 1 :])
     parts, at = [], 0
     for node in nodes:
-        parts.append((Place(at * pitch, strides, node.shape), node))
+        parts.append((Place(at * pitch, strides, node.shape).normalized, node))
         at += node.shape[axis]
-    return Value(builder.assemble(shape, dtype, [(_plain(p), n) for p, n in parts]), builder)
-
-
-def _plain(place: Place) -> Place:
-    pairs = zip(place.shape, place.strides, strict=True)
-    return place._replace(strides=tuple(0 if n == 1 else s for n, s in pairs))
+    return Value(builder.assemble(shape, dtype, parts), builder)
 
 
 @_rule("stack")
@@ -142,7 +137,7 @@ def _constant_pad(x: Value, widths: Any, values: Any) -> Value:
     shape = tuple(low + n + high for n, (low, high) in zip(x.shape, pairs, strict=True))
     strides = c_strides(shape)
     offset = sum(low * s for (low, _), s in zip(pairs, strides, strict=True))
-    place = _plain(Place(offset, strides, x.shape))
+    place = Place(offset, strides, x.shape).normalized
     return Value(x.builder.assemble(shape, x.dtype, [(place, x.node)]), x.builder)
 
 

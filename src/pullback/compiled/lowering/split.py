@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.compiled.lowering.expressions import CannotLower
-from pullback.compiled.lowering.ir import Graph, Node, needed_by
+from pullback.compiled.lowering.ir import Node, copy_nodes, needed_by
 from pullback.compiled.lowering.lower import Lowered, Output, Source
 
 __all__ = ["Halves", "split"]
@@ -47,7 +47,8 @@ def split(joint: Lowered, results: int, cotangents: int) -> Halves:
         raise CannotLower("a value of the forward program that depends on a cotangent")
     gradients = [graph.outputs[r.output] for r in joint.results[results:] if isinstance(r, Output)]
     plan = _Plan(inside, gradients)
-    forward = _copy(graph, inside | plan.moved, graph.inputs[:count])
+    chosen = inside | plan.moved
+    forward = copy_nodes([n for n in graph.nodes if n.id in chosen], graph.inputs[:count])
     made = forward.made
     forward.graph.outputs = [made[n.id] for n in (*outputs, *plan.residuals, *written)]
     forward.graph.checks = [made[n.id] for n in graph.checks]
@@ -63,7 +64,7 @@ def split(joint: Lowered, results: int, cotangents: int) -> Halves:
     )
     inputs = [place for place, node in enumerate(graph.inputs[:count]) if node.id in plan.inputs]
     given = [*plan.residuals, *(graph.inputs[i] for i in inputs), *graph.inputs[count:]]
-    backward = _copy(graph, plan.backward, given)
+    backward = copy_nodes([n for n in graph.nodes if n.id in plan.backward], given)
     backward.graph.outputs = [backward.made[n.id] for n in gradients]
     sources = [Source("argument", place, None) for place, _ in enumerate(given)]
     tail = Lowered(backward.graph, sources, _renumbered(joint.results[results:]), [], {})
@@ -117,26 +118,3 @@ class _Plan:
         if node.id not in self._inside:
             return False
         return not (node.op == "view" and node.inputs[0].size <= node.size)
-
-
-class _Copy(NamedTuple):
-    graph: Graph
-    made: dict[int, Node]
-
-
-def _copy(graph: Graph, chosen: set[int], inputs: list[Node]) -> _Copy:
-    """A graph of some nodes, with others as its inputs."""
-    copy = Graph()
-    made = {node.id: copy.input(node.shape, node.dtype) for node in inputs}
-    for node in graph.nodes:
-        if node.id not in chosen or node.id in made:
-            continue
-        if node.op == "const":
-            made[node.id] = copy.const(node.value)
-            continue
-        given = [made[n.id] for n in node.inputs]
-        is_unique = node.op in ("opaque", "loop")
-        made[node.id] = copy.add(
-            node.op, given, node.attrs, node.shape, node.dtype, unique=is_unique
-        )
-    return _Copy(copy, made)

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.register_values import constant_pointer
 from pullback.compiled.llvm.vector import Complex, Lanes, elementwise, scalar_type, vector_type
+from pullback.compiled.lowering.elementwise import COMBINERS
 
 __all__ = [
     "POINTER",
@@ -212,21 +213,11 @@ class Code:
         return ir.Constant(kind, number if width == 1 else [number] * width)
 
 
-_COMBINERS = {
-    "sum": "add",
-    "prod": "multiply",
-    "max": "maximum",
-    "min": "minimum",
-    "all": "logical_and",
-    "any": "logical_or",
-}
-
-
 def combine(code: Code, combiner: str, x: Any, y: Any, dtype: np.dtype[Any], width: int) -> Any:
     """One step of a reduction."""
     if dtype.kind == "b" and combiner in ("all", "any"):
         return (code.b.and_ if combiner == "all" else code.b.or_)(x, y)
-    return elementwise(code.b, _COMBINERS[combiner], [x, y], dtype, width)
+    return elementwise(code.b, COMBINERS[combiner], [x, y], dtype, width)
 
 
 def neutral(combiner: str, dtype: np.dtype[Any]) -> Any:

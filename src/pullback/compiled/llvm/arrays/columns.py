@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from pullback.compiled.lowering.builder import Builder
-from pullback.compiled.lowering.ir import Graph, Node, Place
+from pullback.compiled.lowering.elementwise import COMBINERS
+from pullback.compiled.lowering.ir import Graph, Node, Place, is_number
 
 __all__ = ["split_columns"]
 
 _MOST_COLUMNS = 32  # elements of a row
 _LEAST_ROWS = 128
 _MOST_NODES = 4000  # of the new graph
-_COMBINE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
 class _RowsError(Exception):
@@ -46,7 +46,7 @@ def _find_rows(graph: Graph) -> int:
     lengths: Counter[int] = Counter()
     has_short_rows = False
     for node in graph.live():
-        if node.op in ("input", "const") or node.size < _LEAST_ROWS or _is_number(node):
+        if node.op in ("input", "const") or node.size < _LEAST_ROWS or is_number(node):
             continue
         columns = node.size // node.shape[0] if node.shape[0] else 0
         if not 1 <= columns <= _MOST_COLUMNS:
@@ -57,11 +57,6 @@ def _find_rows(graph: Graph) -> int:
         return 0
     found = next(iter(lengths))
     return found if found >= _LEAST_ROWS else 0
-
-
-def _is_number(node: Node) -> bool:
-    base = node.inputs[0] if node.op == "view" else node
-    return base.op == "const" and base.size == 1
 
 
 class _Splitter:
@@ -81,7 +76,7 @@ class _Splitter:
             self.plain[node] = self.graph.input(node.shape, node.dtype)
         for node in self.source.live():
             if node.op == "const":
-                self.plain[node] = self.graph.const(node.value)
+                self.plain[node] = self.graph.add_copy(node)
             elif node.op != "input":
                 self._convert(node)
             if len(self.graph.nodes) > _MOST_NODES:
@@ -102,7 +97,7 @@ class _Splitter:
             raise _RowsError
         else:
             given = [self.plain[x] for x in node.inputs]
-            self.plain[node] = self.graph.add(node.op, given, node.attrs, node.shape, node.dtype)
+            self.plain[node] = self.graph.add_copy(node, given)
 
     def _whole(self, node: Node) -> Node:
         """A value of the old graph as one value of the new one."""
@@ -155,12 +150,12 @@ class _Splitter:
 
     def _combined(self, combiner: str, columns: list[Node]) -> Node:
         """Columns combined in pairs."""
-        if combiner not in _COMBINE:
+        if combiner in ("all", "any"):
             raise _RowsError
         while len(columns) > 1:
             pairs = zip(columns[::2], columns[1::2], strict=False)
             rest = columns[len(columns) // 2 * 2 :]
-            function = _COMBINE[combiner]
+            function = COMBINERS[combiner]
             columns = [self.builder.elementwise(function, x, y) for x, y in pairs] + rest
         return columns[0]
 

@@ -17,10 +17,10 @@ from pullback.compiled.llvm.arrays.code import (
     neutral,
     sum_lanes,
 )
-from pullback.compiled.llvm.arrays.plan import is_number, squeeze, strip
+from pullback.compiled.llvm.arrays.plan import squeeze, strip
 from pullback.compiled.llvm.compiler import has_avx512
 from pullback.compiled.llvm.vector import CALLED, Complex, cast, elementwise
-from pullback.compiled.lowering.ir import Node, c_strides
+from pullback.compiled.lowering.ir import Node, c_strides, is_number
 
 __all__ = ["LANES", "Access", "Chunks", "Nest", "Store"]
 

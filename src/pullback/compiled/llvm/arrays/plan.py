@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.compiled.llvm.arrays.gemm import uses_loops
-from pullback.compiled.lowering.ir import Graph, Node, whole_place
+from pullback.compiled.lowering.ir import Graph, Node, is_number, whole_place
 
-__all__ = ["FUSED", "Kernel", "Plan", "is_number", "make_plan", "space_of", "squeeze", "strip"]
+__all__ = ["FUSED", "Kernel", "Plan", "make_plan", "space_of", "squeeze", "strip"]
 
 FUSED = frozenset(["elementwise", "reduce", "take"])
 """Operations that run inside of loops beside others."""
@@ -69,12 +69,6 @@ def squeeze(shape: tuple[int, ...]) -> tuple[int, ...]:
 def space_of(node: Node) -> tuple[int, ...]:
     """The shape of the loops that compute a node."""
     return squeeze(node.inputs[0].shape if node.op == "reduce" else node.shape)
-
-
-def is_number(node: Node) -> bool:
-    """Whether a node is one constant number in all elements."""
-    base = node.inputs[0] if node.op == "view" else node
-    return base.op == "const" and base.size == 1
 
 
 def _is_reshaped(node: Node) -> bool:
