@@ -47,6 +47,7 @@ from pullback.compiled.watch import (
     find_change,
     find_watches,
     merge_watches,
+    owners_of_arrays,
     require_unchanged,
     without_read,
 )
@@ -213,9 +214,8 @@ class CompiledFunction:
         self._watches: list[Watch] = []
         self._changes_in_a_row = self._hits_before = 0  # calls that no graph served
         self._unsteady = ""  # why the function is called itself from now on
-        self._natives: list[
-            native_code.NativeProgram
-        ] = []  # programs with a function for whole calls
+        # programs with a function for whole calls
+        self._natives: list[native_code.NativeProgram] = []
         self._traces: list[str] = []  # why the function was traced, each time
         self._stats = {"traces": 0, "hits": 0, "eager": 0, "changes": 0}
         note_function(self)
@@ -398,7 +398,7 @@ class CompiledFunction:
         tracer = Tracer(allows_reads=not self._fullgraph, traces_loops=traces_loops)
         effects = Effects(tracer)
         try:
-            trace = run_outside_transforms(lambda: self._record(tracer, given, effects))
+            trace = run_outside_transforms(lambda: self._record(tracer, given, effects, watches))
         except Exception as error:
             effects.undo()
             if tracer.has_loops:
@@ -418,7 +418,7 @@ class CompiledFunction:
         watches += [Watch("item", *note) for note in tracer.notes.values()]
         kept = without_read(watches, tracer.captured.values(), tracer.read_roots)
         self._watches = merge_watches(self._watches, kept)
-        values = [result_value(value) for value in trace.results]
+        values = list(map(result_value, trace.results, trace.outputs))
         with use_cache(self._uses_cache):
             path, reason = self._path(tracer, trace, given)
         if reason:
@@ -441,7 +441,9 @@ class CompiledFunction:
         self._drop_natives()
         return self._trace(entry, given, args, kwargs, traces_loops=False)
 
-    def _record(self, tracer: Tracer, given: Arguments, effects: Effects) -> Trace:
+    def _record(
+        self, tracer: Tracer, given: Arguments, effects: Effects, watches: list[Watch]
+    ) -> Trace:
         """Runs the function on traced arguments."""
         leaves = self._traced(tracer, given)
         args, kwargs = pytree.unflatten(given.spec, leaves)
@@ -451,7 +453,8 @@ class CompiledFunction:
             tracer.picks.check_end()
             recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
             gradients = trace_gradients(tracer, found, recorded)
-            outputs = [result_node(tracer, value) for value in found]
+            outside = owners_of_arrays(watches)
+            outputs = [result_node(tracer, value, outside) for value in found]
             return Trace(found, outputs, out_spec, gradients, Outside(tracer))
 
     def _path(self, tracer: Tracer, trace: Trace, given: Arguments) -> tuple[Path, str]:

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
 from pullback.fx.tracer import Tracer
+from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh
 from pullback.utils import pytree
 
-__all__ = ["as_array", "build_result", "result_node", "result_value"]
+__all__ = [
+    "OutsideArray",
+    "as_array",
+    "build_result",
+    "constant_result",
+    "result_node",
+    "result_value",
+]
 
 
-def result_node(tracer: Tracer, value: Any) -> Node | Any:
-    """The node of a result of a trace; what is no array or number is a constant."""
+class OutsideArray(NamedTuple):
+    """A result that is an array from outside, or a view of one: the same object in each call."""
+
+    array: NDArray[Any]
+
+
+def result_node(tracer: Tracer, value: Any, outside: Container[int] = ()) -> Node | Any:
+    """The node of a result of a trace; what is no tensor or number of it is a constant.
+
+    Args:
+        tracer: of the trace.
+        value: the result.
+        outside: the ids of arrays that own memory from outside.
+    """
     if isinstance(value, TracedNumber):
         return value.node
+    if isinstance(value, np.ndarray):
+        return OutsideArray(value) if id(owner_of(value)) in outside else value.copy("K")
     if not isinstance(value, Tensor):
         return value
     held = value._array
@@ -27,14 +51,27 @@ def result_node(tracer: Tracer, value: Any) -> Node | Any:
     return held.node if isinstance(held, TracedArray) else tracer.lift(np.asarray(held)).node
 
 
-def result_value(value: Any) -> Any:
-    """The value that a result has in a trace, in memory of its own."""
+def result_value(value: Any, node: Any) -> Any:
+    """The value that a result, whose node or constant is given, has in a trace.
+
+    It has memory of its own: the graph may read an array that NumPy has made, too.
+    """
     if isinstance(value, TracedNumber):
         return value.value
     if not isinstance(value, Tensor):
-        return value
+        return constant_result(node)
     held = value._array
     return fresh(held.value if isinstance(held, TracedArray) else np.array(held))
+
+
+def constant_result(value: Any) -> Any:
+    """A constant as the result of one call: an array that NumPy has made in the trace is copied.
+
+    The caller may write to it, and the next call has to return the values of the trace.
+    """
+    if type(value) is OutsideArray:
+        return value.array
+    return value.copy("K") if isinstance(value, np.ndarray) else value
 
 
 def build_result(values: list[Any], spec: pytree.Spec, as_arrays: bool) -> Any:

@@ -32,6 +32,7 @@ __all__ = [
     "find_watches",
     "is_same_constant",
     "merge_watches",
+    "owners_of_arrays",
     "require_unchanged",
     "without_read",
 ]
@@ -134,6 +135,11 @@ def require_unchanged(watches: Iterable[Watch]) -> None:
 def merge_watches(first: Iterable[Watch], second: Iterable[Watch]) -> list[Watch]:
     """All places of both."""
     return list({watch.place: watch for watch in (*first, *second)}.values())
+
+
+def owners_of_arrays(watches: Iterable[Watch]) -> set[int]:
+    """The ids of the arrays that own the memory of all arrays that are watched."""
+    return {id(owner_of(watch.owner)) for watch in watches if watch.kind == "layout"}
 
 
 def without_read(

@@ -6,6 +6,7 @@ its gradient is zero even where it is NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,13 @@ def _count(a: Any, where: Any, axis: Any, keepdims: Any) -> Tensor:
     return reduction.sum(mask, axis, _kept(keepdims))
 
 
+def _started(function: Callable[..., Any], made: Any, initial: Any) -> Any:
+    """A sum or product that begins with `initial`, in the dtype of the result."""
+    if not given(initial):
+        return made
+    return function(made, pointwise._astype(as_tensor(initial), made.dtype))
+
+
 def sum(
     a: Any,
     axis: Any = None,
@@ -67,7 +75,7 @@ def sum(
 ) -> Any:
     """``numpy.sum``."""
     made = reduction.sum(_masked(a, where, 0), axis, _kept(keepdims), dtype=dtype)
-    return into(out, made + initial if given(initial) else made, "numpy.sum")
+    return into(out, _started(pointwise.add, made, initial), "numpy.sum")
 
 
 def prod(
@@ -81,7 +89,7 @@ def prod(
 ) -> Any:
     """``numpy.prod``."""
     made = reduction.prod(_masked(a, where, 1), axis, _kept(keepdims), dtype=dtype)
-    return into(out, made * initial if given(initial) else made, "numpy.prod")
+    return into(out, _started(pointwise.multiply, made, initial), "numpy.prod")
 
 
 def _extreme(

@@ -40,18 +40,25 @@ __all__ = [
 ]
 
 
+def _as_float(x: Any) -> Any:
+    """An operand in the floating-point dtype that NumPy computes roots of its dtype in."""
+    is_float = not isinstance(x, Tensor | np.ndarray) or x.dtype.kind == "f"
+    return x if is_float else pointwise._astype(x, np.sqrt(np.ones((), x.dtype)).dtype)
+
+
 def _fabs(x: Any) -> Tensor:
     operand = as_operand(x)
     if operand.dtype.kind == "c":
         raise TypeError("numpy.fabs is not defined for complex numbers; use numpy.abs")
-    made = pointwise.abs(operand)
-    return made if made.dtype.kind == "f" else pointwise._astype(made, np.dtype(float))
+    return pointwise.abs(_as_float(operand))
 
 
 def _heaviside(x: Any, at_zero: Any) -> Tensor:
     """Steps have slope zero, so gradients are zero; the operator of this name has none at all."""
     if any(as_operand(given).dtype.kind == "c" for given in (x, at_zero)):
         raise TypeError("numpy.heaviside is not defined for complex numbers, which have no sign")
+    # a Python float makes float64 of integers
+    x = pointwise.multiply(x, 1.0) if isinstance(at_zero, float) else _as_float(x)
     step = (pointwise.sign(x) + 1) / 2
     return pointwise._where(pointwise.equal(x, 0), at_zero, step)
 

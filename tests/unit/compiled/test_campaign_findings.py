@@ -47,3 +47,70 @@ def test_an_error_of_the_code_generator_does_not_end_the_program(monkeypatch):
         assert function(x).tolist() == [2.0, 2.0]
     assert function(x).tolist() == [2.0, 2.0]
     assert "internal error of the code generator" in function.explain(x)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_arrays_that_numpy_has_made_are_new_in_each_call(backend):
+    captured = np.arange(4.0)
+    compiled = pb.compile(lambda x: (np.linspace(0, 1, 3), captured, x + 1), backend=backend)
+    for x in (np.ones(2), np.ones(2), pb.ones(2), pb.ones(2)):
+        made, same, _ = compiled(x)
+        assert made.tolist() == [0.0, 0.5, 1.0]
+        assert same is captured
+        made[...] = 7.0
+
+
+def test_a_write_to_a_result_does_not_change_a_constant_of_the_graph():
+    def function(x):
+        made = np.arange(3.0)
+        return made, made * x
+
+    compiled = pb.compile(function, backend="llvm")
+    for _ in range(3):
+        made, product = compiled(np.ones(3))
+        assert product.tolist() == [0.0, 1.0, 2.0]
+        made[...] = 7.0
+
+
+def test_arrays_filled_with_values_of_arguments_are_new_in_each_call():
+    def function(x):
+        filled = np.zeros(3)
+        filled[1:] = x[1:]
+        return filled
+
+    compiled = pb.compile(function, backend="llvm")
+    for _ in range(3):
+        found = compiled(np.arange(3.0))
+        assert found.tolist() == [0.0, 1.0, 2.0]
+        found[...] = 7.0
+
+
+@pytest.mark.parametrize("name", ["tril", "triu"])
+def test_triangles_of_a_vector(name):
+    assert_compiled(lambda x: getattr(pb, name)(x, 1) * 2, pb.asarray(np.arange(1.0, 4.0)))
+
+
+def test_half_precision_between_segments():
+    x = np.arange(4, dtype=np.int8)  # its sine is float16 in NumPy
+    compiled = pb.compile(lambda x: np.sin(x).reshape(2, 2).astype(complex).sum(0), backend="llvm")
+    for _ in range(2):
+        found = compiled(x)
+        assert found.dtype == np.complex128
+        np.testing.assert_array_equal(found, np.sin(x).reshape(2, 2).astype(complex).sum(0))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "float32"])
+def test_numpys_functions_of_integers_have_numpys_dtypes(dtype):
+    x = np.array([0, 1, 0], dtype)
+
+    def function(x):
+        return (
+            np.fabs(x),
+            np.heaviside(x, x),
+            np.heaviside(x, 0.5),
+            np.sum(x, 0, "int8", initial=1.5),
+        )
+
+    for found, expected in zip(pb.compile(function)(x), function(x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+        assert np.asarray(found).dtype == expected.dtype or not expected.ndim

@@ -15,6 +15,7 @@ import numpy as np
 from pullback.compiled.eager.common_subexpressions import merge_equal_nodes
 from pullback.compiled.eager.inplace import Reuse, find_reuse
 from pullback.compiled.llvm.entry import MISS
+from pullback.compiled.results import OutsideArray, constant_result
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import get_state, set_state
 from pullback.fx.loop_call import LoopCall
@@ -250,6 +251,8 @@ class _KernelWriter(SourceWriter):
 
     def output(self, value: Any) -> str:
         """The expression of one result; memory that the program keeps is copied."""
+        if isinstance(value, OutsideArray | np.ndarray):
+            return f"{self._object(constant_result, 'copied')}({self.constant(value)})"
         if not isinstance(value, Node):
             return self.constant(value)
         return f"{self._object(_copied, 'copied')}({value.name})" if _is_kept(value) else value.name

@@ -38,11 +38,15 @@ from pullback.compiled.lowering.ir import Graph, Node, c_strides, copy_nodes
 from pullback.compiled.lowering.lower import Lowered, Output, Source, lower
 from pullback.compiled.lowering.reroll import reroll
 from pullback.compiled.lowering.split import split
+from pullback.compiled.results import OutsideArray, constant_result
 from pullback.fx.tracer import Tracer
 from pullback.kernels.errstate import errstate
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["NativeProgram", "TracedCall", "compile_halves", "compile_native"]
+
+
+_HALF = np.dtype(np.float16)  # has no machine code; NumPy makes it of int8 and bool
 
 
 class _Segment(NamedTuple):
@@ -83,6 +87,8 @@ def _is_call(node: Node, limit: int) -> bool:
         return True
     if node.op == "pick":
         return _is_call(node.inputs[0], limit)
+    if any(value.dtype == _HALF for value in (node, *node.inputs) if value.op != "loop"):
+        return True
     if node.op in ("view", "update") and node.place.step:
         part = node if node.op == "view" else node.inputs[1]
         is_dense = node.place.strides == c_strides(node.place.shape)
@@ -260,7 +266,7 @@ class NativeProgram:
                 if result.number is not None or (given.returns_arrays and not node.shape):
                     numbers.add(place)
                 outputs.append(place)
-            elif isinstance(result, Tensor):
+            elif isinstance(result, Tensor | np.ndarray | OutsideArray):
                 return None
             else:
                 outputs.append(Constant(result))
@@ -327,7 +333,7 @@ class NativeProgram:
         seen: set[int] = set()
         for place, result in enumerate(self.lowered.results):
             if not isinstance(result, Output):
-                found.append(result)
+                found.append(constant_result(result))
                 continue
             node = graph.outputs[result.output]
             array = values[node.id]

@@ -143,7 +143,8 @@ def _constant_pad(x: Value, widths: Any, values: Any) -> Value:
 
 def _triangle_of(lower: bool) -> _Rule:
     def rule(x: Value, k: int = 0) -> Value:
-        rows, columns = x.shape[-2:]
+        columns = x.shape[-1]
+        rows = x.shape[-2] if len(x.shape) > 1 else columns  # a vector is broadcast to equal rows
         mask = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
         keeps = Value(x.builder.const(mask if lower else ~mask), x.builder)
         return where(keeps, x, x.dtype.type(0).item())
