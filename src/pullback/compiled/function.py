@@ -495,9 +495,7 @@ class CompiledFunction:
             if native.call is not None:
                 self._natives.append(native)
                 type(self).__call__ = native.call  # type: ignore[method-assign]
-            return Program(
-                native.run, str(native.graph), tracer, outputs, "", native.llvm_ir, "", native
-            )
+            return native.as_program(outputs)
         return compile_program(tracer, outputs)
 
     def _traced(self, tracer: Tracer, given: Arguments) -> list[Any]:
@@ -572,7 +570,7 @@ class CompiledFunction:
 
     def llvm_ir(self, *args: Any, **kwargs: Any) -> str:
         """The machine code of a call as LLVM's text; empty if it has none."""
-        return "\n".join(program.llvm_ir for program in self._programs(args, kwargs)[1])
+        return "\n".join(program.llvm_ir() for program in self._programs(args, kwargs)[1])
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """A report about a call: segments, opaque operators and why, guards, memory, traces."""

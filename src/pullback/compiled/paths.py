@@ -220,9 +220,7 @@ def _halves(
         except Exception as error:  # a mistake of the code generator must not end the program
             note = generator_note(error)
         else:
-            text = f"{native.llvm_ir}\n{back.llvm_ir}"
-            source = f"{native.graph}\n{back.graph}"
-            forward = Program(native.run, source, tracer, outputs, "", text, "", native)
+            forward = native.as_program(outputs, back)
             return _Halves(forward, back.run, [source.name for source in sources])
     forward = compile_program(tracer, outputs, wanted)._replace(note=note)
     inputs: list[int | str] = [

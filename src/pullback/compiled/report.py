@@ -141,7 +141,7 @@ def program_text(program: Program) -> str:
         n.name: n.meta["tensor_meta"] for n in program.tracer.graph.nodes if "tensor_meta" in n.meta
     }
     lines = []
-    for line in program.source.splitlines():
+    for line in program.source().splitlines():
         meta = notes.get(line.strip().partition(" = ")[0])
         lines.append(line if meta is None else f"{line}  # {meta}")
     return "\n".join(lines)

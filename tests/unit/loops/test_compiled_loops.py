@@ -540,7 +540,7 @@ def test_checkpoints_bound_the_memory_of_machine_code() -> None:
     wide = np.linspace(0.1, 1.0, 100)
     plain, kept = gradient(None), gradient("200KB")
     assert_close(kept(wide), plain(wide))
-    sizes = [sum(step.segment.arena for step in native_of(c)._steps) for c in (plain, kept)]
+    sizes = [sum(step.arena for step in native_of(c)._steps) for c in (plain, kept)]
     assert sizes[0] >= 10_000 * 800
     assert sizes[1] < 5 * 200 * 800
 

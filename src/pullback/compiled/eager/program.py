@@ -34,11 +34,11 @@ class Program(NamedTuple):
     """A graph that can be run, with its origin."""
 
     run: Callable[..., Any]  # takes the inputs as tensors and numbers, returns a list or MISS
-    source: str
+    source: Callable[[], str]  # writes its graph
     tracer: Tracer
     outputs: list[Any]  # nodes and constants
     reason: str  # why it must not run again, and the function is called instead; or empty
-    llvm_ir: str = ""  # the text of its machine code
+    llvm_ir: Callable[[], str] = str  # writes its machine code
     note: str = ""  # why it is no machine code
     native: Any = None  # the native program
 
@@ -89,7 +89,7 @@ def compile_program(tracer: Tracer, outputs: list[Any], kept: Iterable[Node] = (
         finally:
             set_state(before)
 
-    return Program(run, source, tracer, outputs, _refusal(tracer))
+    return Program(run, lambda: source, tracer, outputs, _refusal(tracer))
 
 
 def _executed(source: str, writer: _KernelWriter) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib.util
 import os
@@ -9,6 +10,7 @@ import platform
 import sys
 import sysconfig
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +20,10 @@ from pullback.compiled.llvm.object_cache import current_cache
 from pullback.errors import MissingPackageError
 
 if TYPE_CHECKING:
+    import llvmlite
     from llvmlite import binding, ir
 else:
+    llvmlite = lazy_module("llvmlite")
     binding = lazy_module("llvmlite.binding")
     ir = lazy_module("llvmlite.ir")
 
@@ -30,7 +34,9 @@ __all__ = [
     "has_avx512",
     "ir",
     "is_supported",
+    "load_code",
     "name_address",
+    "read_number",
     "require_llvmlite",
 ]
 
@@ -126,29 +132,42 @@ def name_address(name: str, address: int) -> None:
     binding.add_symbol(name, address)
 
 
-def compile_module(
-    module: Any, *, is_vectorized: bool = False, addresses: dict[str, int] | None = None
-) -> tuple[Any, str]:
-    """Compiles a module; returns the engine that holds its code, and its text.
-
-    `addresses` are those of external symbols, for this module alone.
-
-    For code that is written in vectors already, only variables are turned into registers: other
-    passes take time and gain nothing. The machine code comes from the cache on disk if it is there;
-    the text is optimized if not.
-    """
+def compile_module(module: Any, *, is_vectorized: bool = False) -> Any:
+    """Compiles a module; returns the engine that holds its code."""
     text = str(module)
+    return load_code(text, lambda: text, is_vectorized=is_vectorized)
+
+
+def load_code(
+    key: str,
+    write: Callable[[], str],
+    *,
+    is_vectorized: bool = False,
+    addresses: dict[str, int] | None = None,
+) -> Any:
+    """The engine that holds the machine code of a module.
+
+    The code comes from the cache on disk if it is there.
+
+    Args:
+        key: differs for modules of different text.
+        write: makes the module's text, where the cache has no code for the key.
+        is_vectorized: whether the code is written in vectors already. Then only variables are
+            turned into registers: other passes take time and gain nothing.
+        addresses: of external symbols, for this module alone.
+    """
+    cache = current_cache()
+    name = _key(key, is_vectorized) if cache is not None else ""
+    content = cache.get(name) if cache is not None else None
+    text = write() if content is None else ""
     with _lock:
-        cache = current_cache()
-        key = _key(text, is_vectorized) if cache is not None else ""
-        content = cache.get(key) if cache is not None else None
         if content is None:
-            content, text = _generate(text, is_vectorized)
+            content = _generate(text, is_vectorized)
             if cache is not None:
-                cache.put(key, content)
-        for name, address in (addresses or {}).items():
-            name_address(name, address)
-        return _load(content), text
+                cache.put(name, content)
+        for symbol, address in (addresses or {}).items():
+            name_address(symbol, address)
+        return _load(content)
 
 
 def function_address(engine: Any, name: str) -> int:
@@ -158,8 +177,15 @@ def function_address(engine: Any, name: str) -> int:
     return address
 
 
-def _generate(text: str, is_vectorized: bool) -> tuple[bytes, str]:
-    """The object file of a module, and its optimized text."""
+def read_number(engine: Any, name: str) -> int:
+    """The value of a global int64 of an engine."""
+    with _lock:
+        address = engine.get_global_value_address(name)
+    return ctypes.c_int64.from_address(address).value
+
+
+def _generate(text: str, is_vectorized: bool) -> bytes:
+    """The object file of a module."""
     machine = _machine()
     parsed = binding.parse_assembly(text)
     parsed.verify()
@@ -172,7 +198,8 @@ def _generate(text: str, is_vectorized: bool) -> tuple[bytes, str]:
     else:
         passes = builder.getModulePassManager()
     passes.run(parsed, builder)
-    return machine.emit_object(parsed), str(parsed)
+    content: bytes = machine.emit_object(parsed)
+    return content
 
 
 def _load(content: bytes) -> Any:
@@ -183,14 +210,15 @@ def _load(content: bytes) -> Any:
     return engine
 
 
-def _key(text: str, is_vectorized: bool) -> str:
-    """All that machine code depends on."""
+def _key(key: str, is_vectorized: bool) -> str:
+    """A key of machine code, with all of the machine and of other libraries that it depends on."""
     parts = [
-        f"pullback object 1, vectorized {is_vectorized}",
-        text,
+        f"pullback object 2, vectorized {is_vectorized}",
+        key,
         *_processor(),
         binding.get_default_triple(),
         str(binding.llvm_version_info),
+        llvmlite.__version__,
         np.__version__,
         sys.version,
         sys.implementation.cache_tag or "",

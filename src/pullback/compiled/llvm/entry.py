@@ -29,6 +29,7 @@ from pullback.utils import pytree
 __all__ = [
     "MISS",
     "Captured",
+    "Code",
     "Constant",
     "Leaf",
     "Signature",
@@ -43,6 +44,7 @@ __all__ = [
 MISS: Any = type("Miss", (), {"__repr__": lambda _: "<a guard does not hold>"})()
 """Returned by a program where a value differs from the one that its graph was traced with."""
 
+_NONE = "_Py_NoneStruct"
 _METH_FASTCALL = 0x80
 _METH_KEYWORDS = 0x02
 _TYPE, _BODY = 8, 16  # offsets in an object: its type, what follows the head
@@ -87,6 +89,17 @@ class Signature(NamedTuple):
     outputs: list[Any]  # for each result, the index of an output, or an object in a `Constant`
     numbers: set[int]  # the outputs that are Python numbers
     makes_tensors: bool
+
+
+class Code(NamedTuple):
+    """The function of a program, ``void f(i8* inputs..., i8* outputs..., i8* arena)``."""
+
+    address: int
+    inputs: int  # their number
+    outputs: list[Node]
+    checks: set[int]  # the outputs that have to be true
+    arena: int  # bytes
+    work: int  # an estimate of its operations on elements
 
 
 class Constant(NamedTuple):
@@ -222,15 +235,19 @@ class _Function:
         return self.b.icmp_unsigned("==", x, y)
 
 
-def emit_pointers(module: Any, symbols: Symbols, name: str, inner: Any) -> None:
-    """Adds a function of arrays that calls a program with their addresses and returns None."""
-    f = _Function(module, symbols, name)
+def emit_pointers(module: Any, name: str, inner: Any) -> None:
+    """Adds a function of arrays that calls a program with their addresses and returns None.
+
+    It has no address of a Python object in it: None is a symbol of the interpreter.
+    """
+    f = _Function(module, Symbols(module), name)
     pointers = []
     for place in range(len(inner.args)):
         array = f.b.load(f.b.gep(f.function.args[1], [f.word(place)]))
         pointers.append(f.field(array, _ARRAY_DATA, f.pointer))
     f.b.call(inner, pointers)
-    f.b.ret(f.increase(symbols.object(None)))
+    none = ir.GlobalVariable(module, f.byte, _NONE) if _NONE not in module.globals else None
+    f.b.ret(f.increase(none or module.globals[_NONE]))
 
 
 class _Call(_Function):
@@ -517,35 +534,25 @@ class _Call(_Function):
 
 
 def emit_call(
-    module: Any,
-    symbols: Symbols,
-    name: str,
-    program: tuple[Any, int],
-    outputs: list[Node],
-    checks: set[int],
-    signature: Signature,
-    work: int,
+    module: Any, symbols: Symbols, name: str, program: Code, signature: Signature
 ) -> None:
-    """Adds the function of a signature to a module.
-
-    `program` is the LLVM function with the size of its arena; `checks` are the outputs that have to
-    be true; `work` estimates the program's operations.
-    """
+    """Adds the function of a signature to a module."""
     call = _Call(module, symbols, name, signature)
-    b = call.b
+    b, outputs = call.b, program.outputs
     given = call.read_arguments()
-    arrays, targets = call.make_results(outputs, checks)
-    function, arena = program
-    memory = _allocate(call, arena)
-    count = len(function.args) - len(outputs) - 1
-    releases = work > _GIL_WORK
+    arrays, targets = call.make_results(outputs, program.checks)
+    memory = _allocate(call, program.arena)
+    arguments = [*(given[n] for n in range(program.inputs)), *targets, memory]
+    releases = program.work > _GIL_WORK
     state = call.call("PyEval_SaveThread", call.pointer) if releases else None
-    b.call(function, [*(given[n] for n in range(count)), *targets, memory])
+    kind = ir.FunctionType(ir.VoidType(), [call.pointer] * len(arguments))
+    function = symbols.address(program.address, "program")
+    b.call(b.bitcast(function, kind.as_pointer()), arguments)
     if releases:
         call.call("PyEval_RestoreThread", ir.VoidType(), state)
-    if arena > _STACK_ARENA:
+    if program.arena > _STACK_ARENA:
         call.call("free", ir.VoidType(), call.heap)
-    _check_flags(call, [targets[place] for place in sorted(checks)])
+    _check_flags(call, [targets[place] for place in sorted(program.checks)])
     made: list[Any] = []
     for item in signature.outputs:
         if isinstance(item, Constant):

@@ -21,7 +21,6 @@ def emit_group(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
     inputs, outputs = len(graph.inputs), len(emitted.outputs)
     kind = ir.FunctionType(ir.VoidType(), [pointer] * (inputs + outputs + 1))
     function = ir.Function(module, kind, name)
-    function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     table = builder.alloca(pointer, size=word(len(function.args)))
     for place, entry in enumerate(function.args):

@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback._cpython import IS_TESTED
-from pullback.compiled.llvm.arrays import can_emit
-from pullback.compiled.llvm.compiler import compile_module, function_address, ir
+from pullback.compiled.eager.program import Program
+from pullback.compiled.llvm.arrays import can_emit, find_blas, register_share_chunks
+from pullback.compiled.llvm.compiler import function_address, ir, load_code, read_number
+from pullback.compiled.llvm.digest import graph_digest, has_product, source_digest
 from pullback.compiled.llvm.entry import (
     MISS,
     Captured,
+    Code,
     Constant,
     Leaf,
     Signature,
@@ -55,8 +58,22 @@ class _Segment(NamedTuple):
     inputs: list[Node]
     outputs: list[Node]
     graph: Graph
-    arena: int
     name: str
+
+    def emit(self, module: Any) -> None:
+        """Adds its function, the size of its arena, and a function that takes arrays."""
+        emit = emit_group if _suits_arrays(self.graph) else emit_program
+        function, arena = emit(module, self.name, self.graph)
+        size = ir.GlobalVariable(module, ir.IntType(64), f"arena_{self.name}")
+        size.initializer = ir.Constant(ir.IntType(64), arena)
+        emit_pointers(module, f"call_{self.name}", function)
+
+
+class _Phase(NamedTuple):
+    """A segment, or None, and the calls after it."""
+
+    segment: _Segment | None
+    calls: list[Node]
 
 
 class TracedCall(NamedTuple):
@@ -74,10 +91,11 @@ class TracedCall(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A step of a program: a segment with its function, or a node that is called."""
+    """A step of a program: a segment with its function and arena, or a node that is called."""
 
     segment: _Segment | None
     function: Any
+    arena: int
     node: Node | None
 
 
@@ -101,24 +119,42 @@ def _is_call(node: Node, limit: int) -> bool:
     return is_large(node, limit) and not can_emit(node)
 
 
-def _phases(graph: Graph) -> list[tuple[list[Node], list[Node]]]:
-    """The nodes of each segment, and the calls after it."""
+def _find_phases(graph: Graph) -> list[_Phase]:
+    """The segments of a graph, and the calls between them."""
     phase: dict[int, int] = {}
+    called: dict[int, bool] = {}
     found: list[tuple[list[Node], list[Node]]] = []
     limit = choose_limit(graph)
     for node in graph.live():
         if node.op in ("input", "const"):
             continue
-        called = _is_call(node, limit)
+        is_called = called[node.id] = _is_call(node, limit)
         at = 0
         for x in node.inputs:
             if x.op not in ("input", "const"):
-                at = max(at, phase[x.id] + (_is_call(x, limit) and not called))
+                at = max(at, phase[x.id] + (called[x.id] and not is_called))
         phase[node.id] = at
         while len(found) <= at:
             found.append(([], []))
-        found[at][called].append(node)
-    return found
+        found[at][is_called].append(node)
+    used = _find_uses(graph, found)
+    phases = []
+    for place, (own, calls) in enumerate(found):
+        wanted = {n.id for n in own if used.get(n.id, set()) - {2 * place}}
+        phases.append(_Phase(_segment(own, wanted, place) if wanted else None, calls))
+    return phases
+
+
+def _find_uses(graph: Graph, phases: list[tuple[list[Node], list[Node]]]) -> dict[int, set[int]]:
+    """The places that read a node: twice its phase, one more for calls; -1 for results."""
+    used: dict[int, set[int]] = {}
+    for place, nodes in enumerate(nodes for phase in phases for nodes in phase):
+        for node in nodes:
+            for x in node.inputs:
+                used.setdefault(x.id, set()).add(place)
+    for node in (*graph.outputs, *graph.checks):
+        used.setdefault(node.id, set()).add(-1)
+    return used
 
 
 def _segment(nodes: list[Node], wanted: set[int], number: int) -> _Segment:
@@ -126,7 +162,7 @@ def _segment(nodes: list[Node], wanted: set[int], number: int) -> _Segment:
     graph, inputs, made = copy_nodes(nodes)
     outputs = [n for n in nodes if n.id in wanted and n.op != "loop"]
     graph.outputs = [made[n.id] for n in outputs]
-    return _Segment(inputs, outputs, graph, 0, f"segment{number}")
+    return _Segment(inputs, outputs, graph, f"segment{number}")
 
 
 def _suits_arrays(graph: Graph) -> bool:
@@ -136,13 +172,15 @@ def _suits_arrays(graph: Graph) -> bool:
     return is_plain and any(is_large(node, limit) for node in live)
 
 
-def _make_segment(engine: Any, segment: _Segment, kept: Any) -> Any:
-    """The function of a segment, which takes arrays."""
+def _make_step(engine: Any, segment: _Segment) -> _Step:
+    """The step of a segment; its function takes arrays."""
+    arena = read_number(engine, f"arena_{segment.name}")
     if IS_TESTED:  # objects of this interpreter have the layout that ``entry.py`` reads
         address = function_address(engine, f"call_{segment.name}")
-        return make_function(address, (engine, kept))
+        return _Step(segment, make_function(address, engine), arena, None)
     count = len(segment.inputs) + len(segment.outputs) + 1
-    return make_pointer_function(function_address(engine, segment.name), count, (engine, kept))
+    function = make_pointer_function(function_address(engine, segment.name), count, engine)
+    return _Step(segment, function, arena, None)
 
 
 class NativeProgram:
@@ -150,7 +188,6 @@ class NativeProgram:
 
     Attributes:
         call: the function of Python for whole calls; None if it has none.
-        llvm_ir: the text of its code.
         lowered: its graph before re-rolling.
         graph: its graph.
         opaque: the calls between its segments.
@@ -165,57 +202,47 @@ class NativeProgram:
         self.hits = ctypes.c_int64(0)
         self.opaque: list[Node] = []
         self._constants = [node for node in self.graph.nodes if node.op == "const"]
+        self._phases = _find_phases(self.graph)
+        self._call_text = ""  # of the function for whole calls
         self._compile(signature)
 
-    def _compile(self, signature: Any) -> None:
-        graph = self.graph
-        phases = _phases(graph)
-        results = [*graph.outputs, *graph.checks]
-        module = ir.Module(name="pullback")
-        symbols = Symbols(module)
-        used: dict[int, set[int]] = {}
-        for place, (own, calls) in enumerate(phases):
-            for node in own:
-                for x in node.inputs:
-                    used.setdefault(x.id, set()).add(2 * place)
-            for node in calls:
-                for x in node.inputs:
-                    used.setdefault(x.id, set()).add(2 * place + 1)
-        for node in results:
-            used.setdefault(node.id, set()).add(-1)
-        pending: list[tuple[_Segment | None, Any, list[Node]]] = []
-        for place, (own, calls) in enumerate(phases):
-            wanted = {n.id for n in own if used.get(n.id, set()) - {2 * place}}
-            segment = None
-            if wanted:
-                segment = _segment(own, wanted, place)
-                emit = emit_group if _suits_arrays(segment.graph) else emit_program
-                function, arena = emit(module, segment.name, segment.graph)
-                segment = segment._replace(arena=arena)
-                emit_pointers(module, symbols, f"call_{segment.name}", function)
-            pending.append((segment, function if wanted else None, calls))
-            self.opaque += calls
-        whole = len(pending) == 1 and pending[0][0] is not None and not pending[0][2]
-        has_call = whole and self._emit_call(module, symbols, pending[0], results, signature)
-        engine, self.llvm_ir = compile_module(
-            module, is_vectorized=True, addresses=symbols.addresses
-        )
-        self._steps: list[_Step] = []
-        for segment, _, calls in pending:
-            if segment is not None:
-                function = _make_segment(engine, segment, symbols.kept)
-                self._steps.append(_Step(segment, function, None))
-            self._steps += [_Step(None, None, node) for node in calls]
-        if has_call:
-            address = function_address(engine, "call")
-            kept = (engine, symbols.kept, self.hits)
-            self.call = make_function(address, kept, has_keywords=True)
+    def _segments(self) -> list[_Segment]:
+        return [phase.segment for phase in self._phases if phase.segment is not None]
 
-    def _emit_call(
-        self, module: Any, symbols: Symbols, pending: Any, results: list[Node], signature: Any
-    ) -> bool:
-        """Adds the function for whole calls, if there is a form of it."""
-        lowered, segment = self.lowered, pending[0]
+    def _write(self) -> str:
+        """The module of all segments, as LLVM's text."""
+        module = ir.Module(name="pullback")
+        for segment in self._segments():
+            segment.emit(module)
+        return str(module)
+
+    def _key(self) -> str:
+        """The key of the machine code of all segments; registers the symbols that it refers to."""
+        graphs = [segment.graph for segment in self._segments()]
+        names = [segment.name for segment in self._segments()]
+        register_share_chunks()
+        blas = find_blas() if any(has_product(graph) for graph in graphs) else None
+        if not source_digest():  # compiled modules without their source may be of any version
+            return self._write()
+        return f"{source_digest()} {names} {blas} {graph_digest(graphs)}"
+
+    def _compile(self, signature: Any) -> None:
+        engine = None
+        if self._segments():
+            engine = load_code(self._key(), self._write, is_vectorized=True)
+        self._steps: list[_Step] = []
+        for segment, calls in self._phases:
+            if segment is not None:
+                self._steps.append(_make_step(engine, segment))
+            self._steps += [_Step(None, None, 0, node) for node in calls]
+            self.opaque += calls
+        if len(self._steps) == 1 and self._steps[0].segment is not None:
+            self._make_call(engine, self._steps[0], signature)
+
+    def _make_call(self, engine: Any, step: _Step, signature: Any) -> None:
+        """Makes the function for whole calls, if there is a form of it."""
+        lowered, segment = self.lowered, step.segment
+        assert segment is not None
         if (
             signature is None
             or not IS_TESTED
@@ -223,22 +250,49 @@ class NativeProgram:
             or lowered.aliases
             or signature.spec.children[1].size
         ):
-            return False
+            return
+        results = [*self.graph.outputs, *self.graph.checks]
         if any(node.op in ("input", "const") for node in results):
-            return False
+            return
         order = {node.id: place for place, node in enumerate(segment.outputs)}
         if len(order) != len(results) or order.keys() != {n.id for n in results}:
-            return False
+            return
         places = {node.id: place for place, node in enumerate(segment.inputs)}
         sources = [places.get(n.id, -1) for n in self.graph.inputs]
         native = self._signature(signature, sources, order)
         if native is None or not can_emit_call(native):
-            return False
-        program = (module.globals[segment.name], segment.arena)
-        checks = {order[node.id] for node in self.graph.checks}
-        work = sum(n.size for n in segment.graph.live())
-        emit_call(module, symbols, "call", program, segment.outputs, checks, native, work)
-        return True
+            return
+        program = Code(
+            function_address(engine, segment.name),
+            len(segment.inputs),
+            segment.outputs,
+            {order[node.id] for node in self.graph.checks},
+            step.arena,
+            sum(n.size for n in segment.graph.live()),
+        )
+        module = ir.Module(name="pullback")
+        symbols = Symbols(module)
+        emit_call(module, symbols, "call", program, native)
+        self._call_text = text = str(module)
+        own = load_code(text, lambda: text, is_vectorized=True, addresses=symbols.addresses)
+        kept = (engine, own, symbols.kept, self.hits)
+        self.call = make_function(function_address(own, "call"), kept, has_keywords=True)
+
+    def llvm_ir(self) -> str:
+        """The text of its code, which is written again."""
+        return f"{self._write()}\n{self._call_text}"
+
+    def as_program(self, outputs: list[Any], backward: NativeProgram | None = None) -> Program:
+        """The same as a program of its traced graph; with the backward program for its texts."""
+        parts = [self] if backward is None else [self, backward]
+
+        def source() -> str:
+            return "\n".join(str(part.graph) for part in parts)
+
+        def llvm_ir() -> str:
+            return "\n".join(part.llvm_ir() for part in parts)
+
+        return Program(self.run, source, self.tracer, outputs, "", llvm_ir, "", self)
 
     def _signature(self, given: Any, sources: list[int], order: dict[int, int]) -> Signature | None:
         """The signature for `emit_call`."""
@@ -319,7 +373,7 @@ class NativeProgram:
         assert segment is not None
         given = [np.ascontiguousarray(values[n.id]) for n in segment.inputs]
         made = [np.empty(n.shape, n.dtype) for n in segment.outputs]
-        arena = np.empty(segment.arena + 64, np.uint8)
+        arena = np.empty(step.arena + 64, np.uint8)
         start = -arena.__array_interface__["data"][0] % 64
         step.function(*given, *made, arena[start:])
         for node, array in zip(segment.outputs, made, strict=True):

@@ -44,7 +44,8 @@ class ArrayFunction:
         module = ir.Module("test")
         emitted = emit_arrays(graph, module, "run")
         self.memory = emitted.memory
-        self.engine, self.text = compile_module(module, is_vectorized=True)
+        self.text = str(module)
+        self.engine = compile_module(module, is_vectorized=True)
         address = self.engine.get_function_address("run")
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
         self.results = [*graph.outputs, *graph.checks]

@@ -209,7 +209,7 @@ class Maker:
 def run(graph, arrays):
     module = ir.Module("test")
     emitted = emit_arrays(graph, module, "run")
-    engine, _ = compile_module(module, is_vectorized=True)
+    engine = compile_module(module, is_vectorized=True)
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address("run"))
     made = [np.empty(node.shape, node.dtype) for node in graph.outputs]
     memory = np.full(emitted.memory + 64, 0xA5, np.uint8)

@@ -91,7 +91,7 @@ def compiled(name, before, after, width, arity):
     b.cbranch(b.icmp_unsigned("<", following, function.args[0]), body, end)
     b.position_at_end(end)
     b.ret_void()
-    engine, _ = compile_module(module)
+    engine = compile_module(module)
     call = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (arity + 1))(
         engine.get_function_address("run")
     )
