@@ -62,7 +62,7 @@ def detach(self: Tensor) -> Tensor:
     """The same memory without history; writes to it are noticed by both."""
     tensor = wrap(self._array)
     if TRACES:
-        note_made(tensor)
+        note_made(tensor, self)
     if not self._flags & TRACKED:
         return as_inference(tensor)
     share_counter(tensor, self)
@@ -98,7 +98,7 @@ def _get_data(self: Tensor) -> Tensor:
     """The same memory with neither history nor version: no version check finds writes to it."""
     tensor = wrap(self._array)
     if TRACES:
-        note_made(tensor)
+        note_made(tensor, self)
     if is_anomaly_enabled():
         record_cut(self, tensor, "data")
     if not self._flags & TRACKED:

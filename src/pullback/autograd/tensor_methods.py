@@ -27,7 +27,15 @@ from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.errors import AutogradError, AutogradTypeError, InferenceError
 from pullback.tensor.meta import OWN
-from pullback.tensor.tensor import TRACES, TRACKED, Tensor, meta_of, note_flag, note_grad
+from pullback.tensor.tensor import (
+    TRACES,
+    TRACKED,
+    Tensor,
+    meta_of,
+    note_flag,
+    note_grad,
+    note_hook,
+)
 
 __all__ = [
     "attach_methods",
@@ -180,6 +188,8 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     """Calls `hook` with this tensor's gradient in every backward pass; it may return another."""
     if not requires_grad(self):
         raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+    if TRACES:
+        note_hook(self)
     if _is_leaf(self):
         meta = meta_of(self)
         if meta.hooks is None:
@@ -198,6 +208,8 @@ def register_post_accumulate_grad_hook(
         raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
     if not _is_leaf(self):
         raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    if TRACES:
+        note_hook(self)
     meta = meta_of(self)
     if meta.accumulator_hooks is None:
         meta.accumulator_hooks = {}

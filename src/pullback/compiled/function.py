@@ -237,8 +237,6 @@ class CompiledFunction:
             return self._call_func(args, kwargs, given)
         inputs = inputs_of(given)
         for path in list(entry.paths):
-            if shares_written_memory(path.program.tracer, given.leaves):
-                return self._call_func(args, kwargs, given)
             found = self._run(path, given, inputs)
             if found is FAILED:
                 return self._call_func(args, kwargs, given)

@@ -8,6 +8,7 @@ this before a run, and does the changes after it. ``Effects`` undoes what a trac
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from pullback.autograd.graph.views import requires_grad
 from pullback.compiled.random_state import Draws
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import TraceError
+from pullback.fx.node import Node
+from pullback.fx.picked import root_of
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.tracer import GradSlot, Note, Tracer, has_hooks
 from pullback.tensor.tensor import Tensor, fresh, meta_of
@@ -27,34 +30,39 @@ _GRAD_FLAGS = REQUIRES_GRAD | PLAIN_VIEW | DUAL
 
 
 class _Capture:
-    """A captured tensor, or the gradient of a leaf, with what has to stay the same."""
+    """A captured tensor, or the gradient of a leaf, with what has to stay the same.
 
-    __slots__ = ("array", "flags", "leaf", "name", "tensor")
+    Attributes:
+        is_alone: whether no other captured value lies in the same memory. Only then may the tensor
+            get another array: a graph has written down which of its values share memory.
+    """
 
-    def __init__(self, name: str, tensor: Tensor, leaf: Tensor | None):
+    __slots__ = ("array", "flags", "is_alone", "leaf", "name", "tensor")
+
+    def __init__(self, name: str, tensor: Tensor, leaf: Tensor | None, is_alone: bool):
         self.name = name
         self.tensor = tensor
         self.leaf = leaf
+        self.is_alone = is_alone
         self.array = tensor._array
         self.flags = tensor._flags & _GRAD_FLAGS
 
-    def holds(self, captured: dict[str, Any]) -> bool:
-        """Whether the tensor is of the same kind; its array is put into `captured`."""
+    def find(self) -> Any:
+        """The array that the tensor has now; None if it is of another kind than it was."""
         tensor: Any = self.tensor if self.leaf is None else _grad(self.leaf)
         if tensor is None or tensor._flags & _GRAD_FLAGS != self.flags:
-            return False
+            return None
         array, before = tensor._array, self.array
         if array is before:
-            return True
-        if (
-            type(array) is not np.ndarray
-            or array.shape != before.shape
-            or array.dtype != before.dtype
-            or array.strides != before.strides
-        ):
-            return False
-        captured[self.name] = self.array = array
-        return True
+            return array
+        is_same_kind = (
+            self.is_alone
+            and type(array) is np.ndarray
+            and array.shape == before.shape
+            and array.dtype == before.dtype
+            and array.strides == before.strides
+        )
+        return array if is_same_kind else None
 
 
 class _GradChange(NamedTuple):
@@ -70,6 +78,8 @@ class Outside:
 
     Attributes:
         outputs: nodes that the program has to return after its results.
+        written: captured tensors whose memory the program writes to.
+        written_arguments: the places of arguments whose memory it writes to.
     """
 
     def __init__(self, tracer: Tracer):
@@ -77,22 +87,33 @@ class Outside:
         _require_same_attributes(tracer)
         tracer.histories.require_same(tracer.made_here)
         slots = list(tracer.grads.values())
-        by_grad = {id(s.before): s.leaf for s in slots if s.before is not None and s.is_read}
+        by_grad = _leaves_by_grad(slots)
+        roots = Counter(id(root_of(array)) for array in tracer.captured.values())
+        twins = {name for name, _ in tracer.twins}
         self._captures = [
-            _Capture(name, tensor, by_grad.get(id(tensor)))
+            _Capture(
+                name,
+                tensor,
+                by_grad.get(id(tensor)),
+                name not in twins and roots[id(root_of(tensor._array))] == 1,
+            )
             for name, tensor in tracer.origins.items()
+        ]
+        self._captures += [
+            _Capture(name, tensor, by_grad.get(id(tensor)), False) for name, tensor in tracer.twins
         ]
         self._empty = [s.leaf for s in slots if s.is_read and s.before is None]
         self._full = [s.leaf for s in slots if s.is_read and s.before is not None]
         self._leaves = [slot.leaf for slot in slots]
-        self._changes = [c for c in map(_change, slots) if c is not None]
+        self._changes = [c for slot in slots if (c := _change(slot, tracer)) is not None]
         self.outputs = [c.node for c in self._changes if c.node is not None]
+        self._leaves_by_node = {c.node: c.leaf for c in self._changes if c.node is not None}
         names = {
             n.target
             for n in tracer.graph.find_nodes(op="get_attr")
             if n.meta.get("root") in tracer.written
         }
-        self._written = [tensor for name, tensor in tracer.origins.items() if name in names]
+        self.written = [tensor for name, tensor in tracer.origins.items() if name in names]
         self.written_arguments = [
             place
             for place, n in enumerate(tracer.graph.find_nodes(op="placeholder"))
@@ -103,16 +124,14 @@ class Outside:
     def captured(self) -> list[Tensor] | None:
         """The captured tensors, if nothing else outside is read or changed; else None."""
         tracer = self._tracer
-        if self._leaves or tracer.options or tracer.conditions or self._written:
+        if self._leaves or tracer.options or tracer.conditions or self.written:
             return None
         return [capture.tensor for capture in self._captures]
 
     def read(self) -> list[Any] | None:
         """The inputs from outside; None where the program does not fit."""
-        captured = self._tracer.captured
-        for capture in self._captures:
-            if not capture.holds(captured):
-                return None
+        if not self._read_captured():
+            return None
         for leaf in self._leaves:
             if has_hooks(leaf):
                 return None
@@ -125,10 +144,30 @@ class Outside:
         numbers = []
         for option in self._tracer.options:
             value = option.now()
-            if type(value) is not float or value == 0:
+            if not isinstance(value, float) or value == 0:
                 return None
-            numbers.append(value)
+            numbers.append(float(value))
         return numbers
+
+    def _read_captured(self) -> bool:
+        """Whether all captured tensors are of the same kind; gives the graph their arrays."""
+        changes = []
+        for capture in self._captures:
+            array = capture.find()
+            if array is None:
+                return False
+            if array is not capture.array:
+                changes.append((capture, array))
+        if not changes:
+            return True
+        captured = self._tracer.captured
+        now = captured | {capture.name: array for capture, array in changes}
+        roots = Counter(id(root_of(array)) for array in now.values())
+        if any(roots[id(root_of(array))] > 1 for _, array in changes):
+            return False  # an array that is alone in the graph shares memory now
+        for capture, array in changes:
+            captured[capture.name] = capture.array = array
+        return True
 
     def apply(self, values: list[Any]) -> None:
         """Does the changes of a run, whose further results are `values`."""
@@ -139,8 +178,18 @@ class Outside:
                 tensor = next(made)
                 grad = fresh(tensor._array)
             meta_of(leaf).grad = grad
-        if self._written:
-            increment_version(self._written)
+        if self.written:
+            increment_version(self.written)
+
+    def share_gradients(self, outputs: list[Any], values: list[Any]) -> list[Any]:
+        """The results of a run, where one that is the new gradient of a leaf is ``leaf.grad``."""
+        pairs = zip(values, outputs, strict=False)
+        return [
+            _grad(self._leaves_by_node[node])
+            if isinstance(node, Node) and node in self._leaves_by_node
+            else value
+            for value, node in pairs
+        ]
 
 
 def _grad(leaf: Tensor) -> Tensor | None:
@@ -165,19 +214,40 @@ def _require_same_attributes(tracer: Tracer) -> None:
             raise TraceError(f"it sets the attribute or option {note.key!r}, which it also reads")
 
 
-def _change(slot: GradSlot) -> _GradChange | None:
-    """The change of a leaf's gradient in a trace; None if there is none."""
+def _leaves_by_grad(slots: list[GradSlot]) -> dict[int, Tensor]:
+    """The leaf of each gradient that a program reads, by the gradient's id."""
+    found: dict[int, Tensor] = {}
+    for slot in slots:
+        if slot.before is not None and slot.is_read:
+            if id(slot.before) in found:
+                raise TraceError("two parameters have the same tensor as .grad")
+            found[id(slot.before)] = slot.leaf
+    return found
+
+
+def _change(slot: GradSlot, tracer: Tracer) -> _GradChange | None:
+    """The change of a leaf's gradient in a trace; None if there is none.
+
+    A gradient that is set and not read is a change even if it is what it was: it may not be in
+    another call.
+    """
     after = _grad(slot.leaf)
-    if after is slot.before:
+    if after is slot.before and slot.is_read:
         return None
-    if after is None or not isinstance(after._array, TracedArray):
+    if after is None:
+        return _GradChange(slot.leaf, None, None)
+    held = after._array
+    is_made = isinstance(held, TracedArray)
+    if tracer.is_outside(held.value) if is_made else id(after) in tracer.made_here:
+        raise TraceError(".grad is set to an argument, or to memory from outside; set it to a copy")
+    if not is_made:
         return _GradChange(slot.leaf, None, after)
     if requires_grad(after):
         raise TraceError(
             "backward(create_graph=True) inside of the function gives a captured tensor a "
             "gradient that requires grad"
         )
-    return _GradChange(slot.leaf, after._array.node, None)
+    return _GradChange(slot.leaf, held.node, None)
 
 
 class Effects(Draws):

@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback._lazy import lazy_module
 from pullback.autograd.graph import increment_version
+from pullback.compiled.aliasing import shares_written_memory
 from pullback.compiled.eager.program import Program, compile_program
 from pullback.compiled.llvm.entry import MISS
 from pullback.compiled.lowering.expressions import CannotLower
@@ -81,6 +82,8 @@ class Path(NamedTuple):
         hidden = self.outside.read()
         if hidden is None:
             return MISS
+        if shares_written_memory(self.program.tracer, leaves):
+            return FAILED
         captured = self._captured()
         found = self._compute([*inputs, *hidden, *[None] * self.cotangents])
         if found is MISS or found is FAILED:
@@ -91,7 +94,7 @@ class Path(NamedTuple):
         written = [leaves[n] for n in self.outside.written_arguments]
         if written:
             increment_version([leaf for leaf in written if isinstance(leaf, Tensor)])
-        values = found[:count]
+        values = self.outside.share_gradients(self.program.outputs, found[:count])
         if self.freed is not None:
             return attach_freed(values, self.freed, leaves)
         if self.recorded is None:
@@ -111,18 +114,25 @@ class Path(NamedTuple):
         return attach(RecordedCall(self.recorded, replay, arguments, values, residuals, taken))
 
     def _compute(self, inputs: list[Any]) -> Any:
-        """Runs the program; FAILED where it has raised, and nothing has been written.
+        """Runs the program; FAILED where it has raised, and memory is as it was before.
 
         The error is the function's own, of an operator that is not called on this path, or of a
-        number that the graph has no dtype for. Kernels write in the order of the function, so that
-        their error leaves the state of the function.
+        number that the graph has no dtype for. Machine code writes when all else is done; kernels
+        write in the order of the function, which is undone.
         """
+        writes = self.program.native is None and self.program.tracer.writes
+        before = [(x, x.copy()) for x in self._written(inputs)] if writes else []
         try:
             return run_program(self.program, inputs)
         except Exception:
-            if self.program.native is None and self.program.tracer.writes:
-                raise
+            for array, values in before:
+                array[...] = values
             return FAILED
+
+    def _written(self, inputs: list[Any]) -> list[Any]:
+        """The arrays from outside that the program writes to."""
+        arrays = [tensor._array for tensor in self.outside.written]
+        return arrays + [inputs[n]._array for n in self.outside.written_arguments]
 
     def _captured(self) -> dict[str, Any]:
         """Captured tensors and arrays that the backward program takes."""

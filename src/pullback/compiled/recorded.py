@@ -72,11 +72,25 @@ def trace_gradients(
     _require_known_leaves(outputs, inputs)
     cotangents = [wrap(tracer.input("cotangent", np.ones(x.shape, x.dtype))) for x in outputs]
     try:
-        made = gradients_of(outputs, inputs, cotangents, allow_unused=True)
+        made = gradients_of(outputs, inputs, cotangents, retain_graph=True, allow_unused=True)
     except GraphFreedError:
+        if not all(_is_freed(*pair, inputs) for pair in zip(outputs, cotangents, strict=True)):
+            raise TraceError(
+                "backward() inside of the function has freed the graph of one result, and not "
+                "that of another one; return detached tensors"
+            ) from None
         return Gradients(results, leaves, [], is_freed=True)
     nodes = [None if g is None else _node(tracer, g) for g in made]
     return Gradients(results, leaves, nodes)
+
+
+def _is_freed(output: Tensor, cotangent: Tensor, inputs: list[Tensor]) -> bool:
+    """Whether a backward pass has freed the graph of a result."""
+    try:
+        gradients_of([output], inputs, [cotangent], retain_graph=True, allow_unused=True)
+    except GraphFreedError:
+        return True
+    return False
 
 
 def _node(tracer: Tracer, tensor: Tensor) -> Any:

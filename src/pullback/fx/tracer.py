@@ -56,7 +56,7 @@ from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import OptionNumber, TracedNumber
 from pullback.tensor import tensor as tensor_module
 from pullback.tensor.levels import next_serial
-from pullback.tensor.tensor import Tensor, as_operand, fresh, wrap
+from pullback.tensor.tensor import ContentVersion, Tensor, as_operand, fresh, wrap
 
 __all__ = [
     "PLAIN_STATE",
@@ -139,7 +139,9 @@ class Option(NamedTuple):
     def now(self) -> Any:
         """The value that it has now."""
         value = self.owner.get(self.key)
-        return value if self.item is None else value[self.item]  # type: ignore[index]
+        if self.item is None:
+            return value
+        return value[self.item] if type(value) is tuple and self.item < len(value) else None
 
 
 class Tracer:
@@ -153,6 +155,7 @@ class Tracer:
         written: the ids of that memory, as nodes have it in ``meta["root"]``.
         random: nodes that draw random numbers.
         origins: captured tensors by the names of ``get_attr`` nodes.
+        twins: further captured tensors of the same memory.
         leaves: captured tensors that require grad, by id.
         arguments: tensors that stand for arguments, by id.
         grads: the gradients of captured tensors that the program reads or sets, by the leaf's id.
@@ -176,6 +179,7 @@ class Tracer:
         self.written: set[int] = set()
         self.random: list[Node] = []
         self.origins: dict[str, Tensor] = {}
+        self.twins: list[tuple[str, Tensor]] = []
         self.leaves: dict[int, Tensor] = {}
         self.arguments: dict[int, Tensor] = {}
         self._begin = 0  # the number of the next level when the trace began
@@ -194,6 +198,7 @@ class Tracer:
         self.read_roots: dict[int, Any] = {}  # memory that Python has read, without a guard
         self._exposed: dict[int, Any] = {}  # memory that Python has an array of
         self.made_here: dict[int, Tensor] = {}  # tensors that the program has made of such memory
+        self._sources: dict[int, Tensor] = {}  # by the id of such a tensor: the one from outside
         self.histories = Histories()  # of captured tensors and arguments
         self._before: dict[Any, tuple[NDArray[Any], NDArray[Any]]] = {}  # of writes to it, in order
 
@@ -215,6 +220,10 @@ class Tracer:
         root = _root(array)
         self._outside[id(root)] = root
         node.meta["root"] = id(root)
+
+    def is_outside(self, array: NDArray[Any]) -> bool:
+        """Whether an array lies in memory of an argument or of a captured value."""
+        return id(_root(array)) in self._outside
 
     def _made(self, array: NDArray[Any], node: Node) -> TracedArray:
         node.meta["tensor_meta"] = TensorMetadata(array.shape, array.dtype, array.strides)
@@ -251,7 +260,10 @@ class Tracer:
         """An array from outside as a captured value; the same memory gives the same node."""
         key = _lift_key(array)
         found = self._lifted.get(key)
-        if found is None:
+        origin = None if origin is None else self._sources.get(id(origin), origin)
+        if found is not None:
+            self._note_twin(found.node.target, origin)
+        else:
             name = f"_tensor_constant{len(self.captured)}"
             self.captured[name] = array
             found = self._lifted[key] = self._made(array, self.graph.get_attr(name))
@@ -259,6 +271,14 @@ class Tracer:
             if origin is not None:
                 self.origins[name] = origin
         return found
+
+    def _note_twin(self, name: str, tensor: Tensor | None) -> None:
+        """Notes a second tensor from outside that has the memory of a captured value."""
+        if tensor is None or tensor is self.origins.get(name):
+            return
+        is_plain_array = type(tensor._counter) is ContentVersion  # an array as an operand
+        if not is_plain_array and not any(tensor is other for _, other in self.twins):
+            self.twins.append((name, tensor))
 
     def has_lifted(self, array: NDArray[Any]) -> bool:
         """Whether an array is a captured value already."""
@@ -316,10 +336,16 @@ class Tracer:
     def _is_written(self, root: Any) -> bool:
         return id(root) in self.written
 
-    def note_made(self, tensor: Tensor) -> None:
-        """Notes a tensor that the program has made of memory from outside."""
+    def note_made(self, tensor: Tensor, source: Tensor) -> None:
+        """Notes a tensor that the program has made of the memory of `source`, from outside."""
         if current_tracer() is self:
             self.made_here[id(tensor)] = tensor
+            self._sources[id(tensor)] = self._sources.get(id(source), source)
+
+    def note_hook(self, tensor: Tensor) -> None:
+        """Refuses a hook of a captured tensor, before it is registered: it would stay."""
+        if current_tracer() is self and isinstance(tensor._array, np.ndarray):
+            raise TraceError(f"a hook of a captured tensor is registered{user_line()}")
 
     def note_flag(self, tensor: Tensor, value: bool) -> None:
         """Refuses another ``requires_grad`` of a captured tensor or an argument, before it is."""
@@ -392,7 +418,7 @@ class Tracer:
         named = {key: self._given(value) for key, value in kwargs.items()}
         kernel = kernel or function
         changed = written_arrays(operator, args, kwargs) if operator.schema.is_mutable else []
-        written = [array for array in changed if id(_root(array)) in self._outside]
+        written = [array for array in changed if self.is_outside(array)]
         for array in written:
             if id(_root(array)) in self._exposed:
                 raise _read_error("numpy() of memory that is written to", user_line())

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pullback.autograd.function import Function
 from pullback.autograd.graph.hooks import RemovableHandle
+from pullback.fx.tracer import forbid_in_trace
 from pullback.tensor import Tensor
 from pullback.utils import pytree
 
@@ -25,6 +26,7 @@ class _Handle(RemovableHandle):
     """Takes a hook back, and updates whether its module has any."""
 
     def __init__(self, module: ModuleHooks, hooks: dict[int, Any], hook: Any, prepend: bool):
+        forbid_in_trace(f"a new hook of {type(module).__name__}")
         super().__init__(hooks, hook)
         self._module = module
         if prepend:
@@ -34,6 +36,7 @@ class _Handle(RemovableHandle):
 
     def remove(self) -> None:
         """Removes the hook. A second call does nothing."""
+        forbid_in_trace("the removal of a hook")
         super().remove()
         self._module._note_hooks()
 

@@ -23,7 +23,7 @@ from pullback.autograd.graph import increment_version
 from pullback.autograd.graph.hooks import RemovableHandle
 from pullback.fx.tracer import current_tracer, forbid_in_trace
 from pullback.kernels.errstate import errstate
-from pullback.optim.traced import Untraced, trace_update
+from pullback.optim.traced import Untraced, note_groups, trace_update
 from pullback.tensor import Tensor
 from pullback.tensor.tensor import TRACES, as_class_of, fresh
 
@@ -169,7 +169,10 @@ class Optimizer:
         >>> x.grad is None
         True
         """
-        for group in vars(self)["param_groups"]:  # may be traced
+        tracer = current_tracer() if TRACES else None
+        if tracer is not None:
+            note_groups(self, tracer)
+        for group in vars(self)["param_groups"]:
             for param in group["params"]:
                 if set_to_none:
                     param.grad = None
@@ -181,10 +184,12 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls ``hook(optimizer, args, kwargs)`` before each step; it may return new arguments."""
+        forbid_in_trace(f"a new hook of {type(self).__name__}")
         return RemovableHandle(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls ``hook(optimizer, args, kwargs)`` after each step."""
+        forbid_in_trace(f"a new hook of {type(self).__name__}")
         return RemovableHandle(self._step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -448,4 +453,4 @@ def _map(function: Callable[[Array], Array], arrays: dict[str, Array]) -> dict[s
 
 def as_number(value: Any) -> float:
     """A number that may be a tensor, such as a loss, as a float."""
-    return float(value.detach().numpy()) if isinstance(value, Tensor) else float(value)
+    return float(value.item() if isinstance(value, Tensor) else value)

@@ -18,9 +18,9 @@ from pullback.tensor import Tensor
 from pullback.tensor.tensor import TRACES
 
 if TYPE_CHECKING:
-    from pullback.optim.optimizer import ElementwiseOptimizer, Group, State
+    from pullback.optim.optimizer import ElementwiseOptimizer, Group, Optimizer, State
 
-__all__ = ["Untraced", "as_scalar", "trace_update"]
+__all__ = ["Untraced", "as_scalar", "note_groups", "trace_update"]
 
 _Held = TypeVar("_Held")
 
@@ -65,21 +65,27 @@ class Untraced(Generic[_Held]):
             )
 
 
+def note_groups(optimizer: Optimizer, tracer: Tracer) -> list[Group]:
+    """Notes that a traced program depends on the groups and their parameters, and returns them."""
+    held = vars(optimizer)
+    tracer.note(held, "param_groups")
+    groups: list[Group] = held["param_groups"]
+    known = [(group, list(group["params"])) for group in groups]
+    tracer.conditions.append(lambda: _has_groups(held["param_groups"], known))
+    return groups
+
+
 def trace_update(optimizer: ElementwiseOptimizer, tracer: Tracer) -> None:
     """Updates every parameter that has a gradient, as part of a traced program."""
     held = vars(optimizer)
-    for name in ("param_groups", "state"):
-        tracer.note(held, name)
-    groups: list[Group] = held["param_groups"]
-    known_groups = [(group, list(group["params"])) for group in groups]
+    tracer.note(held, "state")
+    groups = note_groups(optimizer, tracer)
     known_states: list[tuple[Tensor, State, State]] = []
 
     def is_same() -> bool:
         if optimizer._step_pre_hooks or optimizer._step_post_hooks:
             return False
-        return _has_groups(held["param_groups"], known_groups) and _has_states(
-            held["state"], known_states
-        )
+        return _has_states(held["state"], known_states)
 
     tracer.conditions.append(is_same)
     with no_grad():
@@ -117,8 +123,11 @@ def _options(group: Group, tracer: Tracer) -> Group:
     """The options of a group, with traced numbers."""
     found: Group = {}
     for key, value in group.items():
-        if type(value) is float and value:
+        if isinstance(value, float) and value:
             found[key] = tracer.option(group, key)
+        elif isinstance(value, Tensor):
+            found[key] = value.detach().reshape(())
+            tracer.note(group, key)
         elif type(value) is tuple and all(type(item) is float and item for item in value):
             found[key] = tuple(tracer.option(group, key, n) for n, _ in enumerate(value))
         else:

@@ -64,6 +64,7 @@ __all__ = [
     "meta_of",
     "note_flag",
     "note_grad",
+    "note_hook",
     "note_made",
     "note_read",
     "numeric",
@@ -165,11 +166,16 @@ def note_flag(tensor: Tensor, value: bool) -> None:
         trace.note_flag(tensor, value)
 
 
-def note_made(tensor: Tensor) -> Tensor:
-    """Notes that a tensor is one that the program itself has made of another's memory."""
+def note_hook(tensor: Tensor) -> None:
+    """Notes that a hook is registered on a tensor, before it is."""
     for trace in list(TRACES):
-        trace.note_made(tensor)
-    return tensor
+        trace.note_hook(tensor)
+
+
+def note_made(tensor: Tensor, source: Tensor) -> None:
+    """Notes that the program itself has made a tensor of the memory of another one, `source`."""
+    for trace in list(TRACES):
+        trace.note_made(tensor, source)
 
 
 COUNTING = RLock()  # held while the first counter of a memory is made, by one of several threads

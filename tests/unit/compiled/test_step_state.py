@@ -1,0 +1,284 @@
+"""Compiled training steps against the same steps: gradients, shared memory, hooks and errors."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
+
+BACKENDS = ["llvm", "eager"]
+CALLS = 6
+
+
+def _leaf(*values):
+    return pb.tensor(np.array(values), requires_grad=True)
+
+
+def _snapshot(value):
+    return np.array(value.detach().numpy()) if isinstance(value, pb.Tensor) else value
+
+
+class Scenario:
+    """A function of `x`, a change before each call, and the tensors to compare after it."""
+
+    fewest_hits = 1  # of CALLS: that many have to be compiled
+
+    def __init__(self):
+        self.a, self.b = _leaf(1.0, 2.0), _leaf(3.0, 4.0)
+        self.optimizer = pb.optim.SGD([self.a, self.b], lr=0.1)
+
+    def call(self, x):
+        raise NotImplementedError
+
+    def before(self, number):
+        pass
+
+    def state(self):
+        return [self.a, self.b, self.a.grad, self.b.grad]
+
+
+class GroupAddedWithoutStep(Scenario):
+    def __init__(self):
+        super().__init__()
+        self.optimizer = pb.optim.SGD([self.a], lr=0.1)
+
+    def call(self, x):
+        self.optimizer.zero_grad()
+        (self.a * x).sum().backward()
+
+    def before(self, number):
+        self.b.grad = pb.tensor([1.0, 1.0])
+        if number == 2:
+            self.optimizer.add_param_group({"params": [self.b]})
+
+
+class GradientThatIsSometimesThere(Scenario):
+    def call(self, x):
+        self.optimizer.zero_grad()
+        (self.a * x).sum().backward()
+        self.optimizer.step()
+
+    def before(self, number):
+        if number in (2, 4):
+            self.b.grad = pb.tensor([1.0, 1.0])
+
+
+class ClippedNorm(Scenario):
+    def call(self, x):
+        return pb.nn.utils.clip_grad_norm_([self.a], 0.5) * x
+
+    def before(self, number):
+        self.a.grad = pb.tensor([3.0, 4.0 + number])
+
+
+class DetachedFirst(Scenario):
+    def call(self, x):
+        return (self.a.grad.detach() * x).sum() + (self.a.grad.data * x).sum()
+
+    def before(self, number):
+        self.a.grad = pb.tensor([3.0, 4.0 + number])
+
+
+class ParametersThatBecomeOne(Scenario):
+    def call(self, x):
+        self.optimizer.step()
+        return x + 1
+
+    def before(self, number):
+        if number == 3:
+            self.b.data = self.a.data
+        self.a.grad = pb.tensor([1.0, 1.0])
+        self.b.grad = self.a.detach() * 2
+
+
+class ParametersThatWereOne(ParametersThatBecomeOne):
+    def before(self, number):
+        if number == 0:
+            self.b.data = self.a.data
+        elif number == 3:
+            self.b.data = pb.tensor([5.0, 6.0])
+        self.a.grad = self.b.grad = None
+        self.a.grad = pb.tensor([1.0, 1.0])
+        self.b.grad = self.a.detach() * 2
+
+
+class StateThatBecomesOne(Scenario):
+    def __init__(self):
+        super().__init__()
+        self.optimizer = pb.optim.SGD([self.a, self.b], lr=0.1, momentum=0.9)
+
+    def call(self, x):
+        self.optimizer.zero_grad()
+        (self.a * x + 2 * self.b * x).sum().backward()
+        self.optimizer.step()
+
+    def before(self, number):
+        if number == 3:
+            first, second = (self.optimizer.state[p]["momentum_buffer"] for p in (self.a, self.b))
+            second.data = first.data
+
+
+class GradientsThatBecomeOne(Scenario):
+    def call(self, x):
+        (self.a * x + 2 * self.b * x).sum().backward()
+
+    def before(self, number):
+        if number == 3:
+            self.b.grad = self.a.grad
+
+
+class GradientsThatWereOne(GradientsThatBecomeOne):
+    fewest_hits = 0
+
+    def before(self, number):
+        if number == 0:
+            self.a.grad = self.b.grad = pb.tensor([0.0, 0.0])
+        if number == 2:
+            self.b.grad = pb.tensor([1.0, 1.0])
+
+
+class GradientAsAnArgument(Scenario):
+    def call(self, x):
+        self.optimizer.zero_grad(set_to_none=False)
+        (self.a * 2).sum().backward()
+        return x * 1
+
+    def before(self, number):
+        self.a.grad = pb.tensor([float(number), 7.0])
+
+    def argument(self, number):
+        return self.a.grad if number > 1 else pb.tensor([1.0, 2.0])
+
+
+class GradientThatIsAnArgument(Scenario):
+    fewest_hits = 0
+
+    def call(self, x):
+        self.a.grad = x
+
+    def state(self):
+        self.a.grad.mul_(2)
+        return [self.last, self.a.grad, self.a.grad is self.last]
+
+    def argument(self, number):
+        self.last = pb.tensor([1.0, number])
+        return self.last
+
+
+class ReturnedGradient(Scenario):
+    def call(self, x):
+        self.optimizer.zero_grad()
+        (self.a * x).sum().backward()
+        return self.a.grad
+
+    def state(self):
+        self.returned.mul_(2)
+        return [self.a.grad]
+
+
+class HookRegisteredInside(Scenario):
+    fewest_hits = 0
+
+    def call(self, x):
+        self.optimizer.zero_grad()
+        handle = self.a.register_hook(lambda grad: grad * 2)
+        (self.a * x).sum().backward()
+        handle.remove()
+
+
+class HookOfAModuleRegisteredInside(Scenario):
+    fewest_hits = 0
+
+    def __init__(self):
+        super().__init__()
+        self.module = pb.nn.Identity()
+
+    def call(self, x):
+        self.optimizer.zero_grad()
+        with self.module.register_forward_hook(lambda _module, _args, output: output * 2):
+            self.module(self.a * x).sum().backward()
+
+
+class OneOfTwoGraphsFreed(Scenario):
+    fewest_hits = 0
+
+    def call(self, x):
+        first = (self.a * x).sum()
+        first.backward()
+        return first, (self.a * self.a * x).sum()
+
+    def state(self):
+        self.returned[1].backward()
+        return super().state()
+
+
+class ErrorOfAnOperator(Scenario):
+    def call(self, x):
+        self.optimizer.zero_grad()
+        (self.a * x).sum().backward()
+        self.optimizer.step()
+        return pb.linalg.inv(pb.outer(x, x) + pb.eye(2) * x[1])
+
+    def argument(self, number):
+        return pb.tensor([0.0 if number == 3 else 1.0, float(number != 3)])
+
+
+class OptionsOfOtherKinds(Scenario):
+    def __init__(self):
+        super().__init__()
+        self.optimizer = pb.optim.Adam([self.a], lr=0.1)
+
+    def call(self, x):
+        self.optimizer.zero_grad()
+        ((self.a * x) ** 2).sum().backward()
+        self.optimizer.step()
+
+    def before(self, number):
+        group = self.optimizer.param_groups[0]
+        group["lr"] = [0.1, np.float64(0.2), np.float64(0.3), pb.tensor([0.1]), 1, 0.0][number]
+        group["betas"] = [(0.9, 0.99), (0.8, 0.9), [0.7, 0.9], (0.0, 0.9), (0.5,), (0.9, 0.99)][
+            number
+        ]
+
+
+SCENARIOS = [kind for kind in Scenario.__subclasses__() for kind in (kind, *kind.__subclasses__())]
+
+
+def _run(kind, compiles):
+    scenario = kind()
+    call = compiles(scenario.call)
+    argument = getattr(scenario, "argument", lambda number: pb.tensor([1.0, float(number)]))
+    found = []
+    for number in range(CALLS):
+        scenario.before(number)
+        try:
+            scenario.returned = call(argument(number))
+        except Exception as error:
+            found.append(type(error))
+            scenario.returned = None
+        results = (
+            scenario.returned if isinstance(scenario.returned, tuple) else (scenario.returned,)
+        )
+        found += map(_snapshot, [*results, *scenario.state()])
+    return found, call
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", SCENARIOS, ids=lambda kind: kind.__name__)
+def test_a_compiled_step_leaves_the_state_of_the_step(kind, backend):
+    expected, _ = _run(kind, lambda f: f)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compile: .* cannot be one graph")
+        found, call = _run(kind, lambda f: pb.compile(f, backend=backend))
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        if isinstance(theirs, np.ndarray):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+        else:
+            assert ours is theirs
+    assert call.stats["hits"] >= kind.fewest_hits
