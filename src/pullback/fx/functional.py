@@ -16,7 +16,7 @@ from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
-from pullback.fx.node import Node, map_arg
+from pullback.fx.node import Node, map_arg, schema_of
 from pullback.fx.tracer import untraced
 from pullback.tensor.tensor import wrap
 
@@ -89,7 +89,7 @@ class _Rewriter:
         return value
 
     def _call(self, node: Node) -> None:
-        schema = getattr(getattr(node.target, "operator", node.target), "schema", None)
+        schema = schema_of(node.target)
         if schema is not None and schema.is_mutable:
             self._write(node)
         elif "view_of" in node.meta:

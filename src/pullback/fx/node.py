@@ -10,7 +10,7 @@ from pullback.errors import GraphError
 if TYPE_CHECKING:
     from pullback.fx.graph import Graph
 
-__all__ = ["KINDS", "Node", "callable_name", "map_arg", "nodes_in"]
+__all__ = ["KINDS", "Node", "callable_name", "map_arg", "nodes_in", "schema_of"]
 
 KINDS = ("placeholder", "call_function", "get_attr", "output")
 
@@ -189,3 +189,8 @@ def callable_name(target: Any) -> str:
     module = getattr(target, "__module__", None) or "builtins"
     name = getattr(target, "__qualname__", type(target).__qualname__)
     return f"{module.removeprefix('_')}.{name}" if module != "builtins" else name
+
+
+def schema_of(target: Any) -> Any:
+    """The schema of an operator, or of one inside vmap; None for any other function."""
+    return getattr(getattr(target, "operator", target), "schema", None)

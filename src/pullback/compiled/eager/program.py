@@ -19,7 +19,7 @@ from pullback.compiled.results import OutsideArray, constant_result
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import get_state, set_state
 from pullback.fx.loop_call import LoopCall
-from pullback.fx.node import Node, map_arg
+from pullback.fx.node import Node, map_arg, schema_of
 from pullback.fx.source import SourceWriter
 from pullback.fx.tracer import PLAIN_STATE, Guard, Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
@@ -168,7 +168,7 @@ def _constants(tracer: Tracer, needed: set[Node]) -> dict[Node, Tensor]:
 
 
 def _has_effect(node: Node) -> bool:
-    schema = getattr(getattr(node.target, "operator", node.target), "schema", None)
+    schema = schema_of(node.target)
     if schema is None:
         return False
     return bool(schema.is_mutable) or "nondeterministic_seeded" in getattr(node.target, "tags", ())
@@ -216,7 +216,7 @@ class _KernelWriter(SourceWriter):
             total, part, index = self.reuse.adds[node]
             add = self._object(_add_part, "add_part")
             return f"{node.name} = {add}({total.name}, {part.name}, {self.literal(index)})"
-        schema = getattr(getattr(node.target, "operator", node.target), "schema", None)
+        schema = schema_of(node.target)
         if schema is None:
             return super().statement(node)
         arguments = schema.arguments.flat_all

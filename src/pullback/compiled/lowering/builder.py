@@ -114,6 +114,13 @@ class Builder:
             return self.elementwise("not_equal", x, self.full(0, (), x.dtype))
         return self.graph.add("elementwise", (x,), ("cast",), x.shape, dtype)
 
+    def require(self, condition: Node) -> None:
+        """Adds a check that all elements are true."""
+        check = self.reduce("all", condition, tuple(range(len(condition.shape))))
+        known = self.value_of(check)
+        if check not in self.graph.checks and (known is None or not known):
+            self.graph.checks.append(check)
+
     def require_range(self, x: Node, dtype: np.dtype[Any]) -> None:
         """Adds a check that an integer fits into a dtype, where NumPy raises if it does not."""
         if dtype.kind not in "iu" or dtype == x.dtype:
@@ -122,7 +129,7 @@ class Builder:
         low = self.full(max(limits.min, np.iinfo(x.dtype).min), (), x.dtype)
         high = self.full(min(limits.max, np.iinfo(x.dtype).max), (), x.dtype)
         for smaller, larger in ((low, x), (x, high)):
-            self.graph.checks.append(self.elementwise("less_equal", smaller, larger))
+            self.require(self.elementwise("less_equal", smaller, larger))
 
     def elementwise(self, function: str, *operands: Node) -> Node:
         """A function of ``elementwise.py``; operands are broadcast, and have the right dtypes."""

@@ -6,14 +6,12 @@ is a ``Place`` in it, known from the addresses and strides of the arrays of the 
 ``view`` of the newest value, a write an ``update`` that makes the next one. Writes to arguments and
 captured arrays are results of the program, which the caller copies to them.
 
-What an operator computes comes from the field ``lower`` of its table (``expressions.py``), from a
-rule by hand (``rules.py``), or, for views and moved elements, from its own kernel on an array of
-positions. Any other operator becomes an ``opaque`` node.
+What an operator computes is said by ``operators.py``. One that has no form in primitive operations
+becomes an ``opaque`` node, a call of its kernel.
 """
 
 from __future__ import annotations
 
-import functools
 import operator as python_operators
 from collections.abc import Callable
 from math import prod
@@ -21,20 +19,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pullback._generated.lowerings import LOWERINGS
 from pullback._lazy import lazy_module
 from pullback.compiled.lowering.builder import Builder
-from pullback.compiled.lowering.expressions import CannotLower, Value, apply, evaluate
+from pullback.compiled.lowering.expressions import CannotLower, Value, apply
 from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
 from pullback.compiled.lowering.lower_loop import add_loop, prune_loops
-from pullback.compiled.lowering.lower_vmap import Batched, batch_graph
+from pullback.compiled.lowering.lower_vmap import lower_batched
 from pullback.compiled.lowering.opaque import Hole, OpaqueCall
-from pullback.compiled.lowering.rules import MOVES, RULES, affine_place, moved
+from pullback.compiled.lowering.operators import (
+    MOST_POSITIONS,
+    lower_operator,
+    operator_name,
+    parameters_of,
+)
+from pullback.compiled.lowering.rules import affine_place, moved
 from pullback.fx.batched import BatchedCall
 from pullback.fx.loop_call import LoopBody, LoopCall
 from pullback.fx.node import Node as TracedNode
+from pullback.fx.node import map_arg, schema_of
 from pullback.fx.tracer import Tracer, untraced
-from pullback.tensor.tensor import Tensor, as_operand, wrap
+from pullback.tensor.tensor import as_operand
 
 if TYPE_CHECKING:
     from pullback.compiled.eager import program as eager_program
@@ -47,7 +51,6 @@ else:
 __all__ = ["Lowered", "Output", "Source", "Write", "lower"]
 
 _DTYPES = "?bhilqBHILQfdFD"
-_MOST_POSITIONS = 1 << 20  # elements of an array of positions
 _NUMBER_DTYPES = {bool: np.dtype(bool), int: np.dtype(np.int64)}
 _NUMBER_FUNCTIONS: dict[Any, str] = {
     python_operators.add: "add",
@@ -129,7 +132,7 @@ class _Memory:
         low, high = sum(min(0, e) for e in ends), sum(max(0, e) for e in ends)
         size = self.dtype.itemsize
         count = (high - low) // size + 1
-        if count > _MOST_POSITIONS or any(s % size for s in (*self.strides, *view.strides)):
+        if count > MOST_POSITIONS or any(s % size for s in (*self.strides, *view.strides)):
             raise CannotLower("a view of memory in an unusual order")
         numbers = np.full(count, -1, np.int64)
         own = Place(-low // size, tuple(s // size for s in self.strides), self.shape)
@@ -268,8 +271,7 @@ class _Lowering:
         if expected.dtype.kind == "f" and not np.all(expected):
             sign = Value(self.builder.const(np.signbit(expected)), self.builder)
             same = same & (apply("signbit", x) == sign)
-        check = self.builder.reduce("all", same.node, tuple(range(len(found.shape))))
-        self.graph.checks.append(check)
+        self.builder.require(same.node)
 
     # --- memory -----------------------------------------------------------------------------------
 
@@ -324,7 +326,7 @@ class _Lowering:
         if isinstance(target, LoopCall):
             self._loop(node)
             return
-        schema = getattr(getattr(target, "operator", target), "schema", None)
+        schema = schema_of(target)
         if schema is None:
             self._number_call(node)
         elif schema.is_mutable:
@@ -368,21 +370,21 @@ class _Lowering:
 
     def _in_place(self, node: TracedNode, schema: Any) -> None:
         """An operator that writes: its functional form, then a write."""
-        name = _name(node.target)
+        name = operator_name(node.target)
         target = node.args[0] if node.args else None
         if not isinstance(target, TracedNode) or not name.endswith("_") or target not in self.views:
             raise CannotLower(f"{name} writes to an argument that is not its first")
         if hasattr(node.target, "operator"):
             raise CannotLower(f"{name} inside vmap")
-        rest = [self._given(a) for a in node.args[1:]]
-        kwargs = {key: self._given(a) for key, a in node.kwargs.items()}
+        rest = list(map_arg(node.args[1:], self._value))
+        kwargs = map_arg(node.kwargs, self._value)
         if name == "copy_":
             found = rest[0]
         elif name in ("fill_", "zero_"):
             found = rest[0] if rest else 0
         else:
             now = Value(self.read(target), self.builder)
-            found = _compute(name[:-1], schema, [now, *rest], kwargs)
+            found = lower_operator(name[:-1], schema, [now, *rest], kwargs)
         if not isinstance(found, Value):
             found = Value(
                 self.builder.full(found, (), self.views[target].memory.dtype), self.builder
@@ -399,23 +401,25 @@ class _Lowering:
             raise CannotLower("a number that is no integer in an array of integers")
 
     def _functional(self, node: TracedNode) -> None:
-        target = node.target
+        """An operator that writes nothing, or the same as an opaque node."""
         try:
-            is_batched = isinstance(target, BatchedCall)
-            self._keep_result(node, self._batched(node) if is_batched else self._lowered(node))
+            self._keep_result(node, self._lowered(node))
         except CannotLower as reason:
             self._keep_opaque(node, str(reason))
 
     def _lowered(self, node: TracedNode) -> Any:
         target = node.target
-        if "nondeterministic_seeded" in target.tags:
+        is_batched = isinstance(target, BatchedCall)
+        if not is_batched and "nondeterministic_seeded" in target.tags:
             raise CannotLower("random numbers")
-        name = _name(target)
-        if not _has_node(node.args) and not _has_node(tuple(node.kwargs.values())):
+        name = operator_name(target)
+        if not is_batched and not node.all_input_nodes:
             return self._evaluated(node, name)
-        args = [self._given(a) for a in node.args]
-        kwargs = {key: self._given(a) for key, a in node.kwargs.items()}
-        return _compute(name, target.schema, args, kwargs, target)
+        args = list(map_arg(node.args, self._value))
+        kwargs = map_arg(node.kwargs, self._value)
+        if is_batched:
+            return lower_batched(target, args, kwargs, self.builder)
+        return lower_operator(name, target.schema, args, kwargs, target)
 
     def _evaluated(self, node: TracedNode, name: str) -> Value:
         """An operator without operands: a constant."""
@@ -440,18 +444,17 @@ class _Lowering:
             raise CannotLower(f"a result of shape {found.shape} in the place of {meta.shape}")
         self._keep(node, self.builder.cast(found.node, meta.dtype))
 
-    def _given(self, value: Any) -> Any:
-        """An argument as rules get it."""
-        if isinstance(value, TracedNode):
-            if value in self.numbers:
-                number = self.numbers[value]
-                return Value(number.node, self.builder, number.kind)
-            if value in self.lists:
-                raise CannotLower("a list of arrays as an argument")
-            return Value(self.read(value), self.builder)
-        if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-            return type(value)(self._given(item) for item in value)
-        return value
+    def _value(self, node: TracedNode) -> Value:
+        """A number or an array as rules get it."""
+        number = self.numbers.get(node)
+        if number is not None:
+            return Value(number.node, self.builder, number.kind)
+        self._require_array(node)
+        return Value(self.read(node), self.builder)
+
+    def _require_array(self, node: TracedNode) -> None:
+        if node in self.lists:
+            raise CannotLower("a list of arrays as an argument")
 
     def _loop(self, node: TracedNode) -> None:
         """A loop whose step is a traced graph of its own."""
@@ -477,97 +480,30 @@ class _Lowering:
             return steps.reordered(native_program.compile_native(steps.tracer, steps.outputs).run)
         return steps.reordered(eager_program.compile_program(steps.tracer, steps.outputs).run)
 
-    # --- vmap -------------------------------------------------------------------------------------
-
-    def _batched(self, node: TracedNode) -> Any:
-        """An operator inside vmap: lowered for one element, with a batch axis added afterwards."""
-        call = node.target
-        levels = iter(call.levels)
-        size = prod(call.sizes)
-        inner = Graph()
-        builder = Builder(inner)
-        given: list[Batched] = []
-
-        def argument(value: Any) -> Any:
-            if isinstance(value, TracedNode):
-                return tensor(self._given(value))
-            if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-                return type(value)(argument(item) for item in value)
-            if type(value) in (bool, int, float, complex):
-                return value
-            return value
-
-        def tensor(value: Value) -> Value:
-            own = next(levels)
-            if value.number is not None:
-                given.append(Batched(value.node, False))
-                return Value(builder.graph.input((), value.dtype), builder, value.number)
-            shape = value.shape[len(own) :]
-            if own:
-                lead = tuple(n if k in own else 1 for k, n in enumerate(call.sizes))
-                wide = self.builder.reshape(value.node, (*lead, *shape))
-                wide = self.builder.broadcast(wide, (*call.sizes, *shape))
-                given.append(Batched(self.builder.reshape(wide, (size, *shape)), True))
-            else:
-                given.append(Batched(value.node, False))
-            return Value(builder.graph.input(shape, value.dtype), builder)
-
-        schema = call.operator.schema
-        tensors = _tensor_arguments(schema)
-        args = _with_levels(
-            node.args, [a.name for a in schema.arguments.flat_positional], tensors, argument, levels
-        )
-        kwargs = {
-            key: _with_levels((value,), [key], tensors, argument, levels)[0]
-            for key, value in node.kwargs.items()
-        }
-        found = _compute(_name(call.operator), schema, args, kwargs, call.operator)
-        listed = list(found) if isinstance(found, list | tuple) else [found]
-        inner.outputs = [value.node for value in listed]
-        inner.checks, checks = [], inner.checks
-        inner.outputs += checks
-        wide = batch_graph(inner, self.builder, given, size)
-        for check in wide[len(listed) :]:
-            self.graph.checks.append(self.builder.reduce("all", check, (0,)))
-        values = [
-            Value(self.builder.reshape(x, (*call.sizes, *x.shape[1:])), self.builder)
-            for x in wide[: len(listed)]
-        ]
-        return values if isinstance(found, list | tuple) else values[0]
-
     # --- opaque calls -----------------------------------------------------------------------------
 
     def _opaque(
         self, node: TracedNode, reason: str, target: Any = None
     ) -> tuple[list[Node], tuple[OpaqueCall]]:
+        """The operands and the attributes of an opaque node."""
         operands: list[Node] = []
 
-        def hole(value: Any) -> Any:
-            if isinstance(value, TracedNode):
-                number = self.numbers.get(value)
-                if value in self.lists:
-                    raise CannotLower("a list of arrays as an argument")
-                operands.append(number.node if number is not None else self.read(value))
-                kind = (
-                    "tensor"
-                    if number is None
-                    else "operand"
-                    if value.target is as_operand
-                    else "number"
-                )
-                return Hole(len(operands) - 1, kind)
-            if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-                return type(value)(hole(item) for item in value)
-            return value
+        def hole(value: TracedNode) -> Hole:
+            self._require_array(value)
+            number = self.numbers.get(value)
+            operands.append(number.node if number is not None else self.read(value))
+            if number is None:
+                return Hole(len(operands) - 1, "tensor")
+            return Hole(len(operands) - 1, "operand" if value.target is as_operand else "number")
 
-        schema = getattr(getattr(node.target, "operator", node.target), "schema", None)
-        tensors = _tensor_arguments(schema) if schema is not None else frozenset()
-        names = [a.name for a in schema.arguments.flat_positional] if schema is not None else []
-        args = [hole(a) for a in node.args]
-        for place, name in enumerate(names[: len(args)]):
-            if name in tensors:
-                args[place] = _as_operands(args[place])
-        kwargs = {key: hole(a) for key, a in node.kwargs.items()}
+        args = [map_arg(a, hole) for a in node.args]
+        schema = schema_of(node.target)
+        if schema is not None:
+            positional, _, tensors = parameters_of(schema)
+            for place, name in enumerate(positional[: len(args)]):
+                if name in tensors:
+                    args[place] = _as_operands(args[place])
+        kwargs = {key: map_arg(a, hole) for key, a in node.kwargs.items()}
         return operands, (OpaqueCall(target or node.target, args, kwargs, reason),)
 
     def _keep_opaque(self, node: TracedNode, reason: str, target: Any = None) -> None:
@@ -586,100 +522,13 @@ class _Lowering:
 
 def _as_operands(value: Any) -> Any:
     """Numbers in the places of tensors, as kernels take them."""
-    if type(value) in (bool, int, float, complex):
-        return as_operand(value)
-    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return type(value)(_as_operands(item) for item in value)
-    return value
+    if type(value) in (list, tuple):
+        return type(value)(map(_as_operands, value))
+    return as_operand(value) if type(value) in (bool, int, float, complex) else value
 
 
 def _number_dtype(kind: type) -> np.dtype[Any]:
     return _NUMBER_DTYPES.get(kind) or np.dtype(kind)
-
-
-def _name(target: Any) -> str:
-    """The name of an operator, with its overload if it has one."""
-    operator = getattr(target, "operator", target)
-    namespace, _, name = str(operator.name()).partition("::")
-    return name if namespace == "pullback" else f"{namespace}::{name}"
-
-
-def _tensor_arguments(schema: Any) -> frozenset[str]:
-    return frozenset(a.name for a in schema.arguments.flat_all if a.type.is_tensor_like())
-
-
-def _with_levels(
-    args: Any, names: list[str], tensors: frozenset[str], argument: Any, levels: Any
-) -> list[Any]:
-    """The arguments of a batched call; each tensor, or number in its place, takes its levels."""
-    found = []
-    for name, value in zip(names, args, strict=False):
-        if name in tensors and type(value) in (bool, int, float, complex):
-            next(levels)
-            found.append(value)
-        else:
-            found.append(argument(value))
-    return found
-
-
-@functools.lru_cache(maxsize=1024)
-def _parameters(schema: Any) -> tuple[list[str], dict[str, Any]]:
-    """The names of positional arguments, and the defaults of all arguments in order."""
-    names = [a.name for a in schema.arguments.flat_positional]
-    defaults = {
-        a.name: None if a.default is None else a.default_value() for a in schema.arguments.flat_all
-    }
-    return names, defaults
-
-
-def _compute(
-    name: str, schema: Any, args: list[Any], kwargs: dict[str, Any], target: Any = None
-) -> Any:
-    """The value of an operator by its table, its rule or its kernel."""
-    names, defaults = _parameters(schema)
-    known = dict(zip(names, args, strict=False)) | kwargs
-    arguments = {name: known[name] if name in known else defaults[name] for name in defaults}
-    if name in RULES:
-        return RULES[name](*arguments.values())
-    text = LOWERINGS.get(name)
-    if text is not None:
-        return evaluate(text, arguments)
-    if name in MOVES or schema.is_view:
-        return _moved(target, args, kwargs)
-    raise CannotLower("no lowering")
-
-
-def _moved(target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The elements of the first operand that an operator copies: its kernel moves their numbers."""
-    x = args[0]
-    others = (*args[1:], *kwargs.values())
-    if not isinstance(x, Value) or any(map(_has_value, others)) or prod(x.shape) > _MOST_POSITIONS:
-        raise CannotLower("moved elements")
-    numbers = wrap(np.arange(prod(x.shape)).reshape(x.shape))
-    with untraced():
-        found = target(numbers, *args[1:], **kwargs)
-    if isinstance(found, list | tuple):
-        return [moved(x, _positions(item, x)) for item in found]
-    return moved(x, _positions(found, x))
-
-
-def _positions(found: Any, x: Value) -> Any:
-    array = np.asarray(found._array if isinstance(found, Tensor) else found)
-    if array.dtype.kind != "i" or (x.dtype.kind == "c" and array.ndim > len(x.shape) + 8):
-        raise CannotLower("moved elements of another dtype")
-    return array
-
-
-def _has_node(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return any(map(_has_node, value))
-    return isinstance(value, TracedNode)
-
-
-def _has_value(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return any(map(_has_value, value))
-    return isinstance(value, Value)
 
 
 def lower(tracer: Tracer, outputs: list[Any]) -> Lowered:

@@ -1,20 +1,25 @@
-"""Batching of the intermediate representation: a graph of one element as a graph of many.
+"""Operators inside ``vmap``: lowered for one element of the batch, then with a batch axis in front.
 
-An operator inside ``vmap`` is lowered as for one element of the batch; here each primitive
-operation of that graph gets a batch axis in front. Values that do not depend on the batch stay as
-they are.
+``lower_batched`` lowers the operator to a small graph on one element; ``batch_graph`` adds this
+graph to the program, with a batch axis in front of each value that depends on the batch. Several
+levels of ``vmap`` are one axis meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from math import prod
+from typing import Any, NamedTuple
 
 from pullback.compiled.lowering.builder import INT64, Builder
-from pullback.compiled.lowering.expressions import CannotLower
+from pullback.compiled.lowering.expressions import CannotLower, Value
 from pullback.compiled.lowering.ir import Graph, Node, Place
+from pullback.compiled.lowering.operators import lower_operator, operator_name, parameters_of
+from pullback.fx.batched import BatchedCall
 
-__all__ = ["Batched", "batch_graph"]
+__all__ = ["Batched", "batch_graph", "lower_batched"]
+
+_NUMBERS = (bool, int, float, complex)
 
 
 class Batched(NamedTuple):
@@ -22,6 +27,70 @@ class Batched(NamedTuple):
 
     node: Node
     is_batched: bool
+
+
+class _Element:
+    """The graph of an operator on one element of the batch.
+
+    Attributes:
+        given: for each input of the graph, the node of the program whose elements it is.
+    """
+
+    def __init__(self, call: BatchedCall, outer: Builder):
+        self.sizes = call.sizes
+        self.outer = outer
+        self.graph = Graph()
+        self.builder = Builder(self.graph)
+        self.given: list[Batched] = []
+        self._levels = iter(call.levels)  # of each tensor, and of each number in a tensor's place
+
+    def argument(self, value: Any, is_tensor: bool) -> Any:
+        """An argument with values of this graph."""
+        if isinstance(value, list | tuple):
+            return type(value)(self.argument(item, is_tensor) for item in value)
+        is_value = isinstance(value, Value)
+        levels = next(self._levels) if is_tensor and (is_value or type(value) in _NUMBERS) else ()
+        return self._input(value, levels) if is_value else value
+
+    def _input(self, value: Value, levels: tuple[int, ...]) -> Value:
+        shape = value.shape[len(levels) :]
+        node = value.node
+        if levels:
+            lead = tuple(n if k in levels else 1 for k, n in enumerate(self.sizes))
+            wide = self.outer.reshape(node, (*lead, *shape))
+            wide = self.outer.broadcast(wide, (*self.sizes, *shape))
+            node = self.outer.reshape(wide, (prod(self.sizes), *shape))
+        self.given.append(Batched(node, bool(levels)))
+        return Value(self.graph.input(shape, value.dtype), self.builder, value.number)
+
+
+def lower_batched(
+    call: BatchedCall, args: list[Any], kwargs: dict[str, Any], builder: Builder
+) -> Any:
+    """The value of an operator inside ``vmap``, or a list of values.
+
+    Tensors among the arguments are ``Value`` objects with their batch dimensions in front.
+    """
+    operator = call.operator
+    positional, _, tensors = parameters_of(operator.schema)
+    element = _Element(call, builder)
+    pairs = zip(positional, args, strict=False)
+    inner_args = [element.argument(value, name in tensors) for name, value in pairs]
+    inner_kwargs = {n: element.argument(value, n in tensors) for n, value in kwargs.items()}
+    name = operator_name(operator)
+    found = lower_operator(name, operator.schema, inner_args, inner_kwargs, operator)
+    is_list = isinstance(found, list | tuple)
+    results = [value.node for value in (found if is_list else [found])]
+    inner = element.graph
+    inner.outputs, inner.checks = [*results, *inner.checks], []
+    wide = batch_graph(inner, builder, element.given, prod(call.sizes))
+    for check in wide[len(results) :]:
+        builder.require(check)
+    values = [
+        Value(builder.reshape(node, (*call.sizes, *node.shape[1:])), builder)
+        for node in wide[: len(results)]
+    ]
+    return values if is_list else values[0]
 
 
 def batch_graph(graph: Graph, builder: Builder, given: list[Batched], size: int) -> list[Node]:

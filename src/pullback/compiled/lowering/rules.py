@@ -307,9 +307,7 @@ def _bounded(index: Value, length: int) -> Node:
         builder.elementwise("greater_equal", node, low),
         builder.elementwise("less", node, builder.full(length, (), INT64)),
     )
-    check = builder.reduce("all", inside, tuple(range(len(inside.shape))))
-    if check not in builder.graph.checks:
-        builder.graph.checks.append(check)
+    builder.require(inside)
     negative = builder.elementwise("less", node, builder.full(0, (), INT64))
     other = builder.elementwise("add", node, builder.full(length, (), INT64))
     return builder.elementwise("where", negative, other, node)
@@ -457,9 +455,7 @@ def _classes(shape: Any, target: Value, ignore: int) -> tuple[Value, Value, int]
     numbers = where(counts, target, 0)
     builder = target.builder
     inside = apply("logical_and", numbers >= 0, numbers < shape[axis])
-    check = builder.reduce("all", inside.node, tuple(range(len(inside.shape))))
-    if check not in builder.graph.checks and builder.value_of(check) is None:
-        builder.graph.checks.append(check)
+    builder.require(inside.node)
     wide = (*target.shape[:axis], 1, *target.shape[axis:])
     return counts, _reshape(numbers, wide), axis
 
