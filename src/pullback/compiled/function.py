@@ -423,7 +423,7 @@ class CompiledFunction:
             self._refuse(entry, reason)
         else:
             entry.paths.insert(0, path)
-        is_done = trace.gradients is None or trace.gradients.is_freed
+        is_done = trace.gradients is None or not trace.gradients.results
         if is_done and not tracer.has_loops and not get_state().modes:
             effects.keep()
             if trace.gradients is not None:
@@ -457,12 +457,11 @@ class CompiledFunction:
 
     def _path(self, tracer: Tracer, trace: Trace, given: Arguments) -> tuple[Path, str]:
         """The program of a trace, and why it must not run again; or an empty string."""
-        if trace.gradients is not None and not trace.gradients.is_freed:
+        if trace.gradients is not None and trace.gradients.results:
             return recorded_path(tracer, trace, is_native=self._backend == "llvm")
         outputs = [*trace.outputs, *trace.outside.outputs]
         program = self._program(tracer, outputs, given, trace)
-        count = 0 if trace.gradients is None else len(trace.gradients.results)
-        path = Path(program, trace.out_spec, trace.outside, count, freed=trace.gradients)
+        path = Path(program, trace.out_spec, trace.outside, gradients=trace.gradients)
         return path, program.reason
 
     def _program(

@@ -13,11 +13,13 @@ from pullback.autograd.graph import increment_version
 from pullback.compiled.aliasing import shares_written_memory
 from pullback.compiled.eager.program import Program, compile_program
 from pullback.compiled.llvm.entry import MISS
+from pullback.compiled.llvm.object_cache import is_cache_used, use_cache
 from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Outside
 from pullback.compiled.random_state import run_program
 from pullback.compiled.recorded import (
     Gradients,
+    Pull,
     Recorded,
     RecordedCall,
     attach,
@@ -61,7 +63,7 @@ class Path(NamedTuple):
         outside: what is read and changed outside.
         cotangents: the number of cotangents, which are inputs of the traced graph.
         recorded: the backward program, if results require grad.
-        freed: the results that the function has run the backward pass on, if it has.
+        gradients: the traced gradients, if results require grad.
     """
 
     program: Program
@@ -69,7 +71,7 @@ class Path(NamedTuple):
     outside: Outside
     cotangents: int = 0
     recorded: Recorded | None = None
-    freed: Gradients | None = None
+    gradients: Gradients | None = None
 
     def run(self, inputs: list[Any], leaves: list[Any], again: Callable[..., list[Any]]) -> Any:
         """Runs the program; returns the leaves of the results, MISS or FAILED.
@@ -95,8 +97,8 @@ class Path(NamedTuple):
         if written:
             increment_version([leaf for leaf in written if isinstance(leaf, Tensor)])
         values = self.outside.share_gradients(self.program.outputs, found[:count])
-        if self.freed is not None:
-            return attach_freed(values, self.freed, leaves)
+        if self.gradients is not None:
+            values = attach_freed(values, self.gradients, leaves)
         if self.recorded is None:
             return values if not get_state().modes else [_as_made_here(value) for value in values]
         given = [*map(_kept, leaves), *hidden]
@@ -111,7 +113,10 @@ class Path(NamedTuple):
 
         arguments = [leaves[n] for n in places]
         residuals = _own_residuals(found[end:], leaves)
-        return attach(RecordedCall(self.recorded, replay, arguments, values, residuals, taken))
+        reads = [x for x in given if isinstance(x, Tensor)] + self.recorded.origins
+        return attach(
+            RecordedCall(self.recorded, replay, arguments, values, residuals, taken, reads)
+        )
 
     def _compute(self, inputs: list[Any]) -> Any:
         """Runs the program; FAILED where it has raised, and memory is as it was before.
@@ -187,11 +192,37 @@ def generator_note(error: Exception) -> str:
 
 
 class _Halves(NamedTuple):
-    """A forward program, the run of the backward program, and the inputs that this takes."""
+    """A forward program, its backward programs, and the inputs that these take."""
 
     forward: Program
-    pull: Callable[..., Any]
+    backward: Callable[[tuple[bool, ...]], Pull | None]
     takes: list[int | str]
+
+
+class _NativeBackward:
+    """Backward programs as machine code, made for each choice of cotangents when it comes."""
+
+    def __init__(self, halves: Any):
+        self._halves = halves
+        self._known: dict[tuple[bool, ...], Pull | None] = {}
+        self._uses_cache = is_cache_used()
+
+    def compile(self, given: tuple[bool, ...]) -> Any:
+        """Makes the program for some of the cotangents."""
+        program = self._halves.backward(given)
+        self._known[given] = Pull(program.run, {s.name for s in program.lowered.sources})
+        return program
+
+    def __call__(self, given: tuple[bool, ...]) -> Pull | None:
+        """The program for some of the cotangents; None if there is none."""
+        if given not in self._known:
+            try:
+                with use_cache(self._uses_cache):
+                    self.compile(given)
+            except Exception as error:  # a mistake of the code generator must not end the program
+                generator_note(error)
+                self._known[given] = None
+        return self._known[given]
 
 
 def recorded_path(tracer: Tracer, trace: Trace, *, is_native: bool) -> tuple[Path, str]:
@@ -214,8 +245,10 @@ def recorded_path(tracer: Tracer, trace: Trace, *, is_native: bool) -> tuple[Pat
     reason = halves.forward.reason
     if refusal and halves.forward.native is None:  # its backward computes all again
         reason = f"a result requires grad, and the function {refusal}"
-    recorded = Recorded(halves.pull, halves.takes, gradients, refusal)
-    return Path(halves.forward, trace.out_spec, trace.outside, count, recorded), reason
+    origins = list(tracer.origins.values())
+    recorded = Recorded(halves.backward, halves.takes, gradients, refusal, origins)
+    path = Path(halves.forward, trace.out_spec, trace.outside, count, recorded, gradients)
+    return path, reason
 
 
 def _halves(
@@ -224,35 +257,43 @@ def _halves(
     note = ""
     if is_native:
         try:
-            native, back, sources = native_code.compile_halves(tracer, outputs, wanted, count)
+            halves = native_code.NativeHalves(tracer, outputs, wanted, count)
+            backward = _NativeBackward(halves)
+            back = backward.compile((True,) * count)
         except CannotLower as reason:
             note = str(reason)
         except Exception as error:  # a mistake of the code generator must not end the program
             note = generator_note(error)
         else:
-            forward = native.as_program(outputs, back)
-            return _Halves(forward, back.run, [source.name for source in sources])
+            forward = halves.forward.as_program(outputs, back)
+            return _Halves(forward, backward, [source.name for source in halves.sources])
     forward = compile_program(tracer, outputs, wanted)._replace(note=note)
     inputs: list[int | str] = [
         place for place, _ in enumerate(tracer.graph.find_nodes(op="placeholder"))
     ]
     del inputs[len(inputs) - count :]
-    names = [name for name in tracer.captured if _is_plain(tracer, name)]
-    pull = _checked(compile_program(tracer, wanted).run, tracer, len(inputs), names)
-    return _Halves(forward, pull, [*inputs, *names])
+    names = list(tracer.origins)
+    run = _checked(compile_program(tracer, wanted).run, tracer, len(inputs), names)
+    pull = Pull(run, set(range(len(inputs) + len(names))))
+    # without some of the cotangents, the function is called again
+    return _Halves(forward, lambda given: pull if all(given) else None, [*inputs, *names])
 
 
 def _checked(
     run: Callable[..., Any], tracer: Tracer, count: int, names: list[str]
 ) -> Callable[..., Any]:
-    """A backward program of kernels, which reads captured arrays again: they must be the same."""
+    """A backward program of kernels, which reads captured arrays again: they must be the same.
+
+    Captured tensors have passed the version check.
+    """
     if not names:
         return run
 
     def pull(*args: Any) -> Any:
         end = count + len(names)
         for name, kept in zip(names, args[count:end], strict=True):
-            if tracer.captured[name].tobytes() != kept._array.tobytes():
+            is_plain = _is_plain(tracer, name)
+            if is_plain and tracer.captured[name].tobytes() != kept._array.tobytes():
                 raise AutogradError(
                     "a captured array has been modified between a compiled function and its "
                     "backward pass; pass it as an argument"

@@ -53,13 +53,36 @@ def test_batched_cotangents_by_related_arguments():
     assert_close(pb.func.jacrev(lambda q: square(q))(pb.ones(3)), 2 * pb.eye(3))
 
 
-def test_second_derivative_refuses_arguments_computed_from_captured_tensors():
-    model = pb.compile(pb.nn.Linear(3, 3))
-    weights = list(model._func.parameters())
-    loss = (model(pb.tanh(model(pb.ones((2, 3))))) ** 2).sum()
-    pb.autograd.grad(loss, weights, retain_graph=True)
-    with pytest.raises(AutogradError, match="computed from a tensor that the function captures"):
-        pb.autograd.grad(loss, weights, create_graph=True)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_derivatives_of_arguments_computed_from_captured_tensors(backend):
+    np.random.seed(0)
+    net = pb.nn.Linear(3, 3)
+    model = pb.compile(net, backend=backend)
+    weights = list(net.parameters())
+    x = pb.tensor([[0.5, -1.0, 2.0], [0.1, 0.2, 0.3]], requires_grad=True)
+
+    def all_orders(f):
+        found = [(f(pb.tanh(f(x))) ** 2).sum()]
+        for order in range(3):
+            loss = sum(g.sum() for g in found)
+            found = pb.autograd.grad(loss, [x, *weights], create_graph=order < 2)
+            yield from found
+
+    for _ in range(2):
+        assert_close(list(all_orders(model)), list(all_orders(net)))
+    assert model.stats["eager"] == 0
+    assert all(w.is_leaf and w.grad is None for w in weights)
+
+
+def test_second_derivatives_run_hooks_of_captured_tensors_once():
+    w = pb.tensor([1.0, 2.0], requires_grad=True)
+    f = pb.compile(lambda x: x * w**3)
+    f(pb.ones(2))
+    calls = []
+    w.register_hook(lambda grad: calls.append(grad.tolist()) or 2 * grad)
+    (gradient,) = pb.autograd.grad(f(pb.ones(2)).sum(), w, create_graph=True)
+    assert_close(gradient, 6 * w**2)
+    assert calls == [[3.0, 12.0]]
 
 
 def test_second_derivative_refuses_what_has_changed_outside():
@@ -89,3 +112,114 @@ def test_captured_tensors_with_a_history(make):
     for _ in range(2):
         found = pb.autograd.grad(compiled(x), [x, w], retain_graph=True)
         assert_close(found, pb.autograd.grad(function(x), [x, w], retain_graph=True))
+
+
+# --- several results ------------------------------------------------------------------------------
+
+
+def _compare(function, program, backend="llvm", calls=2):
+    """Runs a program with the function itself, and with the compiled function again and again."""
+    expected = program(function)
+    compiled = pb.compile(function, backend=backend)
+    for _ in range(calls):
+        found = program(compiled)
+        for place, (f, e) in enumerate(zip(found, expected, strict=True)):
+            if isinstance(e, pb.Tensor):
+                np.testing.assert_allclose(f.detach(), e.detach(), rtol=1e-12, err_msg=str(place))
+            else:
+                assert f == e, place
+    return compiled
+
+
+def _error(action):
+    try:
+        action()
+    except pb.errors.PullbackError as error:
+        return type(error).__name__
+    return ""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_results_without_a_cotangent_have_no_part_in_gradients(backend):
+    def program(f):
+        x = pb.tensor([0.0, 4.0], requires_grad=True)
+        y = pb.tensor([1.0, 2.0], requires_grad=True)
+        first, second, third = f(x, y)
+        second.sum().backward()
+        found = [x.grad, y.grad]
+        first, second, third = f(x, y)
+        (first.sum() + third.sum()).backward()
+        return [*found, x.grad, y.grad]
+
+    # sqrt has an infinite derivative at 0, and zero times it is NaN
+    compiled = _compare(lambda x, y: (pb.sqrt(x), x * 3, pb.exp(y)), program, backend)
+    assert backend == "eager" or compiled.stats["eager"] == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_unused_parameters_have_no_gradient(backend):
+    w, v = (pb.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+
+    def program(f):
+        w.grad = v.grad = None
+        first, second = f(pb.ones(2))
+        first.sum().backward()
+        found = [w.grad, v.grad]
+        second.sum().backward()
+        return [*found, w.grad, v.grad]
+
+    _compare(lambda x: (x * w**2, pb.floor(x * v)), program, backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_result_is_freed_with_the_graph_that_it_has_without_compilation(backend):
+    def program(f):
+        x = pb.tensor([1.0, 2.0], requires_grad=True)
+        results = f(x)
+        errors = []
+        for place in (0, 1, 0, 2, 3, 3):
+            errors.append(_error(results[place].sum().backward))
+        return [*errors, x.grad]
+
+    def function(x):
+        y = pb.exp(x)
+        return y * y, pb.sin(x), y + 1, x + 1
+
+    expected = ["", "", "GraphFreedError", "GraphFreedError", "", ""]
+    _compare(function, lambda f: program(f), backend)
+    assert program(pb.compile(function, backend=backend))[:6] == expected
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_of_results_only_those_are_freed_that_the_function_has_differentiated(backend):
+    w = pb.tensor([1.0, 2.0], requires_grad=True)
+
+    def function(x):
+        y = (w * x * w).sum()
+        y.backward()
+        return y, (w * w * x).sum(), y * 2
+
+    def program(f):
+        w.grad = None
+        y, z, double = f(pb.tensor([1.0, 3.0]))
+        z.backward()
+        return [w.grad, _error(y.backward), _error(double.backward)]
+
+    _compare(function, program, backend)
+
+
+def test_writes_to_tensors_that_no_gradient_needs():
+    w = pb.tensor([1.0, 2.0], requires_grad=True)
+    v = pb.tensor([1.0, 2.0], requires_grad=True)
+
+    def program(f):
+        w.grad = v.grad = None
+        first, second = f(pb.ones(2))
+        with pb.no_grad():
+            w.add_(1).sub_(1)
+        first.sum().backward()
+        with pb.no_grad():
+            v.add_(1).sub_(1)
+        return [w.grad, v.grad, _error(second.sum().backward)]
+
+    _compare(lambda x: (x + w + v**2, v * v), program)

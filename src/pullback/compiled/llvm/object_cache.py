@@ -28,7 +28,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["ObjectCache", "cache_directory", "current_cache", "use_cache"]
+__all__ = ["ObjectCache", "cache_directory", "current_cache", "is_cache_used", "use_cache"]
 
 _HEADER = struct.Struct("<16s32s32sQ")  # mark, hash of the key, hash and length of the content
 _MARK = b"pullback object\x01"
@@ -203,6 +203,11 @@ def use_cache(enabled: bool) -> Iterator[None]:
         yield
     finally:
         _uses_cache.reset(token)
+
+
+def is_cache_used() -> bool:
+    """Whether this block compiles with the cache."""
+    return _uses_cache.get()
 
 
 def current_cache() -> ObjectCache | None:

@@ -38,15 +38,15 @@ from pullback.compiled.llvm.schedule import choose_limit, is_large
 from pullback.compiled.llvm.vector import is_supported
 from pullback.compiled.lowering.interpret import compute
 from pullback.compiled.lowering.ir import Graph, Node, c_strides, copy_nodes
-from pullback.compiled.lowering.lower import Lowered, Output, Source, lower
+from pullback.compiled.lowering.lower import Lowered, Output, lower
 from pullback.compiled.lowering.reroll import reroll
-from pullback.compiled.lowering.split import split
+from pullback.compiled.lowering.split import split, without_cotangents
 from pullback.compiled.results import OutsideArray, constant_result
 from pullback.fx.tracer import Tracer
 from pullback.kernels.errstate import errstate
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["NativeProgram", "TracedCall", "compile_halves", "compile_native"]
+__all__ = ["NativeHalves", "NativeProgram", "TracedCall", "compile_native"]
 
 
 _HALF = np.dtype(np.float16)  # has no machine code; NumPy makes it of int8 and bool
@@ -421,18 +421,26 @@ def _in_c_order(array: Any, node: Node) -> Any:
     return np.require(array, node.dtype, ["C", "A"]).reshape(node.shape)
 
 
-def compile_halves(
-    tracer: Tracer, outputs: list[Any], gradients: list[Any], cotangents: int
-) -> tuple[NativeProgram, NativeProgram, list[Source]]:
+class NativeHalves:
     """The forward and the backward program of a trace; raises ``CannotLower``.
 
-    Returns the inputs of the forward program that the backward program takes, too.
+    Attributes:
+        forward: the forward program.
+        sources: the inputs of the forward program that the backward program takes.
     """
-    joint = lower(tracer, [*outputs, *gradients])
-    halves = split(joint, len(outputs), cotangents)
-    forward = NativeProgram(tracer, halves.forward, None)
-    backward = NativeProgram(tracer, halves.backward, None)
-    return forward, backward, [joint.sources[place] for place in halves.inputs]
+
+    def __init__(self, tracer: Tracer, outputs: list[Any], gradients: list[Any], cotangents: int):
+        joint = lower(tracer, [*outputs, *gradients])
+        halves = split(joint, len(outputs), cotangents)
+        self._tracer = tracer
+        self._lowered = halves.backward
+        self.forward = NativeProgram(tracer, halves.forward, None)
+        self.sources = [joint.sources[place] for place in halves.inputs]
+
+    def backward(self, given: tuple[bool, ...]) -> NativeProgram:
+        """The backward program for some of the cotangents; the others are None in its calls."""
+        lowered = self._lowered if all(given) else without_cotangents(self._lowered, given)
+        return NativeProgram(self._tracer, lowered, None)
 
 
 def compile_native(tracer: Tracer, outputs: list[Any], signature: Any = None) -> NativeProgram:

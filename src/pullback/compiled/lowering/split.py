@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pullback.compiled.lowering.expressions import CannotLower
-from pullback.compiled.lowering.ir import Node, copy_nodes, needed_by
+from pullback.compiled.lowering.ir import Graph, Node, copy_nodes, needed_by
 from pullback.compiled.lowering.lower import Lowered, Output, Source
 
-__all__ = ["Halves", "split"]
+__all__ = ["Halves", "split", "without_cotangents"]
 
 
 class Halves(NamedTuple):
@@ -69,6 +71,51 @@ def split(joint: Lowered, results: int, cotangents: int) -> Halves:
     sources = [Source("argument", place, None) for place, _ in enumerate(given)]
     tail = Lowered(backward.graph, sources, _renumbered(joint.results[results:]), [], {})
     return Halves(head, tail, inputs)
+
+
+def without_cotangents(backward: Lowered, given: tuple[bool, ...]) -> Lowered:
+    """A backward program where some of the cotangents, its last inputs, are not given.
+
+    Gradients are linear in the cotangents: a node is zero if all its operands are that depend on a
+    cotangent. It is not computed, because zero times an infinite derivative would be NaN, which
+    autograd does not have: it does not run nodes without a cotangent. Such a gradient is None.
+    """
+    graph = backward.graph
+    seeds = graph.inputs[len(graph.inputs) - len(given) :]
+    dependent = {node.id for node in seeds}
+    zero = {node.id for node, is_given in zip(seeds, given, strict=True) if not is_given}
+    for node in graph.nodes:
+        own = {x.id for x in node.inputs} & dependent
+        if own:
+            dependent.add(node.id)
+            if own <= zero:
+                zero.add(node.id)
+    stack = [x for x in graph.outputs if x.id not in zero]
+    needed: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if node.id not in needed:
+            needed.add(node.id)
+            stack += [x for x in node.inputs if x.id not in zero]
+    copy, made = Graph(), {}
+    sources = []
+    for node, source in zip(graph.inputs, backward.sources, strict=True):
+        if node.id in needed:
+            made[node.id] = copy.input(node.shape, node.dtype)
+            sources.append(source)
+    for node in graph.nodes:
+        if node.id in needed and node.id not in made:
+            inputs = [
+                copy.const(np.zeros(x.shape, x.dtype)) if x.id in zero else made[x.id]
+                for x in node.inputs
+            ]
+            made[node.id] = copy.add_copy(node, inputs)
+    copy.outputs = [made[x.id] for x in graph.outputs if x.id not in zero]
+    results = [
+        None if isinstance(r, Output) and graph.outputs[r.output].id in zero else r
+        for r in backward.results
+    ]
+    return Lowered(copy, sources, _renumbered(results), [], {})
 
 
 def _renumbered(results: list[Any]) -> list[Any]:
