@@ -87,6 +87,22 @@ class Value:
         """The type of the elements."""
         return self.node.dtype
 
+    def like(self, node: Node) -> Value:
+        """Another node as a value of the same graph."""
+        return Value(node, self.builder)
+
+    def full(self, number: Any) -> Value:
+        """One number in all elements, with the same shape and dtype."""
+        return self.like(self.builder.full(number, self.shape, self.dtype))
+
+    def reshape(self, shape: tuple[int, ...]) -> Value:
+        """The same elements in C order with another shape."""
+        return self.like(self.builder.reshape(self.node, shape))
+
+    def permute(self, axes: tuple[int, ...]) -> Value:
+        """``np.transpose(x, axes)``."""
+        return self.like(self.builder.permute(self.node, axes))
+
     __add__ = _binary("add")
     __radd__ = _binary("add", reflected=True)
     __sub__ = _binary("subtract")
@@ -145,6 +161,12 @@ def _operand_type(x: Any) -> Any:
     if isinstance(x, Value):
         return x.dtype if x.number is None else x.number
     return type(x) if type(x) is not bool else _BOOL
+
+
+def _common_dtype(*operands: Any) -> np.dtype[Any]:
+    """The dtype to which NumPy promotes operands."""
+    types = [_operand_type(x) for x in operands]
+    return np.result_type(*[t(0) if isinstance(t, type) else t for t in types])
 
 
 def _as_node(x: Any, dtype: np.dtype[Any], builder: Builder) -> Node:
@@ -227,14 +249,14 @@ def _power(x: Value, exponent: Any, dtype: np.dtype[Any]) -> Value | None:
     if known == -1:
         return 1 / base
     if known == 0:
-        return Value(x.builder.full(1, x.shape, dtype), x.builder)
+        return base.full(1)
     return base * base * base if known == 3 else None
 
 
 def _complex_power(base: Value, exponent: Any, known: Any) -> Value | None:
     """The same of complex numbers: the type of the exponent decides about signs of zeros."""
     if known == 0:
-        return Value(base.builder.full(1, base.shape, base.dtype), base.builder)
+        return base.full(1)
     if type(exponent) is int and known in (-1, 2):
         return apply("reciprocal" if known == -1 else "square", base)
     if type(exponent) is float and known == 0.5:
@@ -249,47 +271,38 @@ def cast(x: Any, dtype: Any) -> Value:
     """``x.astype(dtype)``."""
     if not isinstance(x, Value):
         raise CannotLower("a number in the place of an array")
-    return Value(x.builder.cast(x.node, np.dtype(dtype)), x.builder)
+    return x.like(x.builder.cast(x.node, np.dtype(dtype)))
 
 
 def where(condition: Any, x: Any, y: Any) -> Value:
     """``np.where(condition, x, y)``."""
     builder = _builder((condition, x, y))
-    types = [_operand_type(v) for v in (x, y)]
-    samples = [t(0) if isinstance(t, type) else t for t in types]
-    dtype = np.result_type(*samples)
+    dtype = _common_dtype(x, y)
     test = _as_node(condition, _BOOL, builder)
     given = [_as_node(v, dtype, builder) for v in (x, y)]
     return Value(builder.elementwise("where", test, *given), builder)
 
 
-def _maximum(x: Any, y: Any) -> Any:
-    return x if y is None else apply("maximum", x, y)
-
-
-def _minimum(x: Any, y: Any) -> Any:
-    return x if y is None else apply("minimum", x, y)
+def _bounded(function: str) -> Callable[[Any, Any], Any]:
+    """``maximum`` or ``minimum`` with a bound, which may be None."""
+    return lambda x, bound: x if bound is None else apply(function, x, bound)
 
 
 def _part(function: str) -> Callable[[Value], Value]:
     def part(x: Value) -> Value:
         if x.dtype.kind != "c":
-            return (
-                x if function == "real" else Value(x.builder.full(0, x.shape, x.dtype), x.builder)
-            )
-        return Value(x.builder.elementwise(function, x.node), x.builder)
+            return x if function == "real" else x.full(0)
+        return x.like(x.builder.elementwise(function, x.node))
 
     return part
 
 
 def _complex(x: Any, y: Any) -> Value:
     builder = _builder((x, y))
-    types = [_operand_type(v) for v in (x, y)]
-    kind = np.result_type(*[t(0) if isinstance(t, type) else t for t in types], np.complex64)
-    real = np.dtype(kind.char.lower())
-    return Value(
-        builder.elementwise("complex", *[_as_node(v, real, builder) for v in (x, y)]), builder
-    )
+    dtype = np.result_type(_common_dtype(x, y), np.complex64)
+    real = np.dtype(dtype.char.lower())
+    parts = [_as_node(v, real, builder) for v in (x, y)]
+    return Value(builder.elementwise("complex", *parts), builder)
 
 
 # --- reductions -----------------------------------------------------------------------------------
@@ -316,30 +329,28 @@ def reduce(combiner: str, x: Value, axis: Any = None, keepdims: Any = False) -> 
     if keepdims:
         shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
         node = x.builder.reshape(node, shape)
-    return Value(node, x.builder)
+    return x.like(node)
 
 
-def _sum(x: Value, axis: Any = None, keepdims: Any = False, dtype: Any = None) -> Value:
-    return reduce("sum", _for_sum(x, dtype), axis, keepdims)
+def _total(
+    combiner: str, x: Value, axis: Any = None, keepdims: Any = False, dtype: Any = None
+) -> Value:
+    """A sum or product: small integers are added as int64."""
+    if dtype is None:
+        dtype = {"b": np.int64, "i": np.int64, "u": np.uint64}.get(x.dtype.kind, x.dtype)
+    return reduce(combiner, cast(x, dtype), axis, keepdims)
 
 
-def _prod(x: Value, axis: Any = None, keepdims: Any = False, dtype: Any = None) -> Value:
-    return reduce("prod", _for_sum(x, dtype), axis, keepdims)
+_sum = functools.partial(_total, "sum")
 
 
-def _for_sum(x: Value, dtype: Any) -> Value:
-    """The operand of a sum or product in its dtype: small integers are added as int64."""
-    if dtype is not None:
-        return cast(x, dtype)
-    if x.dtype.kind in "bi":
-        return cast(x, np.int64)
-    return cast(x, np.uint64) if x.dtype.kind == "u" else x
+def _as_real(x: Value) -> Value:
+    """Integers and truth values as float64."""
+    return cast(x, np.float64) if x.dtype.kind in "biu" else x
 
 
 def _mean(x: Value, axis: Any = None, keepdims: Any = False, dtype: Any = None) -> Value:
-    if dtype is None and x.dtype.kind in "biu":
-        dtype = np.float64
-    x = x if dtype is None else cast(x, dtype)
+    x = _as_real(x) if dtype is None else cast(x, dtype)
     total = reduce("sum", x, axis, keepdims)
     count = prod(x.shape[a] for a in axes_of(axis, len(x.shape)))
     return total / count
@@ -352,23 +363,15 @@ def _truth(combiner: str) -> Callable[..., Value]:
     return reduced
 
 
-def _extreme(combiner: str) -> Callable[..., Value]:
-    def reduced(x: Value, axis: Any = None, keepdims: Any = False) -> Value:
-        return reduce(combiner, x, axis, keepdims)
-
-    return reduced
-
-
 def _logsumexp(x: Value, axis: Any = None, keepdims: Any = False) -> Value:
-    if x.dtype.kind in "biu":
-        x = cast(x, np.float64)
     if x.dtype.kind == "c":
         raise CannotLower("complex logsumexp")
+    x = _as_real(x)
     top = reduce("max", x, axis, True)
     top = where(apply("isfinite", top), top, 0)
     total = apply("log", _sum(apply("exp", x - top), axis, True)) + top
     shape = tuple(n for a, n in enumerate(x.shape) if a not in axes_of(axis, len(x.shape)))
-    return total if keepdims else Value(x.builder.reshape(total.node, shape), x.builder)
+    return total if keepdims else total.reshape(shape)
 
 
 def _softmax(x: Value, axis: int = -1) -> Value:
@@ -382,8 +385,7 @@ def _log_softmax(x: Value, axis: int = -1) -> Value:
 
 
 def _below_maximum(x: Value, axis: int) -> Value:
-    if x.dtype.kind in "biu":
-        x = cast(x, np.float64)
+    x = _as_real(x)
     return x - reduce("max", x, axis, True)
 
 
@@ -439,20 +441,19 @@ NAMES: dict[str, Any] = {
     "real": _part("real"),
     "imag": _part("imag"),
     "complex": _complex,
-    "maximum": _maximum,
-    "minimum": _minimum,
+    "maximum": _bounded("maximum"),
+    "minimum": _bounded("minimum"),
     "bitwise_not": functools.partial(apply, "invert"),
     "positive": lambda x: x,
     "deg2rad": lambda x: x * (math.pi / 180),
     "rad2deg": lambda x: x * (180 / math.pi),
-    "keep": lambda mask, x: where(mask, x, 0),
     "logistic": _logistic,
     "softplus_of": _softplus,
     "sum": _sum,
-    "prod": _prod,
+    "prod": functools.partial(_total, "prod"),
     "mean": _mean,
-    "max": _extreme("max"),
-    "min": _extreme("min"),
+    "max": functools.partial(reduce, "max"),
+    "min": functools.partial(reduce, "min"),
     "all": _truth("all"),
     "any": _truth("any"),
     "logsumexp": _logsumexp,
@@ -463,8 +464,6 @@ NAMES: dict[str, Any] = {
     "reduced": _reduced,
     "rounded": _rounded,
     "sigmoid": _sigmoid,
-    "float64": np.float64,
-    "pi": math.pi,
     "inf": math.inf,
     "nan": math.nan,
 }

@@ -66,36 +66,37 @@ def affine_place(positions: Any) -> Place | None:
     return place if bool((place.positions() == positions).all()) else None
 
 
+def _numbers(shape: Any) -> Any:
+    """The flat position of each element."""
+    return np.arange(prod(shape)).reshape(tuple(shape))
+
+
 def moved(x: Value, positions: Any) -> Value:
     """The elements at given flat positions: a view, or a ``take``."""
     place = affine_place(positions)
     if place is not None:
-        return Value(x.builder.view(x.node, place), x.builder)
+        return x.like(x.builder.view(x.node, place))
     index = x.builder.const(np.asarray(positions, np.int64))
-    return Value(x.builder.take(x.node, index), x.builder)
+    return x.like(x.builder.take(x.node, index))
 
 
 @_rule("getitem_backward")
 def _getitem_backward(grad: Value, shape: Any, index: Any) -> Value:
-    size = prod(shape)
-    place = affine_place(np.arange(size).reshape(tuple(shape))[index])
+    place = affine_place(_numbers(shape)[index])
     if place is None:
         raise CannotLower("an index that is no view")
     part = grad.builder.broadcast(grad.node, place.shape)
-    node = grad.builder.assemble(tuple(shape), grad.dtype, [(place, part)])
-    return Value(node, grad.builder)
+    return grad.like(grad.builder.assemble(tuple(shape), grad.dtype, [(place, part)]))
 
 
 @_rule("diagonal_backward")
 def _diagonal_backward(
     grad: Value, shape: Any, offset: int = 0, axis1: int = 0, axis2: int = 1
 ) -> Value:
-    numbers = np.arange(prod(shape)).reshape(tuple(shape))
-    place = affine_place(np.diagonal(numbers, offset, axis1, axis2))
+    place = affine_place(np.diagonal(_numbers(shape), offset, axis1, axis2))
     if place is None:
         raise CannotLower("diagonal_backward")
-    node = grad.builder.assemble(tuple(shape), grad.dtype, [(place, grad.node)])
-    return Value(node, grad.builder)
+    return grad.like(grad.builder.assemble(tuple(shape), grad.dtype, [(place, grad.node)]))
 
 
 @_rule("concatenate")
@@ -120,13 +121,8 @@ def _concatenate(tensors: list[Value], axis: int | None = 0) -> Value:
 
 @_rule("stack")
 def _stack(tensors: list[Value], axis: int = 0) -> Value:
-    builder = tensors[0].builder
     axis %= len(tensors[0].shape) + 1
-    wide = []
-    for tensor in tensors:
-        shape = (*tensor.shape[:axis], 1, *tensor.shape[axis:])
-        wide.append(Value(builder.reshape(tensor.node, shape), builder))
-    return _concatenate(wide, axis)
+    return _concatenate([x.reshape((*x.shape[:axis], 1, *x.shape[axis:])) for x in tensors], axis)
 
 
 @_rule("constant_pad")
@@ -138,7 +134,7 @@ def _constant_pad(x: Value, widths: Any, values: Any) -> Value:
     strides = c_strides(shape)
     offset = sum(low * s for (low, _), s in zip(pairs, strides, strict=True))
     place = Place(offset, strides, x.shape).normalized
-    return Value(x.builder.assemble(shape, x.dtype, [(place, x.node)]), x.builder)
+    return x.like(x.builder.assemble(shape, x.dtype, [(place, x.node)]))
 
 
 def _triangle_of(lower: bool) -> _Rule:
@@ -146,7 +142,7 @@ def _triangle_of(lower: bool) -> _Rule:
         columns = x.shape[-1]
         rows = x.shape[-2] if len(x.shape) > 1 else columns  # a vector is broadcast to equal rows
         mask = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
-        keeps = Value(x.builder.const(mask if lower else ~mask), x.builder)
+        keeps = x.like(x.builder.const(mask if lower else ~mask))
         return where(keeps, x, x.dtype.type(0).item())
 
     return rule
@@ -159,14 +155,14 @@ RULES["triu"] = _triangle_of(False)
 @_rule("view_as_real")
 def _view_as_real(x: Value) -> Value:
     parts = [x.builder.elementwise(part, x.node) for part in ("real", "imag")]
-    return _stack([Value(part, x.builder) for part in parts], -1)
+    return _stack([x.like(part) for part in parts], -1)
 
 
 @_rule("view_as_complex")
 def _view_as_complex(x: Value) -> Value:
-    numbers = np.arange(prod(x.shape)).reshape(x.shape)
+    numbers = _numbers(x.shape)
     real, imag = (moved(x, numbers[..., part]).node for part in (0, 1))
-    return Value(x.builder.elementwise("complex", real, imag), x.builder)
+    return x.like(x.builder.elementwise("complex", real, imag))
 
 
 # --- products -------------------------------------------------------------------------------------
@@ -178,27 +174,19 @@ def _product(a: Value, b: Value) -> Value:
     if dtype.kind == "b":
         raise CannotLower("a product of bools")
     node = a.builder.matmul(a.builder.cast(a.node, dtype), a.builder.cast(b.node, dtype))
-    return Value(node, a.builder)
-
-
-def _reshape(x: Value, shape: tuple[int, ...]) -> Value:
-    return Value(x.builder.reshape(x.node, shape), x.builder)
-
-
-def _permute(x: Value, axes: tuple[int, ...]) -> Value:
-    return Value(x.builder.permute(x.node, axes), x.builder)
+    return a.like(node)
 
 
 @_rule("matmul")
 def _matmul(a: Value, b: Value) -> Value:
     if not a.shape or not b.shape or a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else 0]:
         raise CannotLower("shapes that do not match")
-    left = a if len(a.shape) > 1 else _reshape(a, (1, *a.shape))
-    right = b if len(b.shape) > 1 else _reshape(b, (*b.shape, 1))
+    left = a if len(a.shape) > 1 else a.reshape((1, *a.shape))
+    right = b if len(b.shape) > 1 else b.reshape((*b.shape, 1))
     if len(right.shape) == 2 and len(left.shape) > 2:  # one large product
         rows = prod(left.shape[:-1])
-        found = _product(_reshape(left, (rows, left.shape[-1])), right)
-        found = _reshape(found, (*left.shape[:-1], right.shape[-1]))
+        found = _product(left.reshape((rows, left.shape[-1])), right)
+        found = found.reshape((*left.shape[:-1], right.shape[-1]))
     else:
         found = _product(left, right)
     shape = list(found.shape)
@@ -206,7 +194,7 @@ def _matmul(a: Value, b: Value) -> Value:
         del shape[-1]
     if len(a.shape) == 1:
         del shape[-2 if len(b.shape) > 1 else -1]
-    return _reshape(found, tuple(shape))
+    return found.reshape(tuple(shape))
 
 
 @_rule("dot")
@@ -221,7 +209,7 @@ def _dot(a: Value, b: Value) -> Value:
 
 @_rule("vecdot")
 def _vecdot(a: Value, b: Value, axis: int = -1) -> Value:
-    ends = [_permute(x, _axis_last(len(x.shape), axis)) for x in (a, b)]
+    ends = [x.permute(_axis_last(len(x.shape), axis)) for x in (a, b)]
     return reduce("sum", apply("conjugate", ends[0]) * ends[1], -1)
 
 
@@ -233,8 +221,8 @@ def _axis_last(ndim: int, axis: int) -> tuple[int, ...]:
 
 @_rule("outer")
 def _outer(a: Value, b: Value) -> Value:
-    column = _reshape(a, (prod(a.shape), 1))
-    return apply("multiply", column, _reshape(b, (1, prod(b.shape))))
+    column = a.reshape((prod(a.shape), 1))
+    return apply("multiply", column, b.reshape((1, prod(b.shape))))
 
 
 @_rule("_tensordot")
@@ -245,24 +233,23 @@ def _tensordot(a: Value, b: Value, axes_self: Any, axes_other: Any) -> Value:
     rest_b = [n for n in range(len(b.shape)) if n not in second]
     rows, columns = [a.shape[n] for n in rest_a], [b.shape[n] for n in rest_b]
     length = prod(a.shape[n] for n in first)
-    left = _reshape(_permute(a, (*rest_a, *first)), (prod(rows), length))
-    right = _reshape(_permute(b, (*second, *rest_b)), (length, prod(columns)))
-    return _reshape(_product(left, right), (*rows, *columns))
+    left = a.permute((*rest_a, *first)).reshape((prod(rows), length))
+    right = b.permute((*second, *rest_b)).reshape((length, prod(columns)))
+    return _product(left, right).reshape((*rows, *columns))
 
 
 @_rule("linear")
 def _linear(x: Value, weight: Value, bias: Value | None = None) -> Value:
     axes = tuple(range(len(weight.shape) - 2))
     n = len(weight.shape)
-    flipped = _permute(weight, (*axes, n - 1, n - 2)) if n > 1 else weight
+    flipped = weight.permute((*axes, n - 1, n - 2)) if n > 1 else weight
     found = _matmul(x, flipped)
     return found if bias is None else found + bias
 
 
 @_rule("trace")
 def _trace(x: Value, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Value:
-    numbers = np.arange(prod(x.shape)).reshape(x.shape)
-    line = moved(x, np.diagonal(numbers, offset, axis1, axis2))
+    line = moved(x, np.diagonal(_numbers(x.shape), offset, axis1, axis2))
     if dtype is not None or line.dtype.kind in "bu":
         line = cast(line, dtype if dtype is not None else np.int64)
     return reduce("sum", line, -1)
@@ -276,7 +263,7 @@ def _cross(a: Value, b: Value, axis: int = -1) -> Value:
     if shape[axis] != 3:
         raise CannotLower("cross of vectors with two elements")
     wide = [Value(builder.broadcast(x.node, shape), builder) for x in (a, b)]
-    numbers = np.arange(prod(shape)).reshape(shape)
+    numbers = _numbers(shape)
 
     def part(x: Value, n: int) -> Value:
         return moved(x, numbers.take([n], axis))
@@ -356,7 +343,7 @@ def _positions(x: Value, indices: list[Value | None]) -> Node:
 
 @_rule("index")
 def _index(x: Value, indices: Any) -> Value:
-    return Value(x.builder.take(x.node, _positions(x, list(indices))), x.builder)
+    return x.like(x.builder.take(x.node, _positions(x, list(indices))))
 
 
 @_rule("index_put")
@@ -364,7 +351,7 @@ def _index_put(x: Value, indices: Any, values: Any, accumulate: bool = False) ->
     if not isinstance(values, Value):
         if accumulate:
             raise CannotLower("a number that is added at positions")
-        values = Value(x.builder.full(values, (), x.dtype), x.builder)
+        values = x.like(x.builder.full(values, (), x.dtype))
     dtype = np.result_type(x.dtype, values.dtype) if accumulate else x.dtype
     base = cast(x, dtype)
     positions = _positions(base, list(indices))
@@ -373,7 +360,7 @@ def _index_put(x: Value, indices: Any, values: Any, accumulate: bool = False) ->
     extra = len(part.shape) - len(positions.shape)
     if extra > 0:
         part = x.builder.reshape(part, part.shape[extra:])
-    return Value(x.builder.put(kind, base.node, positions, part), x.builder)
+    return x.like(x.builder.put(kind, base.node, positions, part))
 
 
 def _along_axis(x: Value, index: Value, axis: int) -> Node:
@@ -398,19 +385,19 @@ def _along_axis(x: Value, index: Value, axis: int) -> Node:
 @_rule("take_along_axis")
 def _take_along_axis(x: Value, indices: Value, axis: int | None = -1) -> Value:
     if axis is None:
-        x, axis = _reshape(x, (prod(x.shape),)), 0
+        x, axis = x.reshape((prod(x.shape),)), 0
     axis %= len(x.shape)
     same = all(
         n == m for a, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True)) if a != axis
     )
     if not same:
         raise CannotLower("an index that is broadcast")
-    return Value(x.builder.take(x.node, _along_axis(x, indices, axis)), x.builder)
+    return x.like(x.builder.take(x.node, _along_axis(x, indices, axis)))
 
 
 @_rule("gather")
 def _gather(x: Value, axis: int, index: Value) -> Value:
-    return Value(x.builder.take(x.node, _along_axis(x, index, axis)), x.builder)
+    return x.like(x.builder.take(x.node, _along_axis(x, index, axis)))
 
 
 @_rule("scatter_add")
@@ -420,14 +407,14 @@ def _scatter_add(x: Value, axis: int, index: Value, src: Value) -> Value:
     positions = _along_axis(x, index, axis)
     dtype = np.result_type(x.dtype, src.dtype)
     base, part = cast(x, dtype), cast(src, dtype)
-    return Value(x.builder.put("add", base.node, positions, part.node), x.builder)
+    return x.like(x.builder.put("add", base.node, positions, part.node))
 
 
 @_rule("_pick")
 def _pick(x: Value, target: Value, ignore_index: int) -> Value:
     counts, places, axis = _classes(x.shape, target, ignore_index)
     picked = _take_along_axis(x, places, axis)
-    return where(counts, _reshape(picked, target.shape), 0)
+    return where(counts, picked.reshape(target.shape), 0)
 
 
 @_rule("_pick_sum")
@@ -444,7 +431,7 @@ def _place(grad: Value, target: Value, classes: int, ignore_index: int) -> Value
     builder = grad.builder
     numbers = builder.along(builder.iota(classes), axis, len(shape))
     hit = builder.elementwise("equal", numbers, builder.broadcast(places.node, places.shape))
-    kept = _reshape(where(counts, grad, 0), places.shape)
+    kept = where(counts, grad, 0).reshape(places.shape)
     return where(Value(hit, builder), kept, 0)
 
 
@@ -457,7 +444,7 @@ def _classes(shape: Any, target: Value, ignore: int) -> tuple[Value, Value, int]
     inside = apply("logical_and", numbers >= 0, numbers < shape[axis])
     builder.require(inside.node)
     wide = (*target.shape[:axis], 1, *target.shape[axis:])
-    return counts, _reshape(numbers, wide), axis
+    return counts, numbers.reshape(wide), axis
 
 
 @_rule("embedding")
@@ -469,7 +456,7 @@ def _embedding(indices: Value, weight: Value, padding_idx: int | None = None) ->
 def _tie_weights(x: Value, extreme: Value, axis: Any, keepdims: bool) -> Value:
     axes = axes_of(axis, len(x.shape))
     shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
-    top = extreme if keepdims and x.shape else _reshape(extreme, shape)
+    top = extreme if keepdims and x.shape else extreme.reshape(shape)
     tied = (x == top) | (apply("isnan", x) & apply("isnan", top))
     weights = cast(tied, x.dtype)
     return weights / reduce("sum", weights, axis, True)
