@@ -85,6 +85,7 @@ if _typing.TYPE_CHECKING:
         jacobian,
         value_and_grad,
     )
+    from pullback.func.vmap import vmap
     from pullback.inspector.inspection import inspect
     from pullback.interop import differentiable, numpy_mode
     from pullback.interop.assembly import unique
@@ -137,6 +138,7 @@ else:
                 "jacobian",
                 "value_and_grad",
             ],
+            "pullback.func.vmap": ["vmap"],
             "pullback.inspector.inspection": ["inspect"],
             "pullback.interop": ["differentiable", "numpy_mode"],
             "pullback.kernels.malloc_tuning": ["set_allocator_tuning"],
@@ -214,6 +216,7 @@ __all__ = [
     "unique",
     "utils",
     "value_and_grad",
+    "vmap",
     "while_loop",
 ]
 __all__ += _public.__all__ + _aliases.__all__

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import MethodType
@@ -41,7 +40,13 @@ from pullback.compiled.report import (
     note_function,
     program_text,
 )
-from pullback.compiled.results import as_array, build_result, result_node, result_value
+from pullback.compiled.results import (
+    as_array,
+    build_result,
+    require_known,
+    result_node,
+    result_value,
+)
 from pullback.compiled.watch import (
     Watch,
     find_change,
@@ -55,6 +60,7 @@ from pullback.dispatch.modes import NUMPY, TRACE, TRANSFORM, get_state
 from pullback.errors import PullbackError, TraceError, message_of
 from pullback.fx.graph import Graph
 from pullback.fx.tracer import Tracer
+from pullback.fx.user_code import warn_user
 from pullback.inspector.html_repr import table_html, text_html
 from pullback.kernels.random import watch_generators
 from pullback.tensor.tensor import Tensor, wrap
@@ -156,10 +162,9 @@ def compile(
     if backend == "llvm":
         require_llvmlite()
         if not is_supported():
-            warnings.warn(
+            warn_user(
                 "compile: the code generator has not been tested on this platform; "
-                "backend='eager' is used",
-                stacklevel=2,
+                "backend='eager' is used"
             )
             backend = "eager"
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
@@ -392,9 +397,9 @@ class CompiledFunction:
         self._stats["traces"] += traces_loops  # a trace step by step is the same one again
         pairs = zip(given.leaves, given.kinds, strict=True)
         constants = [Static.unwrap(leaf) for leaf, kind in pairs if kind[0] == "static"]
-        watches = find_watches(self._func, constants)
+        watches, generators = find_watches(self._func, constants)
         tracer = Tracer(allows_reads=not self._fullgraph, traces_loops=traces_loops)
-        effects = Effects(tracer)
+        effects = Effects(tracer, generators)
         try:
             trace = run_outside_transforms(lambda: self._record(tracer, given, effects, watches))
         except Exception as error:
@@ -449,6 +454,9 @@ class CompiledFunction:
             returned = self._func(*map(Static.unwrap, args), **kwargs)
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
             tracer.picks.check_end()
+            effects.require_no_draws()
+            for value in found:
+                require_known(value)
             recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
             gradients = trace_gradients(tracer, found, recorded)
             outside = owners_of_arrays(watches)
@@ -522,7 +530,7 @@ class CompiledFunction:
         entry.paths.clear()
         if not entry.warned:
             entry.warned = True
-            warnings.warn(f"{message}. It is called as it is.", stacklevel=4)
+            warn_user(f"{message}. It is called as it is.")
 
     def _call_func(self, args: Any, kwargs: Any, given: Arguments | None = None) -> Any:
         """Calls the function itself; results are arrays where those of its programs are."""

@@ -9,6 +9,7 @@ this before a run, and does the changes after it. ``Effects`` undoes what a trac
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -253,9 +254,19 @@ def _change(slot: GradSlot, tracer: Tracer) -> _GradChange | None:
 class Effects(Draws):
     """Effects of a trace on gradients, attributes, memory and generators of random numbers."""
 
-    def __init__(self, tracer: Tracer):
-        super().__init__()
+    def __init__(self, tracer: Tracer, generators: Iterable[Any] = ()):
+        super().__init__(generators)
         self._tracer = tracer
+
+    def require_no_draws(self) -> None:
+        """Refuses a function that draws random numbers by itself: a graph would repeat them."""
+        drawn = ["numpy.random"] if self._tracer.draws.has_drawn else []
+        drawn += self.drawn_by_function()
+        if drawn:
+            raise TraceError(
+                f"it draws random numbers from {drawn[0]}, which its graph would repeat in each "
+                f"call; draw them outside and pass them as arguments"
+            )
 
     def undo(self) -> None:
         """Restores all of it, because the function itself is called, or its program."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +28,7 @@ from pullback.compiled.recorded import (
 from pullback.dispatch.modes import get_state
 from pullback.errors import AutogradError, message_of
 from pullback.fx.tracer import Tracer
+from pullback.fx.user_code import warn_user
 from pullback.tensor.tensor import ContentVersion, Tensor, constant_tensor, fresh, wrap
 from pullback.utils import pytree
 
@@ -185,9 +185,7 @@ def generator_note(error: Exception) -> str:
     """Warns of a mistake of the code generator, and returns the text for reports."""
     what = f"{type(error).__name__}: {message_of(error)}"
     note = f"internal error of the code generator, {what}"
-    warnings.warn(
-        f"compile: {note}. The program runs as NumPy kernels; please report this.", stacklevel=8
-    )
+    warn_user(f"compile: {note}. The program runs as NumPy kernels; please report this.")
     return note
 
 

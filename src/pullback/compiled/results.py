@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import AsyncIterator, Awaitable, Container, Coroutine, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.errors import TraceError
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
@@ -21,9 +22,31 @@ __all__ = [
     "as_array",
     "build_result",
     "constant_result",
+    "require_known",
     "result_node",
     "result_value",
 ]
+
+
+def require_known(value: Any) -> None:
+    """Refuses a result whose tensors are not seen: one that runs later, or an opaque object."""
+    kind = type(value).__name__
+    if isinstance(value, Iterator | Awaitable | AsyncIterator):
+        if isinstance(value, Coroutine):
+            value.close()  # else Python warns that it was never awaited
+        raise TraceError(f"it returns a {kind}, whose code runs after the call; return a list")
+    cells = getattr(value, "__closure__", None) or ()
+    held = [*getattr(value, "__dict__", {}).values(), *(cell.cell_contents for cell in cells)]
+    if not isinstance(value, Tensor) and any(map(_is_traced, pytree.leaves(held))):
+        raise TraceError(
+            f"it returns a {kind}, which holds tensors; return them in tuples, lists, dicts or "
+            f"dataclasses"
+        )
+
+
+def _is_traced(value: Any) -> bool:
+    held = value._array if isinstance(value, Tensor) else value
+    return isinstance(held, TracedArray | TracedNumber)
 
 
 class OutsideArray(NamedTuple):

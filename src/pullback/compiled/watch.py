@@ -22,11 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.errors import AutogradError
+from pullback.kernels.random import is_generator
 from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
     "EMPTY",
+    "Reached",
     "Watch",
     "find_change",
     "find_watches",
@@ -90,7 +92,14 @@ class Watch(NamedTuple):
         return what.get(self.kind) or f"{self.kind} {self.name!r}"
 
 
-def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) -> list[Watch]:
+class Reached(NamedTuple):
+    """Places outside that a function may read, and generators of random numbers."""
+
+    watches: list[Watch]
+    generators: list[Any]
+
+
+def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) -> Reached:
     """The places that a function may read, and that it may reach from some of its arguments."""
     search = _Search()
     names = _names_of(function)
@@ -98,7 +107,7 @@ def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) ->
     for value in constants:
         search.add(value, names)
     search.run()
-    return list(search.found.values())
+    return Reached(list(search.found.values()), search.generators)
 
 
 def find_change(watches: Iterable[Watch]) -> Watch | None:
@@ -231,6 +240,7 @@ class _Search:
 
     def __init__(self) -> None:
         self.found: dict[Any, Watch] = {}
+        self.generators: list[Any] = []
         self.waiting: deque[tuple[Any, frozenset[str]]] = deque()
         self.seen: dict[int, frozenset[str]] = {}
         self.kept: list[Any] = []  # what has been seen, so that its id is its own
@@ -276,6 +286,8 @@ class _Search:
             is_namespace = isinstance(value, dict) and "__builtins__" in value  # of a module
             if not is_namespace and _package(type(value).__module__) != "pullback":
                 self._container(value, names)
+        elif is_generator(value):
+            self.generators.append(value)
         elif isinstance(value, ModuleType):
             self._module(value, names)
         elif isinstance(value, type):

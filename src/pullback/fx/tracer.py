@@ -15,14 +15,12 @@ from __future__ import annotations
 import gc
 import operator as python_operators
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback._cpython import get_frame
 from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.graph.views import requires_grad
 from pullback.dispatch.keys import (
@@ -54,6 +52,8 @@ from pullback.fx.picked import root_of as _root
 from pullback.fx.refusals import current_tracer, refusal, running_tracer
 from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import OptionNumber, TracedNumber
+from pullback.fx.user_code import user_line
+from pullback.kernels.random import GlobalDraws
 from pullback.tensor import tensor as tensor_module
 from pullback.tensor.levels import next_serial
 from pullback.tensor.tensor import ContentVersion, Tensor, as_operand, fresh, wrap
@@ -71,7 +71,6 @@ __all__ = [
     "has_hooks",
     "localized",
     "untraced",
-    "user_line",
 ]
 
 _CPU = KEY_BITS[DispatchKey.CPU]
@@ -154,6 +153,7 @@ class Tracer:
         writes: nodes that write to memory from outside.
         written: the ids of that memory, as nodes have it in ``meta["root"]``.
         random: nodes that draw random numbers.
+        draws: draws from NumPy's global generator that no operator makes.
         origins: captured tensors by the names of ``get_attr`` nodes.
         twins: further captured tensors of the same memory.
         leaves: captured tensors that require grad, by id.
@@ -178,6 +178,7 @@ class Tracer:
         self.writes: list[Node] = []
         self.written: set[int] = set()
         self.random: list[Node] = []
+        self.draws = GlobalDraws()
         self.origins: dict[str, Tensor] = {}
         self.twins: list[tuple[str, Tensor]] = []
         self.leaves: dict[int, Tensor] = {}
@@ -425,12 +426,14 @@ class Tracer:
             key = (_address(array), array.shape, array.strides)
             if key not in self._before:
                 self._before[key] = array, array.copy()
+        is_random = "nondeterministic_seeded" in operator.tags
         before = get_state()
         set_state(PLAIN_STATE)
         try:
-            result = kernel(
-                *[real for _, real in pairs], **{key: real for key, (_, real) in named.items()}
-            )
+            with self.draws.by_operator() if is_random else nullcontext():
+                result = kernel(
+                    *[real for _, real in pairs], **{key: real for key, (_, real) in named.items()}
+                )
         finally:
             set_state(before)
         node = self._newest = self.graph.call_function(
@@ -671,18 +674,6 @@ def _lift_key(array: NDArray[Any]) -> Any:
     if not array.size:
         return id(array)
     return _address(array), array.shape, array.strides, array.dtype
-
-
-def user_line() -> str:
-    """``(file:line)`` of the innermost frame that is not the library's own."""
-    frame: FrameType | None = get_frame(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        own = frame.f_globals.get("__name__", "").partition(".")[0] == "pullback"
-        if not own and not name.startswith("<"):
-            return f" ({name}:{frame.f_lineno})"
-        frame = frame.f_back
-    return ""
 
 
 def _record_new(array: NDArray[Any]) -> Any:

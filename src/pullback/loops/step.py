@@ -23,6 +23,7 @@ from pullback.fx.body_tracer import BodyTracer
 from pullback.fx.loop_call import LoopBody, LoopCall
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.tracer import Tracer
+from pullback.kernels.random import global_state
 from pullback.tensor.batched import BatchedArray, Levels
 from pullback.tensor.levels import active_levels
 from pullback.tensor.tensor import Tensor, fresh, wrap
@@ -159,7 +160,7 @@ def _trace_once(
     tracer = BodyTracer(outer, may_differentiate=is_first)
     inside = _inner_operands(outer, tracer, step, given, levels, sizes)
     nodes = [[_parts(tracer, t)[0].node for t in part] for part in inside]
-    draws = _numpy_draws()
+    draws = global_state()
     try:
         with StateGuard(drop=DUAL, end=TAPE), GradSwitch(grad=True), tracer.running():
             carry, stacked = step.run(inside)
@@ -174,7 +175,7 @@ def _trace_once(
         tracer.undo_writes()
     if tracer.writes:
         raise TraceError("a step of a loop writes to its carry, or to memory from outside")
-    if tracer.random or _numpy_draws() != draws:
+    if tracer.random or global_state() != draws:
         raise TraceError("a step of a loop draws random numbers")
     tracer.pass_on()
     captured = tracer.captured_operands()
@@ -272,12 +273,6 @@ def _expanded(
     array, own = _parts(tracer, tensor)
     sizes.update(zip(own, array.shape, strict=False))
     return add_levels(tracer, array, own, tuple(sorted({*own, *wanted})), sizes)
-
-
-def _numpy_draws() -> tuple[Any, ...]:
-    """The state of NumPy's generator of random numbers, as far as draws change it."""
-    _, keys, position, has_gauss, _ = np.random.get_state()
-    return int(keys[0]), int(keys[-1]), position, has_gauss
 
 
 def _numbers(tracer: Any, *, is_own: bool) -> frozenset[Any]:

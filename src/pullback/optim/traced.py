@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from pullback.autograd import no_grad
 from pullback.fx.refusals import refusal
-from pullback.fx.tracer import Tracer, current_tracer, forbid_in_trace, untraced, user_line
+from pullback.fx.tracer import Tracer, current_tracer, forbid_in_trace, untraced
+from pullback.fx.user_code import user_line
 from pullback.tensor import Tensor
 from pullback.tensor.tensor import TRACES
 

@@ -18,6 +18,7 @@ import numpy as np
 from pullback._generated.lowerings import LOWERINGS
 from pullback.compiled.lowering.expressions import CannotLower, Value, evaluate
 from pullback.compiled.lowering.rules import MOVES, RULES, moved
+from pullback.errors import BindError
 from pullback.fx.tracer import untraced
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -83,8 +84,11 @@ def _move(target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if not isinstance(x, Value) or any(map(_has_value, others)) or prod(x.shape) > MOST_POSITIONS:
         raise CannotLower("moved elements")
     numbers = wrap(np.arange(prod(x.shape)).reshape(x.shape))
-    with untraced():
-        found = target(numbers, *args[1:], **kwargs)
+    try:
+        with untraced():
+            found = target(numbers, *args[1:], **kwargs)
+    except BindError as error:  # the kernel takes them: np.roll(x, 2.5)
+        raise CannotLower("arguments of other types than the schema's") from error
     if isinstance(found, list | tuple):
         return [moved(x, _positions(item)) for item in found]
     return moved(x, _positions(found))

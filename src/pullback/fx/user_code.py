@@ -1,0 +1,36 @@
+"""Lines of user code, for messages about what the library does with it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from types import FrameType
+
+from pullback._cpython import get_frame
+
+__all__ = ["user_line", "warn_user"]
+
+
+def _frames() -> Iterator[tuple[int, FrameType]]:
+    """The frames that are not the library's own, each with its ``stacklevel`` for the caller."""
+    frame: FrameType | None = get_frame(2)
+    level = 2
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] != "pullback":
+            yield level, frame
+        frame = frame.f_back
+        level += 1
+
+
+def user_line() -> str:
+    """``(file:line)`` of the innermost frame that is not the library's own."""
+    for _, frame in _frames():
+        if not frame.f_code.co_filename.startswith("<"):
+            return f" ({frame.f_code.co_filename}:{frame.f_lineno})"
+    return ""
+
+
+def warn_user(message: str) -> None:
+    """Warns, at the line of user code that has called the library."""
+    level, _ = next(_frames(), (2, None))
+    warnings.warn(message, stacklevel=level)
