@@ -16,7 +16,13 @@ from pullback._generated.public import stack
 from pullback.errors import AutogradTypeError, AutogradValueError, TraceError
 from pullback.fx.tracer import Tracer
 from pullback.loops.carry import Carry, as_tensor, kind_of, structure_error
-from pullback.loops.traced import in_mode, loop_tracer, promote_traced, trace_chunks
+from pullback.loops.traced import (
+    in_mode,
+    loop_tracer,
+    promote_traced,
+    trace_chunks,
+    without_effects,
+)
 from pullback.operators.array_functions import unstack
 from pullback.operators.creation.functions import arange, zeros
 from pullback.tensor.tensor import Tensor
@@ -300,14 +306,22 @@ def _checkpointed(
 
 
 def _empty_outputs(carry: Carry, step: _Step, xs: Any) -> tuple[list[Any], pytree.Spec]:
-    """The `y` of a loop without steps, from the shapes of one step on zeros."""
+    """The `y` of a loop without steps, from the shapes of one step, whose writes are undone."""
     x = pytree.map(lambda leaf: zeros(leaf.shape[1:], leaf.dtype), pytree.map(_tensor, xs))
-    after, y = _split(carry, step(carry.tree(carry.first), x))
-    if carry.promote(carry.promotions(after)):
-        after, y = _split(carry, step(carry.tree(carry.first), x))
-    carry.check(carry.first, after)
-    outputs = _Outputs(y)
-    return [zeros((0, *leaf.shape), leaf.dtype) for leaf in outputs.leaves(y)], outputs.spec
+
+    def call() -> tuple[list[Tensor], Any]:
+        return _split(carry, step(carry.tree([t.detach().clone() for t in carry.first]), x))
+
+    def check() -> tuple[list[tuple[Any, Any]], pytree.Spec]:
+        after, y = call()
+        carry.check(carry.first, after)
+        outputs = _Outputs(y)
+        return [(leaf.shape, leaf.dtype) for leaf in outputs.leaves(y)], outputs.spec
+
+    if any(carry.is_number):
+        carry.promote(without_effects(lambda: carry.promotions(call()[0])))
+    found, spec = without_effects(check)
+    return [zeros((0, *shape), dtype) for shape, dtype in found], spec
 
 
 def _tensor(leaf: Any) -> Tensor:

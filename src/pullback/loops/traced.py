@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from pullback._generated.public import concatenate
 from pullback._lazy import lazy_module
+from pullback.autograd.modes import GradSwitch
 from pullback.dispatch.modes import NUMPY, get_state
 from pullback.fx.body_tracer import BodyTracer
+from pullback.fx.operator_arguments import written_arrays
 from pullback.fx.tracer import Tracer, current_tracer
 from pullback.loops.aliases import with_aliases
 from pullback.loops.carry import Carry
 from pullback.loops.derivatives import apply_loop, apply_while
 from pullback.loops.step import Operands, Step, TracedStep, trace_step
+from pullback.tensor.batched import BatchedArray
 from pullback.tensor.tensor import Tensor
+from pullback.utils._python_dispatch import TorchDispatchMode
 
 if TYPE_CHECKING:
     from pullback.interop import mode
@@ -30,7 +36,10 @@ __all__ = [
     "trace_chunks",
     "trace_loop",
     "trace_while",
+    "without_effects",
 ]
+
+_T = TypeVar("_T")
 
 # Takes the carry and the slices of one step, returns the next carry and what is stacked.
 Run = Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]]
@@ -45,6 +54,38 @@ def loop_tracer() -> Tracer | None:
 def in_mode(function: Callable[..., Any]) -> Callable[..., Any]:
     """A user function of a loop, which runs in ``numpy_mode`` later if it does now."""
     return mode.run_in_mode(function) if get_state().modes & NUMPY else function
+
+
+class _WriteLog(TorchDispatchMode):
+    """Dispatch mode that keeps what operators overwrite."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Calls the operator, after a copy of what it writes to."""
+        written: list[Any] = [*written_arrays(func, args, kwargs or {})]
+        for held in written:
+            array = held.array if isinstance(held, BatchedArray) else held
+            if isinstance(array, np.ndarray):
+                self._before.append((array, array.copy()))
+        return func(*args, **(kwargs or {}))
+
+    def undo_writes(self) -> None:
+        """Gives all memory the values that it had before."""
+        for array, values in reversed(self._before):
+            array[...] = values
+
+
+def without_effects(function: Callable[[], _T]) -> _T:
+    """Calls a function that returns no tensors, and undoes its writes to memory."""
+    outer = current_tracer()
+    log = _WriteLog() if outer is None else BodyTracer(outer, may_differentiate=True)
+    try:
+        with GradSwitch(grad=False), log if isinstance(log, _WriteLog) else log.running():
+            return function()
+    finally:
+        log.undo_writes()
 
 
 def probe_step(

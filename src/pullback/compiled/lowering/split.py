@@ -35,22 +35,26 @@ class Halves(NamedTuple):
 
 
 def split(joint: Lowered, results: int, cotangents: int) -> Halves:
-    """Splits a joint program of `results` results, whose last inputs are `cotangents` cotangents.
+    """Splits a joint program of `results` results, whose last arguments are cotangents.
 
-    Raises ``CannotLower`` if a check depends on a cotangent.
+    Arrays that only the gradients capture are inputs behind the cotangents. Raises ``CannotLower``
+    if a check depends on a cotangent.
     """
     graph = joint.graph
-    count = len(graph.inputs) - cotangents
-    seeds = {node.id for node in graph.inputs[count:]}
+    arguments = [place for place, source in enumerate(joint.sources) if source.kind == "argument"]
+    last = arguments[len(arguments) - cotangents :]
+    seeds = [graph.inputs[place] for place in last]
+    others = [place for place, _ in enumerate(graph.inputs) if place not in last]
     outputs = [graph.outputs[r.output] for r in joint.results[:results] if isinstance(r, Output)]
     written = [graph.outputs[write.output] for write in joint.writes]
     inside = needed_by([*outputs, *written, *graph.checks, *graph.effects])
-    if inside & seeds:
+    if inside & {node.id for node in seeds}:
         raise CannotLower("a value of the forward program that depends on a cotangent")
     gradients = [graph.outputs[r.output] for r in joint.results[results:] if isinstance(r, Output)]
     plan = _Plan(inside, gradients)
     chosen = inside | plan.moved
-    forward = copy_nodes([n for n in graph.nodes if n.id in chosen], graph.inputs[:count])
+    given = [graph.inputs[place] for place in others]
+    forward = copy_nodes([n for n in graph.nodes if n.id in chosen], given)
     made = forward.made
     forward.graph.outputs = [made[n.id] for n in (*outputs, *plan.residuals, *written)]
     forward.graph.checks = [made[n.id] for n in graph.checks]
@@ -59,13 +63,13 @@ def split(joint: Lowered, results: int, cotangents: int) -> Halves:
     first = len(outputs) + len(kept)
     head = Lowered(
         forward.graph,
-        joint.sources[:count],
+        [joint.sources[place] for place in others],
         [*_renumbered(joint.results[:results]), *kept],
         [w._replace(output=first + place) for place, w in enumerate(joint.writes)],
         {},
     )
-    inputs = [place for place, node in enumerate(graph.inputs[:count]) if node.id in plan.inputs]
-    given = [*plan.residuals, *(graph.inputs[i] for i in inputs), *graph.inputs[count:]]
+    inputs = [place for place in others if graph.inputs[place].id in plan.inputs]
+    given = [*plan.residuals, *(graph.inputs[place] for place in inputs), *seeds]
     backward = copy_nodes([n for n in graph.nodes if n.id in plan.backward], given)
     backward.graph.outputs = [backward.made[n.id] for n in gradients]
     sources = [Source("argument", place, None) for place, _ in enumerate(given)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,8 @@ def asarray(
         made = numeric(obj, dtype, copy)
         if device == "meta":
             return tensor_on(device, made)
-        return fresh(made) if copy or isinstance(obj, list | tuple) else adopt(made)
+        is_new = copy or isinstance(obj, list | tuple | Number | np.generic)
+        return fresh(made) if is_new else adopt(made)
     check_device(device, obj.device)
     if dtype is not None and obj.dtype != dtype:
         if copy is False:

@@ -195,6 +195,7 @@ class _LoopBackward(Node):
                 captures.update(dict.fromkeys(recorded.captures))
                 needs = recorded.needs[: len(leaves)]
                 output_needs.append(recorded.needs[len(leaves) :])
+                recorded.close()
                 leaves = [x.detach() if isinstance(x, Tensor) else x for x in recorded.leaves]
                 outputs.append([x.detach() for x in recorded.outputs])
         self.captures = list(captures)

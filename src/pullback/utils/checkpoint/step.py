@@ -53,8 +53,9 @@ class _Outside(Node):
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Always raises: only a pass from outside of the step reaches it."""
         raise CheckpointError(
-            "checkpoint_loop: a tensor that was computed inside a step is used outside of it, "
-            "where its history is unknown. Make it part of the state that the step returns."
+            "checkpoint_loop: a tensor that was computed inside a step, or written to, is used "
+            "outside of it, where its history is unknown. Make it part of the state that the step "
+            "returns."
         )
 
 
@@ -206,6 +207,17 @@ class RecordedStep:
         while stack:
             node = stack.pop()
             node._edges = tuple(map(inner, node._edges))  # type: ignore[misc]  # has it
+
+    def close(self) -> None:
+        """Makes a pass from outside that arrives inside of the step raise.
+
+        Tensors that outlive the step, such as one from outside that it writes to, lead there. The
+        ends of the step get an edge to the loop, because ``autograd.grad`` visits only nodes that
+        lead to its inputs.
+        """
+        for end in (*self._sources.values(), *self.captures.values()):
+            end._edges = (self._owner.loop,)
+            end._seq = next_sequence_number()
 
     def differentiate(self, grads: dict[int, Any], totals: dict[Edge, Any]) -> dict[int, Any]:
         """The gradients of the state before the step; adds to those of the captures."""
