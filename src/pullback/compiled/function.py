@@ -56,7 +56,7 @@ from pullback.compiled.watch import (
     require_unchanged,
     without_read,
 )
-from pullback.dispatch.modes import NUMPY, TRACE, TRANSFORM, get_state
+from pullback.dispatch.modes import NUMBERS, NUMPY, TRACE, TRANSFORM, get_state
 from pullback.errors import PullbackError, TraceError, message_of
 from pullback.fx.graph import Graph
 from pullback.fx.tracer import Tracer
@@ -450,7 +450,8 @@ class CompiledFunction:
         """Runs the function on traced arguments."""
         leaves = self._traced(tracer, given)
         args, kwargs = pytree.unflatten(given.spec, leaves)
-        with watch_generators(effects.generators), tracer.running():
+        modes = NUMBERS if given.returns_arrays else 0
+        with watch_generators(effects.generators), tracer.running(modes):
             returned = self._func(*map(Static.unwrap, args), **kwargs)
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
             tracer.picks.check_end()

@@ -38,6 +38,8 @@ __all__ = [
     "INFERENCE",
     "MAPPING",
     "MUTATION",
+    "NUMBERS",
+    "NUMBER_MODES",
     "NUMPY",
     "SAVED_HOOKS",
     "TAPE",
@@ -72,6 +74,9 @@ TAPE = 32  # operations are recorded on a tangent tape, for second derivatives
 NUMPY = 64  # numpy_mode: writes are logged; elements that are read are copies, as NumPy's scalars
 DISPATCH_MODE = 128  # a TorchDispatchMode sees every call: no path may compute without operators
 TRACE = 256  # the program is traced: new memory is part of its graph
+NUMBERS = 512  # it computes with arrays: its elements are numbers, outside of transforms
+
+NUMBER_MODES = NUMPY | NUMBERS
 
 
 class State:

@@ -81,6 +81,11 @@ class TracedArray(Payload):
         """Whether the elements lie in memory in C order, without gaps."""
         return self.value.flags.c_contiguous
 
+    @property
+    def is_made_here(self) -> bool:
+        """Whether it is in memory that the program has made."""
+        return not self.tracer.is_outside(self.value)
+
     def copy(self, order: str = "K") -> TracedArray:  # noqa: ARG002 - clone keeps the layout
         """The same values in memory of their own."""
         return self.tracer.call("clone", self)

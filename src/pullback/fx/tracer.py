@@ -603,10 +603,11 @@ class Tracer:
     # --- running ----------------------------------------------------------------------------------
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, modes: int = 0) -> Iterator[None]:
         """A block whose operator calls this tracer records; the garbage collector is off in it.
 
-        Raises at its end if an operation in it was refused, and the program has caught the error.
+        `modes` are further modes in it. Raises at its end if an operation in it was refused, and
+        the program has caught the error.
         """
         token = running_tracer.set(self)
         self._begin = next_serial()
@@ -614,7 +615,7 @@ class Tracer:
         collects = gc.isenabled()
         gc.disable()  # a graph of many small objects is being made: half of the time
         try:
-            with ModeStack((*active_modes(), self)), StateGuard(begin=TRACE):
+            with ModeStack((*active_modes(), self)), StateGuard(begin=TRACE | modes):
                 yield
                 if self.refused is not None:
                     raise self.refused

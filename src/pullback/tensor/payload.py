@@ -44,6 +44,11 @@ class Payload:
     tensor_class: Any = None  # the class of tensors around it, if that is a subclass of Tensor
     attributes: dict[str, Any]  # what such tensors have in their __dict__
 
+    @property
+    def is_made_here(self) -> bool:
+        """Whether a program that is traced has made it, and not its caller."""
+        return False
+
     # --- what subclasses have to say --------------------------------------------------------------
 
     def copy(self, order: str = "K") -> Self:

@@ -27,7 +27,15 @@ import numpy as np
 
 from pullback._lazy import lazy_module
 from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, SUBCLASS, DispatchKey
-from pullback.dispatch.modes import INFERENCE, MAPPING, NUMPY, TRACE, TRANSFORM, get_state
+from pullback.dispatch.modes import (
+    INFERENCE,
+    MAPPING,
+    NUMBERS,
+    NUMPY,
+    TRACE,
+    TRANSFORM,
+    get_state,
+)
 from pullback.dispatch.operator import set_number_as_tensor
 from pullback.errors import InferenceError, UnsupportedDtypeError
 from pullback.tensor.meta import Meta
@@ -59,6 +67,7 @@ __all__ = [
     "current_level_id",
     "exposes_subclass",
     "fresh",
+    "has_numbers",
     "has_values",
     "holds_number",
     "meta_of",
@@ -369,6 +378,20 @@ def fresh(array: Any) -> Tensor:
     if modes & INFERENCE:
         return as_inference(tensor)
     return tag_level(tensor) if modes & (TRANSFORM | MAPPING) else tensor
+
+
+_NUMBER_BITS = NUMBERS | TRANSFORM | MAPPING
+
+
+def has_numbers(tensor: Tensor, modes: int) -> bool:
+    """Whether elements of a tensor are numbers for the program, as those of arrays in NumPy.
+
+    They are in `numpy_mode`, and in a traced program of arrays outside of transforms, where a
+    tensor that holds an array is a captured one.
+    """
+    if modes & NUMPY:
+        return True
+    return modes & _NUMBER_BITS == NUMBERS and type(tensor._array) is not _ndarray
 
 
 def _as_it_is(array: Any) -> Any:

@@ -114,3 +114,81 @@ def test_numpys_functions_of_integers_have_numpys_dtypes(dtype):
     for found, expected in zip(pb.compile(function)(x), function(x), strict=True):
         np.testing.assert_array_equal(found, expected)
         assert np.asarray(found).dtype == expected.dtype or not expected.ndim
+
+
+def assert_same_with_arrays(function, *args, backend="llvm"):
+    """Compares results and arguments after the call with those of NumPy, in three calls."""
+    compiled = pb.compile(function, backend=backend)
+    for _ in range(3):
+        expected_args, found_args = ([np.array(arg) for arg in args] for _ in range(2))
+        expected, found = function(*expected_args), compiled(*found_args)
+        pairs = zip(np.atleast_1d(expected), np.atleast_1d(found), strict=True)
+        for theirs, ours in (*pairs, *zip(expected_args, found_args, strict=True)):
+            np.testing.assert_array_equal(ours, theirs)
+    assert compiled.stats["eager"] == 0
+
+
+def swap_elements(x):
+    x[0], x[1] = x[1], x[0]
+    first, *_ = x
+    x[0] = x[2]
+    return first, x[0]
+
+
+def keep_the_old_sum(x):
+    total = np.sum(x)
+    before = total
+    total += x[0]
+    return before, total
+
+
+def write_to_an_array_without_axes(x):
+    x += 1.0
+    x *= 2.0
+    return x * 1.0
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_elements_of_arrays_are_numbers(backend):
+    x = np.arange(1.0, 4.0)
+    assert_same_with_arrays(swap_elements, x, backend=backend)
+    assert_same_with_arrays(keep_the_old_sum, x, backend=backend)
+    assert_same_with_arrays(write_to_an_array_without_axes, np.array(3.0), backend=backend)
+
+
+def test_elements_of_tensors_are_views():
+    def function(x):
+        y = x * 1.0
+        y[0], y[1] = y[1], y[0]
+        return y
+
+    x = pb.asarray([1.0, 2.0])
+    assert function(x).tolist() == [2.0, 2.0]
+    compiled = pb.compile(function)
+    assert [compiled(x).tolist() for _ in range(2)] == [[2.0, 2.0]] * 2
+
+
+def keep_the_old_values(x):
+    before = x.copy()
+    x *= 2.0
+    return before.sum(), x.sum()
+
+
+def return_the_old_values(x):
+    before = +x
+    x[1] = 7.0
+    return before
+
+
+def swap_arguments(x, y):
+    before = x.copy()
+    x[:] = y
+    y[:] = before
+    return x.sum(), y.sum()
+
+
+def test_copies_of_arguments_that_are_written_to():
+    x = np.arange(1.0, 4.0)
+    assert_same_with_arrays(keep_the_old_values, x)
+    assert_same_with_arrays(return_the_old_values, x)
+    assert_same_with_arrays(swap_arguments, x, 5.0 * x)

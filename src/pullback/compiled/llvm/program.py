@@ -379,10 +379,21 @@ class NativeProgram:
         for node, array in zip(segment.outputs, made, strict=True):
             values[node.id] = array
 
+    def _write_outside(self, values: dict[int, Any], given: list[Any]) -> None:
+        """Writes to arguments and captured arrays, after what lies in their memory is copied."""
+        outputs, writes = self.graph.outputs, self.lowered.writes
+        written = [given[write.source] for write in writes]
+        for node in outputs:
+            array = values[node.id]
+            if any(np.may_share_memory(array, target) for target in written):
+                values[node.id] = array.copy()
+        for write, target in zip(writes, written, strict=True):
+            target[...] = values[outputs[write.output].id]
+
     def _results(self, values: dict[int, Any], given: list[Any]) -> list[Any]:
         graph = self.graph
-        for write in self.lowered.writes:
-            given[write.source][...] = values[graph.outputs[write.output].id]
+        if self.lowered.writes:
+            self._write_outside(values, given)
         found: list[Any] = []
         seen: set[int] = set()
         for place, result in enumerate(self.lowered.results):

@@ -25,10 +25,10 @@ from pullback._generated import operators
 from pullback._lazy import lazy_module
 from pullback.autograd.graph.setitem import write_item
 from pullback.autograd.graph.views import edge_of
-from pullback.dispatch.modes import NUMPY, get_state
+from pullback.dispatch.modes import NUMBER_MODES, NUMPY, get_state
 from pullback.kernels.error_context import ERRORS, named_error
 from pullback.operators.creation import functions as creation
-from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
+from pullback.tensor.tensor import Tensor, as_operand, has_numbers, has_values, wrap
 
 if TYPE_CHECKING:
     from pullback.autograd.record import operator as record
@@ -61,7 +61,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         except KeyError:
             kernel = operators.getitem.link_call(flags)
         try:
-            if state.modes & NUMPY:
+            if state.modes & NUMBER_MODES and has_numbers(self, state.modes):
                 return _in_numpy_mode(self, key, basic, kernel)
             return kernel(self, basic)  # type: ignore[no-any-return]
         except ERRORS as error:
@@ -72,14 +72,14 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         # As in NumPy, what is picked by an array is a copy, also by an array of one integer.
         if any(type(i) is np.ndarray for i in (key if type(key) is tuple else (key,))):
             return found.clone()
-        return _element(found, key) if get_state().modes & NUMPY else found
+        return _element(found, key) if has_numbers(self, get_state().modes) else found
     viewed = indexing._getitem(self, plan.basic) if plan.basic else self
     picked = indexing._index(viewed, plan.arrays)
     return picked if plan.gap is None else shape.squeeze(picked, picked.ndim - 1 - plan.gap)
 
 
 def _in_numpy_mode(self: Tensor, key: Any, basic: tuple[Any, ...], kernel: Any) -> Tensor:
-    """The same in `numpy_mode`, where a single element is a copy, as a number in NumPy is."""
+    """The same in modes in which a single element is a copy, as a number in NumPy is."""
     array = self._array
     if (
         kernel is (_getitem or _find_getitem())[0]
@@ -201,7 +201,7 @@ def iterate(self: Tensor) -> Iterator[Tensor]:
     if not self.ndim:
         raise TypeError("iteration over a tensor without axes: its shape is ()")
     parts = shape.unbind(self)
-    if self.ndim == 1 and get_state().modes & NUMPY:
+    if self.ndim == 1 and has_numbers(self, get_state().modes):
         return iter([part.clone() for part in parts])
     return iter(parts)
 

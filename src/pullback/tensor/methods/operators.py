@@ -15,11 +15,11 @@ import numpy as np
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import operators
-from pullback.dispatch.modes import NUMPY, get_state
+from pullback.dispatch.modes import NUMBER_MODES, NUMPY, get_state
 from pullback.kernels.error_context import ERRORS, named_error
 from pullback.tensor.constants import operand_beside
 from pullback.tensor.meta import View
-from pullback.tensor.tensor import Tensor, as_operand
+from pullback.tensor.tensor import Tensor, as_operand, has_numbers
 
 __all__: list[str] = []
 
@@ -104,14 +104,14 @@ def _reflected(operator: Any, public: str, name: str) -> _Kernel:
 def _inplace(public: str, binary: _Kernel, name: str) -> _Kernel:
     """The operator that writes to its left side; a NumPy scalar there is replaced, not written to.
 
-    Outside of `numpy_mode` every left side is written to.
+    Elsewhere than in `numpy_mode` and in traced programs of arrays, every left side is written to.
     """
     operator = getattr(operators, public)
     calls, link = operator.calls, operator.link_call
 
     def method(self: Tensor, other: Any) -> Tensor:
         state = get_state()
-        if state.modes & NUMPY and not self.ndim and type(self._meta) is not View:
+        if state.modes & NUMBER_MODES and not self.ndim and _is_number(self, state.modes):
             return binary(self, other)
         try:
             if type(other) is not Tensor:
@@ -126,6 +126,14 @@ def _inplace(public: str, binary: _Kernel, name: str) -> _Kernel:
             raise named_error(error, public, self, other) from None
 
     return _named(method, name)
+
+
+def _is_number(tensor: Tensor, modes: int) -> bool:
+    """Whether a tensor without axes is a number for the program, and not an array that it has."""
+    if modes & NUMPY:
+        return type(tensor._meta) is not View
+    held: Any = tensor._array
+    return has_numbers(tensor, modes) and held.is_made_here
 
 
 def _named(method: _Kernel, name: str) -> _Kernel:
