@@ -10,18 +10,18 @@ values, parts side by side for complex numbers. Pointers are ``i8*``; positions 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.compiled.llvm.arena import ALIGNMENT
 from pullback.compiled.llvm.compiler import ir
-from pullback.compiled.llvm.vector import Complex, scalar_type, vector_type
+from pullback.compiled.llvm.instructions import declare, shuffle, splat, vector_type
+from pullback.compiled.llvm.vector import Complex, part_dtype, scalar_type
 
 __all__ = ["Elements", "constant", "constant_pointer", "map_chunks", "width_of"]
 
-_ALIGNMENT = 64
 _WIDTH = 8  # lanes of a vector
 
 
@@ -68,7 +68,7 @@ def constant_pointer(module: Any, array: Any) -> Any:
     variable = ir.GlobalVariable(module, kind, module.get_unique_name("constant"))
     variable.global_constant = True
     variable.linkage = "internal"
-    variable.align = _ALIGNMENT
+    variable.align = ALIGNMENT
     variable.initializer = ir.Constant(kind, data)
     return variable.bitcast(ir.IntType(8).as_pointer())
 
@@ -85,12 +85,6 @@ def map_chunks(function: Callable[[list[Any]], Any], values: list[Any]) -> Any:
     if isinstance(found[0], Complex):
         return Complex([x.real for x in found], [x.imag for x in found])
     return found
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _mask(places: tuple[int, ...]) -> Any:
-    """The constant of a shuffle; the same object for equal places, because its text is long."""
-    return ir.Constant(ir.VectorType(ir.IntType(32), len(places)), list(places))
 
 
 class Elements:
@@ -114,7 +108,7 @@ class Elements:
             return self._element(lanes[0])
         first = lanes[0].vector
         if all(lane.vector is first and lane.lane == lanes[0].lane for lane in lanes):
-            return self.splat_vector(self._element(lanes[0]), width)
+            return splat(self.b, self._element(lanes[0]), width)
         sources: list[Any] = []
         for lane in lanes:
             if not any(lane.vector is known for known in sources):
@@ -142,13 +136,13 @@ class Elements:
         if count == 1:
             empty = ir.Constant(vector_type(source.type, width), ir.Undefined)
             if len(own) > 1:
-                return self.splat_vector(source, width)
+                return splat(self.b, source, width)
             return self.b.insert_element(empty, source, ir.IntType(32)(min(own)))
         if count == width and all(n == m for n, m in own.items()):
             return source
         spare = next(iter(own.values()))
         places = tuple(own.get(n, spare) for n in range(width))
-        return self.b.shuffle_vector(source, source, _mask(places))
+        return shuffle(self.b, source, source, places)
 
     def _blend(self, base: Any, source: Any, lanes: list[_Lane], width: int) -> Any:
         """A vector with the elements of another one at their lanes."""
@@ -160,24 +154,16 @@ class Elements:
             return base
         if _lanes_of(source) == width:
             places = tuple(width + own[n] if n in own else n for n in range(width))
-            return self.b.shuffle_vector(base, source, _mask(places))
+            return shuffle(self.b, base, source, places)
         spread = self._place(source, lanes, width)
         places = tuple(width + n if n in own else n for n in range(width))
-        return self.b.shuffle_vector(base, spread, _mask(places))
-
-    def splat_vector(self, element: Any, width: int) -> Any:
-        """One vector with a scalar in all lanes."""
-        if width == 1:
-            return element
-        empty = ir.Constant(vector_type(element.type, width), ir.Undefined)
-        first = self.b.insert_element(empty, element, ir.IntType(32)(0))
-        return self.b.shuffle_vector(first, first, _mask((0,) * width))
+        return shuffle(self.b, base, spread, places)
 
     def splat(self, value: Any, count: int) -> Any:
         """A value of one element as a value of many."""
 
         def wide(part: list[Any]) -> list[Any]:
-            vector = self.splat_vector(part[0], width_of(count))
+            vector = splat(self.b, part[0], width_of(count))
             return [vector] * len(_starts(count))
 
         return self._parts(wide, value)
@@ -243,7 +229,7 @@ class Elements:
         if sum(int(run[-1] - run[0]) + 1 for run in runs) > 4 * len(used):
             runs = np.split(used, np.flatnonzero(np.diff(used) > 1) + 1)
         parts = 2 if dtype.kind == "c" else 1
-        element = np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
+        element = part_dtype(dtype) if dtype.kind == "c" else dtype
         known: dict[int, _Lane] = {}
         for run in runs:
             start, count = int(run[0]), int(run[-1] - run[0]) + 1
@@ -286,7 +272,7 @@ class Elements:
             if isinstance(value, Complex):
                 width = _lanes_of(value.real[0])
                 lanes = [_Lane(part[n // width], n % width) for n in run for part in value]
-                self._store_run(address, np.dtype(dtype.char.lower()), lanes)
+                self._store_run(address, part_dtype(dtype), lanes)
             else:
                 width = _lanes_of(value[0])
                 self._store_run(address, dtype, [_Lane(value[n // width], n % width) for n in run])
@@ -307,6 +293,6 @@ class Elements:
         """Copies bytes."""
         name = "llvm.memcpy.p0i8.p0i8.i64"
         pointer, bit = ir.IntType(8).as_pointer(), ir.IntType(1)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, self.word, bit])
-        function = self.b.module.globals.get(name) or ir.Function(self.b.module, kind, name)
+        kinds = [pointer, pointer, self.word, bit]
+        function = declare(self.b.module, name, ir.VoidType(), kinds)
         self.b.call(function, [target, source, self.word(nbytes), bit(0)])

@@ -9,13 +9,14 @@ own (``groups.py``), which are called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.compiled.llvm.arena import Arena
 from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.groups import emit_group
+from pullback.compiled.llvm.instructions import emit_loop, emit_vectors, splat
 from pullback.compiled.llvm.register_values import (
     Elements,
     constant,
@@ -30,7 +31,7 @@ from pullback.compiled.lowering.ir import Graph, Loop, Node, Place, copy_nodes, 
 
 __all__ = ["emit_program"]
 
-_ALIGNMENT = 64
+_WIDTH = 8  # elements that loops over memory move at once
 _UNROLLED_COPY = 64  # elements of an update in registers
 
 
@@ -39,19 +40,6 @@ class _Buffer(NamedTuple):
 
     pointer: Any
     is_own: bool  # whether the program may write to it
-
-
-class _Arena:
-    """Offsets of buffers in the memory of one call."""
-
-    def __init__(self) -> None:
-        self.size = 0
-
-    def take(self, nbytes: int) -> int:
-        """The offset of new memory."""
-        start = self.size
-        self.size += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
-        return start
 
 
 def emit_program(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
@@ -63,7 +51,7 @@ def emit_program(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
     for argument in function.args:
         argument.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    arena = _Arena()
+    arena = Arena()
     emitter = _Emitter(builder, function.args[-1], arena, choose_limit(graph))
     for node, argument in zip(graph.inputs, function.args, strict=False):
         emitter.buffers[node.id] = _Buffer(argument, False)
@@ -78,7 +66,7 @@ def emit_program(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
 class _Emitter:
     """Emits the nodes of a graph at the place of a builder."""
 
-    def __init__(self, builder: Any, memory: Any, arena: _Arena, limit: int):
+    def __init__(self, builder: Any, memory: Any, arena: Arena, limit: int):
         self.b = builder
         self.elements = Elements(builder)
         self.memory = memory
@@ -131,7 +119,7 @@ class _Emitter:
 
     def allocate(self, nbytes: int) -> Any:
         """A pointer to memory of the arena, computed where the function begins."""
-        start = self.arena.take(nbytes)
+        start = self.arena.extend(nbytes)
         with self.b.goto_entry_block():
             return self.b.gep(self.memory, [self.word(start)])
 
@@ -153,22 +141,20 @@ class _Emitter:
 
     def _fill(self, target: Any, node: Node) -> None:
         """Stores one number, or the numbers from 0 on, to memory."""
-        width = 8
         is_range = node.op == "iota"
         assert is_range or is_number(node)
 
         def store(at: Any, count: int) -> None:
             if is_range:
                 steps = constant(np.arange(count))[0]
-                value = [self.b.add(self.elements.splat_vector(at, count), steps)]
+                value = [self.b.add(splat(self.b, at, count), steps)]
             else:
                 base = node.inputs[0] if node.op == "view" else node
                 value = self.elements.splat(constant(base.value), count)
             self.elements.store(target, node.dtype, at, np.arange(count), value)
 
-        full = node.size // width * width
-        if full:
-            self.loop(full // width, lambda k: store(self.b.mul(k, self.word(width)), width))
+        full = node.size // _WIDTH * _WIDTH
+        emit_loop(self.b, 0, full, _WIDTH, lambda at: store(at, _WIDTH))
         for at in range(full, node.size):
             store(self.word(at), 1)
 
@@ -182,20 +168,6 @@ class _Emitter:
         else:
             places = np.arange(node.size)
             self.elements.store(target, node.dtype, position, places, self.value(node))
-
-    def loop(self, count: int, body: Callable[[Any], None]) -> None:
-        """A loop around instructions."""
-        b, start = self.b, self.b.block
-        head, end = b.append_basic_block("each"), b.append_basic_block("done")
-        b.branch(head)
-        b.position_at_end(head)
-        k = b.phi(self.word)
-        k.add_incoming(self.word(0), start)
-        body(k)
-        following = b.add(k, self.word(1))
-        k.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, self.word(count)), head, end)
-        b.position_at_end(end)
 
     # --- nodes ------------------------------------------------------------------------------------
 
@@ -348,8 +320,7 @@ class _Emitter:
         if kind == "set":
             self.store_value(part, target, 0)
             return
-        source, width = self.pointer(part), 8
-        places, full = np.arange(width), part.size // width * width
+        source, places = self.pointer(part), np.arange(_WIDTH)
 
         def add(at: Any, count: int) -> None:
             old = self.elements.load(target, part.dtype, at, places[:count])
@@ -357,9 +328,7 @@ class _Emitter:
             joined = self._join("add", old, new, part.dtype, count)
             self.elements.store(target, part.dtype, at, places[:count], joined)
 
-        self.loop(full // width, lambda k: add(self.b.mul(k, self.word(width)), width))
-        for at in range(full, part.size):
-            add(self.word(at), 1)
+        emit_vectors(self.b, part.size, _WIDTH, add)
 
     def _writable(self, base: Node, node: Node) -> Any:
         """Memory with the elements of a value that the program may write to."""

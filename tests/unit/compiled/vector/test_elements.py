@@ -14,7 +14,8 @@ pytest.importorskip("llvmlite")
 from llvmlite import ir
 
 from pullback.compiled.llvm.compiler import compile_module, is_supported
-from pullback.compiled.llvm.vector import Complex, cast, elementwise, scalar_type, vector_type
+from pullback.compiled.llvm.instructions import vector_type
+from pullback.compiled.llvm.vector import Complex, cast, elementwise, scalar_type
 from pullback.compiled.llvm.vector import is_supported as has_function
 
 if not is_supported():

@@ -8,8 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.llvm.compiler import ir
+from pullback.compiled.llvm.instructions import (
+    emit_loop,
+    emit_vectors,
+    shuffle,
+    splat,
+    vector_type,
+)
 from pullback.compiled.llvm.register_values import constant_pointer
-from pullback.compiled.llvm.vector import Complex, Lanes, elementwise, scalar_type, vector_type
+from pullback.compiled.llvm.vector import Complex, Lanes, elementwise, part_dtype, scalar_type
 from pullback.compiled.lowering.elementwise import COMBINERS
 
 __all__ = [
@@ -61,27 +68,11 @@ class Code:
 
     def loop(self, first: Any, last: Any, step: int, body: Callable[[Any], None]) -> None:
         """Runs `body` with indices from `first`, which are below `last`; maybe never."""
-        b = self.b
-        is_known = isinstance(first, int) and isinstance(last, int)
-        if is_known and first >= last:
-            return
-        if is_known and first + step >= last:
-            body(WORD(first))
-            return
-        first, last = (WORD(x) if isinstance(x, int) else x for x in (first, last))
-        before, head, end = b.block, b.append_basic_block("loop"), b.append_basic_block("end")
-        if is_known:
-            b.branch(head)
-        else:
-            b.cbranch(b.icmp_signed("<", first, last), head, end)
-        b.position_at_end(head)
-        index = b.phi(WORD)
-        index.add_incoming(first, before)
-        body(index)
-        following = b.add(index, WORD(step))
-        index.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, last), head, end)
-        b.position_at_end(end)
+        emit_loop(self.b, first, last, step, body)
+
+    def vectors(self, length: int, width: int, body: Callable[[Any, int], None]) -> None:
+        """Runs `body` with the index and the width of each vector: full ones, then the rest."""
+        emit_vectors(self.b, length, width, body)
 
     def when(self, condition: Any, body: Callable[[], None]) -> None:
         """Runs `body` if a condition holds."""
@@ -170,18 +161,13 @@ class Code:
         """Lanes of two vectors, one behind the other; one lane is a scalar."""
         if len(lanes) == 1:
             return self.b.extract_element(x, _INDEX(lanes[0]))
-        mask = ir.Constant(ir.VectorType(_INDEX, len(lanes)), list(lanes))
-        return self.b.shuffle_vector(x, y, mask)
+        return shuffle(self.b, x, y, lanes)
 
     def spread(self, value: Any, width: int) -> Any:
         """A scalar in all lanes."""
         if isinstance(value, Complex):
             return Complex(*(self.spread(part, width) for part in value))
-        if width == 1:
-            return value
-        empty = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
-        first = self.b.insert_element(empty, value, _INDEX(0))
-        return self.shuffle(first, empty, [0] * width)
+        return splat(self.b, value, width)
 
     def join(self, values: Sequence[Any]) -> Any:
         """Scalars as the lanes of a vector."""
@@ -205,8 +191,7 @@ class Code:
     def constant(self, value: Any, dtype: np.dtype[Any], width: int) -> Any:
         """A number in all lanes."""
         if dtype.kind == "c":
-            part = np.dtype(f"f{dtype.itemsize // 2}")
-            number = complex(value)
+            part, number = part_dtype(dtype), complex(value)
             return Complex(*(self.constant(x, part, width) for x in (number.real, number.imag)))
         number = float(value) if dtype.kind == "f" else int(value)
         kind = vector_type(scalar_type(dtype), width)

@@ -11,10 +11,12 @@ results are the same bits for any number of threads.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.compiled.llvm.arena import Arena
 from pullback.compiled.llvm.arrays.code import (
     POINTER,
     WORD,
@@ -36,12 +38,12 @@ from pullback.compiled.llvm.arrays.threads import (
     register_share_chunks,
 )
 from pullback.compiled.llvm.compiler import ir
+from pullback.compiled.llvm.instructions import declare, emit_loop
 from pullback.compiled.llvm.vector import elementwise, is_supported
 from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
 
 __all__ = ["Emitted", "can_emit", "emit_arrays"]
 
-_ALIGNMENT = 64
 _SPINS = 2000  # turns of a waiting thread before it lets others run
 _OPERATIONS = FUSED | {"input", "const", "view", "iota", "matmul", "update", "assemble", "put"}
 
@@ -84,45 +86,6 @@ class Emitted(NamedTuple):
     memory: int
 
 
-class _Arena:
-    """Places in one block of memory; what is released is used again, the smallest that fits."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.free: list[tuple[int, int]] = []  # offset and size
-
-    def extend(self, size: int) -> int:
-        """Memory that nothing else uses."""
-        start = self.size
-        self.size += -(-size // _ALIGNMENT) * _ALIGNMENT
-        return start
-
-    def take(self, size: int) -> tuple[int, int]:
-        """The offset and size of a block."""
-        size = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
-        fitting = [block for block in self.free if block[1] >= size]
-        if not fitting:
-            return self.extend(size), size
-        offset, available = min(fitting, key=lambda block: block[1])
-        self.free.remove((offset, available))
-        if available > size:
-            self.free.append((offset + size, available - size))
-        return offset, size
-
-    def release(self, offset: int, size: int) -> None:
-        """Gives a block back."""
-        self.free.append((offset, size))
-        self.free.sort()
-        joined = [self.free[0]]
-        for low, length in self.free[1:]:
-            before, its = joined[-1]
-            if before + its == low:
-                joined[-1] = (before, its + length)
-            else:
-                joined.append((low, length))
-        self.free = joined
-
-
 class _Emitter:
     def __init__(self, graph: Graph, module: Any, name: str):
         self.graph = graph
@@ -130,7 +93,7 @@ class _Emitter:
         self.module = module
         self.name = name
         self.buffers: dict[Any, Buffer] = {}
-        self.arena = _Arena()
+        self.arena = Arena()
         self.held: dict[Any, tuple[int, int]] = {}
         self.steps: list[_Step] = []
         self.products: dict[Any, tuple[Any, int]] = {}  # loops of products, with their chunks
@@ -338,7 +301,7 @@ class _Emitter:
             b.store(WORD(0), b.gep(numbers, [WORD(number)]))
         register_share_chunks()
         kinds = [POINTER, POINTER.as_pointer(), WORD.as_pointer(), WORD]
-        wake = self._declare(SHARE_CHUNKS, ir.VoidType(), kinds)
+        wake = declare(self.module, SHARE_CHUNKS, ir.VoidType(), kinds)
         most = WORD(max(stage.chunks for stage in stages))
         b.call(wake, [b.bitcast(run, POINTER), table, numbers, most])
         b.call(run, [table, numbers, WORD(0)])
@@ -366,10 +329,6 @@ class _Emitter:
                 found.append(step)
         return found
 
-    def _declare(self, name: str, result: Any, kinds: list[Any]) -> Any:
-        known = self.module.globals.get(name)
-        return known or ir.Function(self.module, ir.FunctionType(result, kinds), name)
-
     def _emit_share(self, stages: list[_Step]) -> Any:
         """Writes ``void run_share(void **table, int64 *counters, int64 thread)``.
 
@@ -386,8 +345,8 @@ class _Emitter:
         half, low_bits = WORD(32), WORD(2**32 - 1)
         is_backwards = b.trunc(thread, ir.IntType(1))
         unit = b.select(is_backwards, WORD(2**32), WORD(1))
-        yields = self._declare("sched_yield", ir.IntType(32), [])
-        pause = self._declare("llvm.x86.sse2.pause", ir.VoidType(), [])
+        yields = declare(self.module, "sched_yield", ir.IntType(32), [])
+        pause = declare(self.module, "llvm.x86.sse2.pause", ir.VoidType(), [])
         one = WORD(1)
         for number, step in enumerate(stages):
             begun, done = (b.gep(counters, [WORD(2 * number + k)]) for k in range(2))
@@ -420,26 +379,16 @@ class _Emitter:
         b.ret_void()
         return function
 
+    def _call_chunk(self, builder: Any, name: str, table: Any, chunk: Any) -> None:
+        builder.call(self.module.globals[name], [table, chunk])
+
     def _emit_function(self, name: str, kinds: list[Any], steps: list[_Step]) -> Any:
         """Writes a function of the table that runs steps one after the other."""
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), name)
         b = ir.IRBuilder(function.append_basic_block("entry"))
         for step in steps:
-            target = self.module.globals[step.name]
-            if step.chunks == 1:
-                b.call(target, [function.args[0], WORD(0)])
-                continue
-            before, head = b.block, b.append_basic_block("chunks")
-            b.branch(head)
-            b.position_at_end(head)
-            chunk = b.phi(WORD)
-            chunk.add_incoming(WORD(0), before)
-            b.call(target, [function.args[0], chunk])
-            following = b.add(chunk, WORD(1))
-            chunk.add_incoming(following, head)
-            end = b.append_basic_block("end")
-            b.cbranch(b.icmp_signed("<", following, WORD(step.chunks)), head, end)
-            b.position_at_end(end)
+            call = functools.partial(self._call_chunk, b, step.name, function.args[0])
+            emit_loop(b, 0, step.chunks, 1, call)
         b.ret_void()
         return function
 
@@ -488,11 +437,7 @@ def _combine_chunks(code: Code, node: Node, count: int) -> None:
             total = code.b.select(is_finite, code.b.fadd(total, code.b.load(error)), total)
         code.store(total, result, dtype, at, 1, width)
 
-    width = min(LANES, node.size)
-    full = node.size // width * width
-    code.loop(0, full, width, lambda i: body(i, width))
-    if full < node.size:
-        body(WORD(full), node.size - full)
+    code.vectors(node.size, min(LANES, node.size), body)
 
 
 def emit_arrays(graph: Graph, module: Any, name: str) -> Emitted:

@@ -199,10 +199,7 @@ class GemmEmitter:
                 tile = self._multiply(place_a, source, depth, count, width)
                 self._either(is_last, width, lambda n: self._store(tile, place_c, n, is_first))
 
-            full = gemm.m // self.rows * self.rows
-            code.loop(0, full, self.rows, lambda i: rows(i, self.rows))
-            if full < gemm.m:
-                rows(WORD(full), gemm.m - full)
+            code.vectors(gemm.m, self.rows, rows)
 
         code.loop(0, max(gemm.k, 1), step, block)
 

@@ -249,12 +249,10 @@ class Nest:
         length = self.lengths[-1]
         self._read_uniform(indices)
         width = min(self.lanes, length)
-        full = length // width * width
         if isinstance(last, int):
-            code.loop(first, full, width, lambda i: self._body([*indices, i], width))
-            if full < length:
-                self._body([*indices, WORD(full)], length - full)
+            code.vectors(length, width, lambda i, count: self._body([*indices, i], count))
             return
+        full = length // width * width
         bound = b.select(b.icmp_signed("<", last, WORD(full)), last, WORD(full))
         code.loop(first, bound, width, lambda i: self._body([*indices, i], width))
         if full < length:
@@ -452,10 +450,7 @@ class _Sum:
             number = code.constant(start, self.dtype, size)
             code.store(number, pointer, self.dtype, code.b.add(base, at), 1, size)
 
-        full = count // width * width
-        code.loop(0, full, width, lambda i: fill(i, width))
-        if full < count:
-            fill(WORD(full), count - full)
+        code.vectors(count, width, fill)
 
     def _zero(self, start: Any, width: int) -> list[Any]:
         code = self.nest.code

@@ -17,6 +17,7 @@ import numpy as np
 from pullback.compiled.llvm.arrays.code import POINTER, WORD, Code
 from pullback.compiled.llvm.arrays.gemm import Matrix
 from pullback.compiled.llvm.compiler import ir, name_address
+from pullback.compiled.llvm.instructions import declare
 from pullback.compiled.llvm.vector import scalar_type
 from pullback.compiled.lowering.ir import Node, c_strides
 
@@ -151,10 +152,7 @@ def _call(code: Code, node: Node, pointers: list[Any], factors: list[_Factor], b
     kinds = [choice] * 3 + [integer] * 3 + [factor, POINTER, integer, POINTER, integer]
     kinds += [factor, POINTER, integer]
     name = _SYMBOL.format(letter)
-    module = code.function.module
-    function = module.globals.get(name)
-    if function is None:
-        function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+    function = declare(code.function.module, name, ir.VoidType(), kinds)
     scales = [real(1.0), real(0.0)]
     if is_complex:
         scales = [_pair(code, number) for number in scales]

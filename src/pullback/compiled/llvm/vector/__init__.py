@@ -8,9 +8,10 @@ from pullback.compiled.llvm.vector.elements import (
     cast,
     elementwise,
     is_supported,
+    part_dtype,
     scalar_type,
 )
-from pullback.compiled.llvm.vector.lanes import Lanes, vector_type
+from pullback.compiled.llvm.vector.lanes import Lanes
 
 __all__ = [
     "CALLED",
@@ -19,6 +20,6 @@ __all__ = [
     "cast",
     "elementwise",
     "is_supported",
+    "part_dtype",
     "scalar_type",
-    "vector_type",
 ]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.llvm.compiler import has_avx512, ir
+from pullback.compiled.llvm.instructions import declare, shuffle, vector_type
 from pullback.compiled.llvm.vector import (
     exponential,
     integers,
@@ -22,9 +23,17 @@ from pullback.compiled.llvm.vector import (
     trigonometric,
 )
 from pullback.compiled.llvm.vector.integers import Integers
-from pullback.compiled.llvm.vector.lanes import Lanes, vector_type
+from pullback.compiled.llvm.vector.lanes import Lanes
 
-__all__ = ["CALLED", "Complex", "cast", "elementwise", "is_supported", "scalar_type"]
+__all__ = [
+    "CALLED",
+    "Complex",
+    "cast",
+    "elementwise",
+    "is_supported",
+    "part_dtype",
+    "scalar_type",
+]
 
 _CALL_LANES, _LONG_CALL_LANES = 16, 32
 """The lanes of one call, without and with the registers of AVX-512: wider vectors are cut."""
@@ -109,6 +118,11 @@ def scalar_type(dtype: np.dtype[Any]) -> Any:
         return ir.IntType(8 * dtype.itemsize)
     bits = 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)
     return {64: ir.DoubleType, 32: ir.FloatType}[bits]()
+
+
+def part_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the parts of a complex dtype."""
+    return np.dtype(f"f{dtype.itemsize // 2}")
 
 
 def is_supported(name: str, dtype: np.dtype[Any]) -> bool:
@@ -228,23 +242,18 @@ def _call_parts(builder: Any, function: Any, operands: list[Any], lanes: int, wi
             parts.append(parts[-1])
         places = list(range(2 * lanes))
         pairs = zip(parts[::2], parts[1::2], strict=True)
-        parts = [_shuffle(builder, x, y, places) for x, y in pairs]
+        parts = [shuffle(builder, x, y, places) for x, y in pairs]
         lanes *= 2
     if width == 1:
         return builder.extract_element(parts[0], ir.IntType(32)(0))
-    return _shuffle(builder, parts[0], parts[0], list(range(width)))
+    return shuffle(builder, parts[0], parts[0], list(range(width)))
 
 
 def _widened(builder: Any, x: Any, places: list[int]) -> Any:
     if not isinstance(x.type, ir.VectorType):
         empty = ir.Constant(ir.VectorType(x.type, len(places)), ir.Undefined)
         x = builder.insert_element(empty, x, ir.IntType(32)(0))
-    return _shuffle(builder, x, x, places)
-
-
-def _shuffle(builder: Any, x: Any, y: Any, places: list[int]) -> Any:
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(places)), places)
-    return builder.shuffle_vector(x, y, mask)
+    return shuffle(builder, x, x, places)
 
 
 def _function_name(name: str, lanes: int) -> str:
@@ -275,17 +284,17 @@ def cast(builder: Any, value: Any, before: np.dtype[Any], after: np.dtype[Any], 
     if before == after:
         return value
     if after.kind == "c":
-        part = np.dtype(f"f{after.itemsize // 2}")
+        part = part_dtype(after)
         if before.kind == "c":
-            own = np.dtype(f"f{before.itemsize // 2}")
+            own = part_dtype(before)
             return Complex(*(cast(builder, x, own, part, width) for x in value))
         real = cast(builder, value, before, part, width)
         return Complex(real, ir.Constant(real.type, None))
     if before.kind == "c":
         if after.kind == "b":
-            own = np.dtype(f"f{before.itemsize // 2}")
+            own = part_dtype(before)
             return builder.or_(*(cast(builder, x, own, after, width) for x in value))
-        value, before = value.real, np.dtype(f"f{before.itemsize // 2}")
+        value, before = value.real, part_dtype(before)
         return cast(builder, value, before, after, width)
     kind = vector_type(scalar_type(after), width)
     if after.kind == "b":
@@ -326,7 +335,7 @@ def _complex(
     if name in ("equal", "not_equal"):
         x, y = operands
         join = builder.and_ if name == "equal" else builder.or_
-        part = np.dtype(f"f{dtype.itemsize // 2}")
+        part = part_dtype(dtype)
         return join(*(_compare(builder, name, a, b, part) for a, b in zip(x, y, strict=True)))
     if name in _COMPLEX_LIBRARY:
         return _complex_library(builder, _COMPLEX_LIBRARY[name], operands[0], width)
@@ -338,7 +347,7 @@ def _complex_library(builder: Any, name: str, x: Complex, width: int) -> Complex
     real = ir.DoubleType()
     pair = ir.LiteralStructType([real, real])
     lanes = Lanes(builder, width)
-    function = lanes.declare(name, pair, [real, real])
+    function = declare(builder.module, name, pair, [real, real])
     is_short = x.real.type != lanes.real
     parts = [builder.fpext(p, lanes.real) if is_short else p for p in x]
     if width == 1:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.compiled.llvm.compiler import ir
-from pullback.compiled.llvm.vector.lanes import vector_type
+from pullback.compiled.llvm.instructions import vector_type
 
 __all__ = ["FUNCTIONS", "TRUTH_FUNCTIONS", "Integers"]
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pullback.compiled.llvm.compiler import has_avx512, ir
+from pullback.compiled.llvm.instructions import declare, shuffle, vector_type
 
-__all__ = ["Lanes", "Pair", "vector_type"]
+__all__ = ["Lanes", "Pair"]
 
 _MANTISSA_BITS = 52
 _BIAS = 1023
@@ -25,11 +26,6 @@ class Pair(NamedTuple):
 
     high: Any
     low: Any
-
-
-def vector_type(element: Any, width: int) -> Any:
-    """The type of `width` elements: a vector, or the element itself."""
-    return element if width == 1 else ir.VectorType(element, width)
 
 
 class Lanes:
@@ -67,12 +63,7 @@ class Lanes:
         """The result of an intrinsic function whose type is that of its arguments."""
         lanes = f"v{self.width}" if self.width > 1 else ""
         full = f"llvm.{name}.{lanes}f{self.bits_of_number}"
-        return self.b.call(self.declare(full, args[0].type, [a.type for a in args]), args)
-
-    def declare(self, name: str, result: Any, arguments: list[Any]) -> Any:
-        """A function of the module, declared at its first use."""
-        known = self.b.module.globals.get(name)
-        return known or ir.Function(self.b.module, ir.FunctionType(result, arguments), name)
+        return self.b.call(declare(self.b.module, full, args[0].type, [a.type for a in args]), args)
 
     def library_where(self, condition: Any, name: str, args: Sequence[Any], value: Any) -> Any:
         """`value`, and in the lanes where `condition` holds the result of a function of libm.
@@ -83,7 +74,9 @@ class Lanes:
         somewhere = condition
         if self.width > 1:
             reduce = f"llvm.vector.reduce.or.v{self.width}i1"
-            somewhere = b.call(self.declare(reduce, ir.IntType(1), [self.truth]), [condition])
+            somewhere = b.call(
+                declare(self.b.module, reduce, ir.IntType(1), [self.truth]), [condition]
+            )
         start = b.block
         slow, end = b.append_basic_block("slow"), b.append_basic_block("end")
         b.cbranch(somewhere, slow, end)
@@ -99,7 +92,7 @@ class Lanes:
 
     def _library_lanes(self, condition: Any, name: str, args: Sequence[Any], value: Any) -> Any:
         b = self.b
-        function = self.declare(name, ir.DoubleType(), [ir.DoubleType()] * len(args))
+        function = declare(self.b.module, name, ir.DoubleType(), [ir.DoubleType()] * len(args))
         if self.width == 1:
             return b.call(function, args)
         for lane in range(self.width):
@@ -227,22 +220,20 @@ class Lanes:
         """x 2**k by the instruction of AVX-512 for it."""
         kind = ir.VectorType(ir.DoubleType(), _WIDE)
         rest = [kind, ir.IntType(8), ir.IntType(32)]
-        function = self.declare("llvm.x86.avx512.mask.scalef.pd.512", kind, [kind, kind, *rest])
+        function = declare(
+            self.b.module, "llvm.x86.avx512.mask.scalef.pd.512", kind, [kind, kind, *rest]
+        )
         all_lanes, current_rounding = ir.IntType(8)(-1), ir.IntType(32)(4)
         parts = []
         for start in range(0, self.width, _WIDE):
             lanes = range(start, start + _WIDE)
-            given = [self._shuffle(value, value, lanes) for value in (x, k)]
+            given = [shuffle(self.b, value, value, lanes) for value in (x, k)]
             unused = ir.Constant(kind, ir.Undefined)
             parts.append(self.b.call(function, [*given, unused, all_lanes, current_rounding]))
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [self._shuffle(x, y, range(2 * x.type.count)) for x, y in pairs]
+            parts = [shuffle(self.b, x, y, range(2 * x.type.count)) for x, y in pairs]
         return parts[0]
-
-    def _shuffle(self, x: Any, y: Any, lanes: range) -> Any:
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
-        return self.b.shuffle_vector(x, y, mask)
 
     # --- pairs ------------------------------------------------------------------------------------
 
