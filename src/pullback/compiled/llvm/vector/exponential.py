@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pullback.compiled.llvm.vector.lanes import Lanes, Pair
 
 __all__ = [
+    "LN2",
     "LN2_HIGH",
     "LN2_LOW",
     "cosh",
@@ -26,7 +27,7 @@ __all__ = [
 
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # its last 20 bits are 0: products with k are exact
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
-_LN2 = Pair(float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56"))
+LN2 = Pair(float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56"))
 
 # From scripts/vector_coefficients.py: (exp(r) - 1 - r) / r**2 and (sinh(x) - x) / x**3 of x**2
 _EXP = (
@@ -96,9 +97,9 @@ def exp2(e: Lanes, x: Any) -> Any:
     """2**x."""
     n, k = e.round(e.at_most(e.at_least(x, -1080.0), 1030.0))
     fraction = e.sub(e.at_most(e.at_least(x, -1080.0), 1030.0), n)
-    high, low = e.two_product(fraction, e.constant(_LN2.high))
-    shift, y = exp_pair(e, high, e.fma(fraction, e.constant(_LN2.low), low))
-    return e.scale(e.add(y.high, y.low), e.b.add(k, shift))
+    high, low = e.two_product(fraction, e.constant(LN2.high))
+    shift, y = exp_pair(e, high, e.fma(fraction, e.constant(LN2.low), low))
+    return e.scale(e.total(y), e.b.add(k, shift))
 
 
 def _half_expm1(e: Lanes, x: Any) -> Pair:
@@ -123,18 +124,18 @@ def _half_expm1_of_twice(e: Lanes, x: Any) -> Pair:
     is reduced in one step, whose rounding the result bears (0.2 units in the last place).
     """
     n, k = e.round(e.mul(x, e.constant(2 / math.log(2))))
-    r = e.fma(n, e.constant(-_LN2.high), e.add(x, x))
+    r = e.fma(n, e.constant(-LN2.high), e.add(x, x))
     p = e.polynomial(r, _EXP)
     square = e.mul(r, r)
     high = e.fma(square, p, r)  # exp(r) - 1
-    low = e.fma(n, e.constant(-_LN2.low), e.fma(square, p, e.sub(r, high)))
+    low = e.fma(n, e.constant(-LN2.low), e.fma(square, p, e.sub(r, high)))
     return _scaled_half(e, k, Pair(high, low))
 
 
 def expm1(e: Lanes, x: Any) -> Any:
     """e**x - 1."""
     half = _half_expm1(e, e.at_most(e.at_least(x, -100.0), 709.9))
-    y = e.add(half.high, half.low)
+    y = e.total(half)
     return e.where(e.less(e.abs(x), e.constant(_TINY)), x, e.add(y, y))
 
 
@@ -142,8 +143,7 @@ def tanh(e: Lanes, x: Any) -> Any:
     """E / (E + 1) with E = (exp(2|x|) - 1) / 2."""
     size = e.at_most(e.abs(x), 20.0)
     half = _half_expm1_of_twice(e, size)
-    below = e.two_sum(half.high, e.constant(1.0))
-    y = e.quotient(half, Pair(below.high, e.add(below.low, half.low)))
+    y = e.quotient(half, e.plus_pair(e.constant(1.0), half))
     y = e.where(e.less(size, e.constant(_TINY)), size, y)
     return e.copysign(y, x)
 
@@ -155,8 +155,8 @@ def _half_exponentials(e: Lanes, size: Any) -> tuple[Pair, Pair]:
     up = e.power_of_two(e.b.sub(k, e.integer(3)))
     small = e.b.select(e.b.icmp_signed("<", k, e.integer(60)), k, e.integer(60))
     down = e.power_of_two(e.b.sub(e.integer(-3), small))
-    growing = Pair(e.mul(y.high, up), e.mul(y.low, up))
-    return growing, Pair(e.mul(inverse.high, down), e.mul(inverse.low, down))
+    growing = e.pair_scale(y, up)
+    return growing, e.pair_scale(inverse, down)
 
 
 def sinh(e: Lanes, x: Any) -> Any:
@@ -166,7 +166,7 @@ def sinh(e: Lanes, x: Any) -> Any:
     near = e.fma(e.mul(x, square), e.polynomial(square, _SINH), x)
     up, down = _half_exponentials(e, e.at_most(size, 711.0))
     y = e.pair_sum(up, Pair(e.neg(down.high), e.neg(down.low)))
-    far = e.copysign(e.mul(e.add(y.high, y.low), e.constant(4.0)), x)
+    far = e.copysign(e.mul(e.total(y), e.constant(4.0)), x)
     return e.where(e.less(size, e.constant(1.0)), near, far)
 
 
@@ -174,7 +174,7 @@ def cosh(e: Lanes, x: Any) -> Any:
     """(exp(x) + exp(-x)) / 2."""
     up, down = _half_exponentials(e, e.at_most(e.abs(x), 711.0))
     y = e.pair_sum(up, down)
-    return e.mul(e.add(y.high, y.low), e.constant(4.0))
+    return e.mul(e.total(y), e.constant(4.0))
 
 
 def sigmoid(e: Lanes, x: Any) -> Any:

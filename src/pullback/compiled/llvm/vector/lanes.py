@@ -253,6 +253,23 @@ class Lanes:
         high = self.mul(x, y)
         return Pair(high, self.fma(x, y, self.neg(high)))
 
+    def pair(self, x: Pair) -> Pair:
+        """A pair of constants in each lane."""
+        return Pair(self.constant(x.high), self.constant(x.low))
+
+    def total(self, x: Pair) -> Any:
+        """A pair as one number."""
+        return self.add(x.high, x.low)
+
+    def pair_scale(self, x: Pair, factor: Any) -> Pair:
+        """x times a power of two."""
+        return Pair(self.mul(x.high, factor), self.mul(x.low, factor))
+
+    def plus_pair(self, x: Any, y: Pair) -> Pair:
+        """x + y for one number and a pair."""
+        exact = self.two_sum(x, y.high)
+        return Pair(exact.high, self.add(exact.low, y.low))
+
     def pair_sum(self, x: Pair, y: Pair) -> Pair:
         """x + y; loses relative accuracy where they cancel."""
         high, low = self.two_sum(x.high, y.high)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from pullback.compiled.llvm.vector.exponential import LN2_HIGH, LN2_LOW, exp_pair
+from pullback.compiled.llvm.vector.exponential import LN2, LN2_HIGH, LN2_LOW, exp_pair
 from pullback.compiled.llvm.vector.lanes import Lanes, Pair
 
 __all__ = [
@@ -33,7 +33,6 @@ _INVERSE_LN2 = Pair(float.fromhex("0x1.71547652b82fep+0"), float.fromhex("0x1.77
 _INVERSE_LN10 = Pair(float.fromhex("0x1.bcb7b1526e50ep-2"), float.fromhex("0x1.95355baaafad3p-57"))
 _LOG10_2_HIGH = float.fromhex("0x1.34413508p-2")  # its last bits are 0: products with k are exact
 _LOG10_2_LOW = float.fromhex("0x1.f79fef311f12bp-34")
-_LN2 = Pair(float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56"))
 _TWO_THIRDS = Pair(2 / 3, float.fromhex("0x1.5555555555555p-55"))
 _CBRT_BIAS = 0x2A9F7625_3119D328  # two thirds of the exponent's bias, less a mean error
 _TINY = 2.0**-28  # where odd functions are x up to its last bit
@@ -102,11 +101,10 @@ def _log_parts(e: Lanes, x: Pair) -> tuple[Any, Pair]:
     shift = e.b.select(e.b.icmp_signed(">", shift, e.integer(-1000)), shift, e.integer(-1000))
     shift = e.b.select(e.b.icmp_signed("<", shift, e.integer(1000)), shift, e.integer(1000))
     f = e.two_sum(f, e.mul(x.low, e.power_of_two(shift)))
-    below = e.two_sum(e.constant(2.0), f.high)
-    s = e.pair_quotient(f, Pair(below.high, e.add(below.low, f.low)))
+    s = e.pair_quotient(f, e.plus_pair(e.constant(2.0), f))
     square = e.pair_product(s, s)
     cube = e.pair_product(s, square)
-    cubic = e.pair_product(Pair(e.constant(_TWO_THIRDS.high), e.constant(_TWO_THIRDS.low)), cube)
+    cubic = e.pair_product(e.pair(_TWO_THIRDS), cube)
     rest = e.mul(e.mul(cube.high, square.high), e.polynomial(square.high, _LOG_REST))
     y = e.fast_two_sum(cubic.high, rest)
     y = Pair(y.high, e.add(y.low, cubic.low))
@@ -129,8 +127,7 @@ def _log_pair(e: Lanes, x: Pair, shift: Any = None) -> Pair:
 
 def _log1p_pair(e: Lanes, x: Pair) -> Pair:
     """log(1 + x), for finite x > -1."""
-    total = e.two_sum(e.constant(1.0), x.high)
-    return _log_pair(e, Pair(total.high, e.add(total.low, x.low)))
+    return _log_pair(e, e.plus_pair(e.constant(1.0), x))
 
 
 def _with_limits(e: Lanes, x: Any, y: Any, pole: float = 0.0) -> Any:
@@ -160,7 +157,7 @@ def log1p(e: Lanes, x: Any) -> Any:
 def _in_base(e: Lanes, x: Any, inverse: Pair, unit: Pair) -> Any:
     """A logarithm whose base has the given 1 / log(base) and log(2) / log(base)."""
     k, y = _log_parts(e, Pair(x, e.constant(0.0)))
-    y = e.pair_product(y, Pair(e.constant(inverse.high), e.constant(inverse.low)))
+    y = e.pair_product(y, e.pair(inverse))
     high, low = e.two_sum(e.mul(k, e.constant(unit.high)), y.high)
     low = e.add(low, e.fma(k, e.constant(unit.low), y.low))
     return _with_limits(e, x, e.add(high, low))
@@ -194,13 +191,10 @@ def asinh(e: Lanes, x: Any) -> Any:
 def _large_log(e: Lanes, is_large: Any, size: Any, above_one: Pair) -> Any:
     """log(2 size) where it is large, and log(1 + above_one) elsewhere."""
     one, zero = e.constant(1.0), e.constant(0.0)
-    exact = e.two_sum(one, above_one.high)
-    x = Pair(
-        e.where(is_large, size, exact.high),
-        e.where(is_large, zero, e.add(exact.low, above_one.low)),
-    )
+    x = e.plus_pair(one, above_one)
+    x = Pair(e.where(is_large, size, x.high), e.where(is_large, zero, x.low))
     y = _log_pair(e, x, e.where(is_large, one, zero))
-    return e.add(y.high, y.low)
+    return e.total(y)
 
 
 def acosh(e: Lanes, x: Any) -> Any:
@@ -222,7 +216,7 @@ def atanh(e: Lanes, x: Any) -> Any:
     one, zero = e.constant(1.0), e.constant(0.0)
     quotient = e.pair_quotient(Pair(e.add(size, size), zero), e.two_sum(one, e.neg(size)))
     y = _log1p_pair(e, quotient)
-    half = e.mul(e.add(y.high, y.low), e.constant(0.5))
+    half = e.mul(e.total(y), e.constant(0.5))
     half = e.where(e.less(size, e.constant(_TINY)), size, half)
     half = e.where(e.equal(size, one), e.constant(math.inf), half)
     half = e.where(e.b.fcmp_unordered(">", size, one), e.constant(math.nan), half)
@@ -243,7 +237,7 @@ def logaddexp2(e: Lanes, x: Any, y: Any) -> Any:
     distance = _distance(e, high, low, 1080.0)
     n, exponent = e.round(e.neg(distance.high))
     fraction = e.sub(e.neg(distance.high), n)
-    ln2 = Pair(e.constant(_LN2.high), e.constant(_LN2.low))
+    ln2 = e.pair(LN2)
     product = e.pair_product(Pair(fraction, e.neg(distance.low)), ln2)
     k, grown = exp_pair(e, product.high, product.low)
     return _joined(e, high, low, e.b.add(k, exponent), grown, _INVERSE_LN2)
@@ -267,11 +261,11 @@ def _joined(e: Lanes, high: Any, low: Any, k: Any, grown: Pair, unit: Pair) -> A
     """high + log(1 + t) * unit with t = grown 2**k <= 1; `high` where an argument is infinite."""
     is_near = e.b.icmp_signed(">", k, e.integer(-1000))
     factor = e.power_of_two(e.b.select(is_near, k, e.integer(-1000)))
-    step = _log1p_pair(e, Pair(e.mul(grown.high, factor), e.mul(grown.low, factor)))
-    step = e.pair_product(step, Pair(e.constant(unit.high), e.constant(unit.low)))
+    step = _log1p_pair(e, e.pair_scale(grown, factor))
+    step = e.pair_product(step, e.pair(unit))
     near = e.pair_sum(Pair(high, e.constant(0.0)), step)
     far = e.add(high, e.scale(e.mul(grown.high, e.constant(unit.high)), k))
-    result = e.where(is_near, e.add(near.high, near.low), far)
+    result = e.where(is_near, e.total(near), far)
     inf = e.constant(math.inf)
     is_limit = e.b.or_(e.equal(e.abs(high), inf), e.equal(low, e.neg(inf)))
     return e.where(is_limit, e.add(high, e.constant(0.0)), result)
@@ -287,7 +281,7 @@ def power(e: Lanes, x: Any, y: Any) -> Any:
     is_outside = e.b.or_(e.b.or_(overflows, vanishes), e.is_nan(high))
     zero = e.constant(0.0)
     k, grown = exp_pair(e, e.where(is_outside, zero, high), e.where(is_outside, zero, low))
-    result = e.scale(e.add(grown.high, grown.low), k)
+    result = e.scale(e.total(grown), k)
     result = e.where(vanishes, zero, result)
     result = e.where(overflows, e.constant(math.inf), result)
     result = e.where(e.is_nan(high), high, result)
@@ -353,7 +347,7 @@ def hypot(e: Lanes, x: Any, y: Any) -> Any:
     up = e.where(is_large, e.constant(2.0**600), e.where(is_small, e.constant(2.0**-600), one))
     high, low = e.mul(high, down), e.mul(low, down)
     root = e.pair_sqrt(e.pair_sum(e.two_product(high, high), e.two_product(low, low)))
-    result = e.mul(e.add(root.high, root.low), up)
+    result = e.mul(e.total(root), up)
     result = e.where(e.equal(high, e.constant(0.0)), e.add(first, second), result)
     inf = e.constant(math.inf)
     result = e.where(e.b.fcmp_unordered("uno", x, y), e.constant(math.nan), result)

@@ -233,10 +233,8 @@ def _arcsine(e: Lanes, x: Any) -> tuple[Any, Pair, Any]:
 def asin(e: Lanes, x: Any) -> Any:
     """The inverse sine; NaN outside of [-1, 1]."""
     is_far, t, _ = _arcsine(e, x)
-    near = e.add(t.high, t.low)
-    far = _turned(
-        e, e.constant(2.0), Pair(e.mul(t.high, e.constant(-2.0)), e.mul(t.low, e.constant(-2.0)))
-    )
+    near = e.total(t)
+    far = _turned(e, e.constant(2.0), e.pair_scale(t, e.constant(-2.0)))
     return e.copysign(e.where(is_far, far, near), x)
 
 
@@ -250,4 +248,4 @@ def acos(e: Lanes, x: Any) -> Any:
     factor = e.where(is_negative, e.neg(factor), factor)
     turns = e.where(is_negative, e.constant(4.0), e.constant(0.0))
     quarters = e.where(is_far, turns, two)
-    return _turned(e, quarters, Pair(e.mul(t.high, factor), e.mul(t.low, factor)))
+    return _turned(e, quarters, e.pair_scale(t, factor))
