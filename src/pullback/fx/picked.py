@@ -73,6 +73,13 @@ class Picks:
     def __init__(self) -> None:
         self._picks: dict[int, _Pick] = {}  # by the id of the root
         self._bases: dict[int, _Base] = {}
+        self._frozen: dict[int, Callable[[], Any]] = {}  # by the id of the root
+
+    def freeze(self, arrays: list[NDArray[Any]]) -> None:
+        """Notes arrays of a trace that share memory outside of it, so that a write raises."""
+        for array in arrays:
+            root = root_of(array)
+            self._frozen[id(root)] = _finder(root)
 
     def note_pick(self, picked: NDArray[Any], source: NDArray[Any], index: list[Any]) -> None:
         """Notes values that are a view outside of a trace."""
@@ -96,10 +103,12 @@ class Picks:
 
     def note_write(self, array: Any) -> None:
         """Notes a write to an array, which `check_read` was called with."""
-        if self._picks:
+        if self._picks or self._frozen:
             self._wrote(root_of(array))
 
     def _wrote(self, root: Any) -> None:
+        if id(root) in self._frozen and self._frozen[id(root)]() is root:
+            raise _error()
         base, pick = _known(self._bases, root), _known(self._picks, root)
         if base is not None:
             base.version += 1
@@ -135,8 +144,9 @@ class Picks:
 
 def _error() -> TraceError:
     return refusal(
-        "x[i] with an integer tensor i is written, or used after x was written: it is a view of x, "
-        "but a copy in a graph. Write by x[i] = value, and use x[i].clone() for the old values."
+        "x[i] with an integer tensor i, or a result of a loop that shares memory, is written, or "
+        "used after the other was written: it is a view, but a copy in a graph. Write by "
+        "x[i] = value, and use clone() for the old values."
     )
 
 
