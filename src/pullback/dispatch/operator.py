@@ -115,6 +115,11 @@ class OpOverload:
         return self._entry
 
     @property
+    def _schema(self) -> FunctionSchema:
+        """The operator's schema, by the name that it has in PyTorch."""
+        return self.schema
+
+    @property
     def schema(self) -> FunctionSchema:
         """The operator's schema."""
         schema = self._entry.schema

@@ -89,6 +89,7 @@ def without_modes() -> ModeStack:
 def link_intercepted(operator: Any) -> Callable[..., Any]:
     """The kernel of an operator's intercepted calls."""
     lists = list_places(operator)
+    returns = _tensor_count(operator)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         modes = _modes.get()
@@ -101,7 +102,7 @@ def link_intercepted(operator: Any) -> Callable[..., Any]:
             with ModeStack(modes[:-1], below_autograd=True):
                 result = modes[-1].__torch_dispatch__(operator, classes, args, kwargs)
             if result is not NotImplemented:
-                return result
+                return result if returns is None else _checked(operator, returns, result)
         if classes:
             _refuse_vmap(operator, (*args, *kwargs.values()))
         for cls in classes:
@@ -110,12 +111,34 @@ def link_intercepted(operator: Any) -> Callable[..., Any]:
                     operator, classes, args, kwargs
                 )
             if result is not NotImplemented:
-                return result
+                return result if returns is None else _checked(operator, returns, result)
         if not modes and not classes:
             raise _escaped((*args, *kwargs.values()), operator)
         raise TypeError(_refusal(operator, classes or tuple(type(mode) for mode in modes[-1:])))
 
     return call
+
+
+def _tensor_count(operator: Any) -> int | None:
+    """The number of tensors that an operator returns, if it returns tensors alone; else None."""
+    returns = operator.schema.returns
+    if not returns or any(value.type.is_list_like() for value in returns):
+        return None
+    return len(returns) if all(value.type.is_tensor_like() for value in returns) else None
+
+
+def _checked(operator: Any, count: int, result: Any) -> Any:
+    """The result of a handler, which has to be what the operator returns: tensors, or None."""
+    given = [result] if count == 1 else result
+    fits = count == 1 or (isinstance(result, tuple | list) and len(result) == count)
+    wrong = [v for v in given if not (v is None or hasattr(v, "_array"))] if fits else [result]
+    if wrong:
+        wanted = "a tensor" if count == 1 else f"a tuple of {count} tensors"
+        raise TypeError(
+            f"{operator}: __torch_dispatch__ returned {type(wrong[0]).__name__}, and the operator "
+            f"returns {wanted}. Return func(*args, **kwargs), or wrap values by pb.tensor(value)."
+        )
+    return result
 
 
 def list_places(operator: Any) -> list[int]:

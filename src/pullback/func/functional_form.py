@@ -11,6 +11,7 @@ import numpy as np
 from pullback.fx.experimental.proxy_tensor import make_fx
 from pullback.fx.functional import functional_form
 from pullback.fx.traced_array import TracedArray
+from pullback.tensor.batched import BatchedArray
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.utils import pytree
 
@@ -51,12 +52,18 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     @functools.wraps(func)
     def run(*args: Any) -> Any:
         leaves, spec = pytree.flatten(args)
+        if any(map(_is_batched, leaves)):
+            return func(*args)  # batching rules write to the memory of vmap's own level
         copies = pytree.unflatten(spec, [_values(leaf) for leaf in leaves])
         module = make_fx(func)(*copies)
         functional = functional_form(module, keeps_views=remove == "mutations")
         return functional(*leaves)
 
     return run
+
+
+def _is_batched(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) and isinstance(leaf._array, BatchedArray)
 
 
 def _values(leaf: Any) -> Any:

@@ -13,8 +13,9 @@ if _typing.TYPE_CHECKING:
     from pullback.fx import experimental
     from pullback.fx.graph import Graph
     from pullback.fx.graph_module import GraphModule
-    from pullback.fx.interpreter import Interpreter
-    from pullback.fx.node import Node
+    from pullback.fx.interpreter import Interpreter, Transformer
+    from pullback.fx.node import Node, map_arg
+    from pullback.fx.proxy import Proxy
 else:
     __getattr__, __dir__ = _lazy_names(
         __name__,
@@ -22,9 +23,19 @@ else:
             "pullback.fx": ["experimental"],
             "pullback.fx.graph": ["Graph"],
             "pullback.fx.graph_module": ["GraphModule"],
-            "pullback.fx.interpreter": ["Interpreter"],
-            "pullback.fx.node": ["Node"],
+            "pullback.fx.interpreter": ["Interpreter", "Transformer"],
+            "pullback.fx.node": ["Node", "map_arg"],
+            "pullback.fx.proxy": ["Proxy"],
         },
     )
 
-__all__ = ["Graph", "GraphModule", "Interpreter", "Node", "experimental"]
+__all__ = [
+    "Graph",
+    "GraphModule",
+    "Interpreter",
+    "Node",
+    "Proxy",
+    "Transformer",
+    "experimental",
+    "map_arg",
+]

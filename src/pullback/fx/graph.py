@@ -7,10 +7,11 @@ import keyword
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import Parameter
 from typing import Any, NamedTuple
 
 from pullback.errors import GraphError
-from pullback.fx.node import Node, callable_name, map_arg
+from pullback.fx.node import Node, callable_name, map_aggregate, map_arg
 from pullback.fx.source import SourceWriter
 from pullback.inspector.html_repr import table_html
 
@@ -47,6 +48,7 @@ class Graph:
         self._names: set[str] = set()
         self._numbers: dict[str, int] = {}  # by stem: the last number that was given
         self._place: int | None = None  # where new nodes go; None: at the end
+        self._root = Node(self, "", "root", "root", (), {})
 
     # --- nodes ------------------------------------------------------------------------------------
 
@@ -62,10 +64,12 @@ class Graph:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         name: str | None = None,
+        type_expr: Any = None,
     ) -> Node:
         """Adds a node, at the end or where ``inserting_before`` and ``inserting_after`` say."""
         stem = name or (target if isinstance(target, str) else _stem(target))
         node = Node(self, self._unique(stem), op, target, args, kwargs or {})
+        node.type = type_expr
         if self._place is None:
             self._nodes.append(node)
         else:
@@ -73,9 +77,12 @@ class Graph:
             self._place += 1
         return node
 
-    def placeholder(self, name: str) -> Node:
-        """Adds an input."""
-        return self.create_node("placeholder", name)
+    def placeholder(
+        self, name: str, type_expr: Any = None, default_value: Any = Parameter.empty
+    ) -> Node:
+        """Adds an input, which may have an annotation and a default value."""
+        args = () if default_value is Parameter.empty else (default_value,)
+        return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     def get_attr(self, name: str) -> Node:
         """Adds a read of an attribute of the module: a captured value."""
@@ -89,6 +96,19 @@ class Graph:
     ) -> Node:
         """Adds a call of a function or operator."""
         return self.create_node("call_function", target, args, kwargs)
+
+    def call_method(
+        self, method_name: str, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Node:
+        """Adds a call of a method of the first argument."""
+        return self.create_node("call_method", method_name, args, kwargs)
+
+    def output_node(self) -> Node:
+        """The node that ends the program."""
+        found = self.find_nodes(op="output")
+        if not found:
+            raise GraphError("output_node: the graph has no output yet; call graph.output(value)")
+        return found[0]
 
     def output(self, value: Any) -> Node:
         """Adds the end of the program: what it returns, any structure of nodes and constants."""
@@ -112,23 +132,46 @@ class Graph:
         """Adds a copy of a node of any graph, with its arguments mapped by `arg_transform`."""
         args = map_arg(node.args, arg_transform)
         kwargs = map_arg(node.kwargs, arg_transform)
-        made = self.create_node(node.op, node.target, args, kwargs, node.name)
+        made = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         made.meta = dict(node.meta)
         return made
 
+    def graph_copy(
+        self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False
+    ) -> Any:
+        """Adds copies of all nodes of a graph but its output; returns what the graph returns.
+
+        Args:
+            g: the graph.
+            val_map: gets the copy of each node; a node that it has is not copied.
+            return_output_node: return a tuple of the result and the output node of `g`.
+        """
+        for node in g._nodes:
+            if node.op == "output":
+                result = map_arg(node.args[0], val_map.__getitem__)
+                return (result, node) if return_output_node else result
+            if node not in val_map:
+                made = val_map[node] = self.node_copy(node, val_map.__getitem__)
+                made.meta = {key: _mapped(value, val_map) for key, value in node.meta.items()}
+        return None
+
     @contextmanager
-    def inserting_before(self, node: Node) -> Iterator[None]:
-        """A block in which new nodes go before a node."""
-        before, self._place = self._place, self._index(node)
+    def inserting_before(self, n: Node | None = None) -> Iterator[None]:
+        """A block in which new nodes go before a node; without one, before all nodes."""
+        before, self._place = self._place, 0 if n is None else self._index(n)
         try:
             yield
         finally:
             self._place = before
 
     @contextmanager
-    def inserting_after(self, node: Node) -> Iterator[None]:
-        """A block in which new nodes go after a node, in the order in which they are made."""
-        before, self._place = self._place, self._index(node) + 1
+    def inserting_after(self, n: Node | None = None) -> Iterator[None]:
+        """A block in which new nodes go after a node, in the order in which they are made.
+
+        Without a node, they go after all nodes.
+        """
+        before = self._place
+        self._place = len(self._nodes) if n is None else self._index(n) + 1
         try:
             yield
         finally:
@@ -144,10 +187,11 @@ class Graph:
         An operator that writes to an argument is kept, and so is every function that is no
         operator, unless `is_impure_node` says otherwise.
         """
-        impure = is_impure_node or _is_impure
+        impure = is_impure_node or Node.is_impure
         dead = False
         for node in reversed(self.nodes):
-            if not node.users and node.op in ("call_function", "get_attr") and not impure(node):
+            is_call = node.op in ("call_function", "call_method", "get_attr")
+            if is_call and not node.users and not impure(node):
                 self.erase_node(node)
                 dead = True
         return dead
@@ -168,14 +212,25 @@ class Graph:
             names.add(node.name)
 
     def _index(self, node: Node) -> int:
+        if node is self._root:  # in a ring: behind the last node, and before the first
+            return len(self._nodes)
         for place, known in enumerate(self._nodes):
             if known is node:
                 return place
         raise GraphError(f"{node} is not in this graph: it was erased, or belongs to another one")
 
-    def _neighbour(self, node: Node, step: int) -> Node | None:
-        place = self._index(node) + step
-        return self._nodes[place] if 0 <= place < len(self._nodes) else None
+    def _neighbour(self, node: Node, step: int) -> Node:
+        ring = [*self._nodes, self._root]
+        return ring[(self._index(node) + step) % len(ring)]
+
+    def _move(self, node: Node, anchor: Node, offset: int) -> None:
+        """Moves a node before another one, or behind it."""
+        self._index(anchor)
+        if node is anchor:
+            return
+        del self._nodes[self._index(node)]
+        is_first = anchor is self._root and offset
+        self._nodes.insert(0 if is_first else self._index(anchor) + offset, node)
 
     def _unique(self, stem: str) -> str:
         stem = re.sub(r"\W", "_", stem) or "value"
@@ -198,10 +253,14 @@ class Graph:
 
     # --- text -------------------------------------------------------------------------------------
 
-    def python_code(self) -> PythonCode:
-        """The source of ``forward(self, ...)`` and the values of the names that it reads."""
-        writer = SourceWriter()
-        inputs = [node.name for node in self._nodes if node.op == "placeholder"]
+    def python_code(self, root_module: str = "self") -> PythonCode:
+        """The source of ``forward(self, ...)`` and the values of the names that it reads.
+
+        Args:
+            root_module: the name of the first parameter, whose attributes are captured values.
+        """
+        writer = SourceWriter(root_module)
+        inputs = [writer.parameter(node) for node in self._nodes if node.op == "placeholder"]
         last: dict[Node, Node] = {}
         for node in self._nodes:
             for used in node.all_input_nodes:
@@ -215,7 +274,7 @@ class Graph:
             lines.append(f"    {writer.statement(node)}{end}")
         if not any(node.op == "output" for node in self._nodes):
             lines.append("    return None")
-        head = f"def forward({', '.join(['self', *inputs])}):"
+        head = f"def forward({', '.join([root_module, *inputs])}):"
         return PythonCode("\n".join([head, *lines]) + "\n", writer.globals)
 
     def print_tabular(self) -> None:
@@ -251,18 +310,65 @@ class Graph:
     def __len__(self) -> int:
         return len(self._nodes)
 
+    # --- copies -----------------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        made = Graph()
+        memo[id(self)] = made
+        copies: dict[Node, Node] = {}
+        found = made.graph_copy(self, copies, return_output_node=True)
+        if found is not None:
+            made.node_copy(found[1], copies.__getitem__)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A flat list of nodes: nodes that refer to each other would be pickled by recursion."""
+        places = {node: _Place(number) for number, node in enumerate(self._nodes)}
+        records = [
+            (
+                node.op,
+                node.target,
+                map_arg(node.args, places.__getitem__),
+                map_arg(node.kwargs, places.__getitem__),
+                node.name,
+                node.type,
+                {key: node.meta[key] for key in _PICKLED_META if key in node.meta},
+            )
+            for node in self._nodes
+        ]
+        return _from_records, (records,)
+
+
+_PICKLED_META = ("tensor_meta", "stack_trace")
+
+
+class _Place:
+    """A node in a pickled graph: its number."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int):
+        self.number = number
+
+
+def _from_records(records: list[tuple[Any, ...]]) -> Graph:
+    graph = Graph()
+
+    def node_of(item: Any) -> Any:
+        return graph._nodes[item.number] if isinstance(item, _Place) else item
+
+    for op, target, args, kwargs, name, kind, meta in records:
+        args, kwargs = map_aggregate(args, node_of), map_aggregate(kwargs, node_of)
+        graph.create_node(op, target, args, kwargs, name, kind).meta = meta
+    return graph
+
+
+def _mapped(value: Any, copies: dict[Node, Node]) -> Any:
+    return copies.get(value, value) if isinstance(value, Node) else value
+
 
 def _stem(target: Any) -> str:
     name = getattr(target, "overloadpacket", None)
     if name is not None:
         return str(name).rpartition(".")[2]
     return str(getattr(target, "__name__", type(target).__name__)).strip("_") or "call"
-
-
-def _is_impure(node: Node) -> bool:
-    if node.op == "get_attr":
-        return False
-    schema = getattr(node.target, "schema", None)
-    if schema is None:
-        return getattr(node.target, "__module__", "") not in ("_operator", "operator")
-    return bool(schema.is_mutable) or "nondeterministic_seeded" in node.target.tags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import linecache
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -48,7 +49,7 @@ class GraphModule:
     ):
         captured = root.captured() if isinstance(root, GraphModule) else root
         self._captured: dict[str, Any] = {}
-        self.graph = graph
+        self._graph = graph
         self._in_spec = in_spec
         for node in graph.nodes:
             if node.op == "get_attr":
@@ -78,19 +79,45 @@ class GraphModule:
         return code
 
     @property
+    def graph(self) -> Graph:
+        """The graph; setting another one recompiles."""
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        self._graph = graph
+        self.recompile()
+
+    @property
     def code(self) -> str:
         """The source of the function."""
         return self._code
 
-    def forward(self, *args: Any) -> Any:
-        """Runs the program."""
-        if self._in_spec is not None:
-            args = tuple(pytree.flatten_like(self._in_spec, args, "the arguments"))
-        return self._run(self, *args)
+    @property
+    def in_spec(self) -> pytree.Spec | None:
+        """The structure of the arguments; None if each is an input."""
+        return self._in_spec
 
-    def __call__(self, *args: Any) -> Any:
+    def flatten_arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The inputs of the graph, which are the leaves of the arguments."""
+        if self._in_spec is None:
+            return args
+        return tuple(pytree.flatten_like(self._in_spec, args, "the tuple of arguments"))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the program."""
-        return self.forward(*args)
+        return self._run(self, *self.flatten_arguments(args), **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the program."""
+        return self.forward(*args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+        captured = copy.deepcopy(self.captured(), memo)
+        return GraphModule(captured, copy.deepcopy(self._graph, memo), self._in_spec)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GraphModule, (self.captured(), self._graph, self._in_spec)
 
     def print_readable(self, print_output: bool = True) -> str:
         """Returns the source with the shape and dtype of each value, and prints it."""

@@ -10,9 +10,9 @@ from pullback.errors import GraphError
 if TYPE_CHECKING:
     from pullback.fx.graph import Graph
 
-__all__ = ["KINDS", "Node", "callable_name", "map_arg", "nodes_in", "schema_of"]
+__all__ = ["KINDS", "Node", "callable_name", "map_aggregate", "map_arg", "nodes_in", "schema_of"]
 
-KINDS = ("placeholder", "call_function", "get_attr", "output")
+KINDS = ("placeholder", "call_function", "call_method", "get_attr", "output", "root")
 
 
 def map_arg(value: Any, function: Callable[[Node], Any]) -> Any:
@@ -21,18 +21,25 @@ def map_arg(value: Any, function: Callable[[Node], Any]) -> Any:
     >>> map_arg([1, (2, None)], lambda node: node.name)
     [1, (2, None)]
     """
-    if isinstance(value, Node):
-        return function(value)
+    return map_aggregate(value, lambda item: function(item) if isinstance(item, Node) else item)
+
+
+def map_aggregate(value: Any, function: Callable[[Any], Any]) -> Any:
+    """An argument with ``function(item)`` in the place of each item that is no container.
+
+    >>> map_aggregate([1, (2, slice(3))], lambda item: item and item * 10)
+    [10, (20, slice(None, 30, None))]
+    """
     if isinstance(value, list | tuple):
-        items = [map_arg(item, function) for item in value]
+        items = [map_aggregate(item, function) for item in value]
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*items)
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
-        return {key: map_arg(item, function) for key, item in value.items()}
+        return {key: map_aggregate(item, function) for key, item in value.items()}
     if isinstance(value, slice):
-        return slice(*(map_arg(v, function) for v in (value.start, value.stop, value.step)))
-    return value
+        return slice(*(map_aggregate(v, function) for v in (value.start, value.stop, value.step)))
+    return function(value)
 
 
 def nodes_in(value: Any) -> Iterator[Node]:
@@ -54,9 +61,11 @@ class Node:
     Attributes:
         graph: the graph that it belongs to.
         name: its name, unique in the graph.
-        op: ``"placeholder"`` (an input), ``"call_function"``, ``"get_attr"`` (a captured value) or
-            ``"output"``.
-        target: the function or operator that is called; the name of an input or attribute.
+        op: ``"placeholder"`` (an input), ``"call_function"``, ``"call_method"`` (of the first
+            argument), ``"get_attr"`` (a captured value), ``"output"``, or ``"root"``: the node that
+            stands before the first one and after the last one, and is no part of the program.
+        target: the function or operator that is called; the name of a method, input or attribute.
+        type: the type of its value as an annotation, or None.
         users: the nodes that use its result, as the keys of a dict.
         meta: anything that passes note; the tracer notes ``tensor_meta``.
 
@@ -77,6 +86,7 @@ class Node:
         self.name = name
         self.op = op
         self.target = target
+        self.type: Any = None
         self.users: dict[Node, None] = {}
         self.meta: dict[str, Any] = {}
         self._args: tuple[Any, ...] = ()
@@ -121,6 +131,32 @@ class Node:
         args[place] = value
         self.args = tuple(args)
 
+    def insert_arg(self, idx: int, arg: Any) -> None:
+        """Inserts a positional argument."""
+        self.args = (*self._args[:idx], arg, *self._args[idx:])
+
+    def prepend(self, x: Node) -> None:
+        """Moves a node of the graph in front of this one."""
+        self.graph._move(x, self, 0)
+
+    def append(self, x: Node) -> None:
+        """Moves a node of the graph behind this one."""
+        self.graph._move(x, self, 1)
+
+    @property
+    def stack_trace(self) -> str | None:
+        """The place in the program that made it, if a pass has put it into `meta`."""
+        return self.meta.get("stack_trace")
+
+    def is_impure(self) -> bool:
+        """Whether it has to stay, though nothing uses its result: it writes, or draws numbers."""
+        if self.op != "call_function":
+            return self.op in ("placeholder", "output", "call_method")
+        schema = getattr(self.target, "schema", None)
+        if schema is None:
+            return getattr(self.target, "__module__", "") not in ("_operator", "operator")
+        return bool(schema.is_mutable) or "nondeterministic_seeded" in self.target.tags
+
     def update_kwarg(self, name: str, value: Any) -> None:
         """Replaces one argument by name."""
         self.kwargs = {**self._kwargs, name: value}
@@ -134,7 +170,7 @@ class Node:
         self._set(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
     def replace_all_uses_with(
-        self, replacement: Node, delete_user_cb: Callable[[Node], bool] = lambda _: True
+        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] = lambda _: True
     ) -> list[Node]:
         """Puts another node in the place of this one wherever it is used; returns those users.
 
@@ -142,17 +178,17 @@ class Node:
         """
         changed = [user for user in list(self.users) if delete_user_cb(user)]
         for user in changed:
-            user.replace_input_with(self, replacement)
+            user.replace_input_with(self, replace_with)
         return changed
 
     @property
-    def next(self) -> Node | None:
-        """The node after it; None for the last."""
+    def next(self) -> Node:
+        """The node after it; for the last, a node whose op is ``"root"``."""
         return self.graph._neighbour(self, 1)
 
     @property
-    def prev(self) -> Node | None:
-        """The node before it; None for the first."""
+    def prev(self) -> Node:
+        """The node before it; for the first, a node whose op is ``"root"``."""
         return self.graph._neighbour(self, -1)
 
     def format_node(self) -> str:
@@ -161,11 +197,11 @@ class Node:
             return (
                 f"%{self.name} : [num_users={len(self.users)}] = placeholder[target={self.target}]"
             )
-        printed = map_arg(self._args, lambda node: _Raw(f"%{node.name}"))
         if self.op == "output":
-            return f"return {printed[0]}"
+            return f"return {self._args[0]}"
+        printed = map_arg(self._args, lambda node: _Raw(f"%{node.name}"))
         named = map_arg(self._kwargs, lambda node: _Raw(f"%{node.name}"))
-        target = self.target if self.op == "get_attr" else callable_name(self.target)
+        target = self.target if isinstance(self.target, str) else callable_name(self.target)
         return (
             f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={target}]"
             f"(args = {printed}, kwargs = {named})"

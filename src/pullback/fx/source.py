@@ -17,17 +17,24 @@ __all__ = ["SourceWriter"]
 class SourceWriter:
     """Turns nodes into Python statements and collects the names that these read."""
 
-    def __init__(self) -> None:
+    def __init__(self, root_module: str = "self") -> None:
         self.globals: dict[str, Any] = {}
+        self._root = root_module
+
+    def parameter(self, node: Node) -> str:
+        """An input in the signature of the function."""
+        return f"{node.name}={self.literal(node.args[0])}" if node.args else node.name
 
     def statement(self, node: Node) -> str:
         """The statement of one node."""
         if node.op == "output":
             return f"return {self.literal(node.args[0])}"
         if node.op == "get_attr":
-            return f"{node.name} = self.{node.target}"
+            return f"{node.name} = {self._root}.{node.target}"
         values = [self.literal(value) for value in node.args]
         values += [f"{name}={self.literal(value)}" for name, value in node.kwargs.items()]
+        if node.op == "call_method":
+            return f"{node.name} = {values[0]}.{node.target}({', '.join(values[1:])})"
         return f"{node.name} = {self.function(node.target)}({', '.join(values)})"
 
     def function(self, target: Any) -> str:

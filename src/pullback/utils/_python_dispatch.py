@@ -5,13 +5,22 @@ The names are PyTorch's, ``torch.utils._python_dispatch``. ``docs/tracing.md`` h
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
 
 from pullback.dispatch.python_dispatch import ModeStack, active_modes, without_modes
 from pullback.errors import DispatchError
 
-__all__ = ["TorchDispatchMode", "_disable_current_modes", "_get_current_dispatch_mode_stack"]
+__all__ = [
+    "TorchDispatchMode",
+    "_disable_current_modes",
+    "_get_current_dispatch_mode",
+    "_get_current_dispatch_mode_stack",
+    "_pop_mode",
+    "_pop_mode_temporarily",
+    "_push_mode",
+]
 
 
 class TorchDispatchMode:
@@ -55,9 +64,7 @@ class TorchDispatchMode:
         )
 
     def __enter__(self) -> Self:
-        stack = ModeStack((*active_modes(), self))
-        stack.__enter__()
-        self.__dict__.setdefault("_stacks", []).append(stack)
+        _push_mode(self)
         return self
 
     def __exit__(
@@ -66,12 +73,54 @@ class TorchDispatchMode:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        stacks = self.__dict__.get("_stacks")
-        if not stacks:
+        if not _entered.get():
             raise DispatchError(
                 f"{type(self).__name__} is not active: it ends a `with` block that never began"
             )
-        stacks.pop().__exit__()
+        _pop_mode()
+
+
+_entered: ContextVar[tuple[ModeStack, ...]] = ContextVar("pullback_entered_modes", default=())
+
+
+def _push_mode(mode: Any) -> None:
+    """Makes a mode the innermost one of this thread."""
+    stack = ModeStack((*active_modes(), mode))
+    stack.__enter__()
+    _entered.set((*_entered.get(), stack))
+
+
+def _pop_mode() -> Any:
+    """Ends the innermost mode of this thread, and returns it.
+
+    A `with` block that ends while one that began later is active ends that one, as in PyTorch: no
+    mode is left after the last block.
+    """
+    *rest, stack = _entered.get()
+    mode = active_modes()[-1]
+    stack.__exit__()
+    _entered.set(tuple(rest))
+    return mode
+
+
+def _get_current_dispatch_mode() -> Any:
+    """The innermost active mode of this thread, or None.
+
+    >>> _get_current_dispatch_mode() is None
+    True
+    """
+    modes = active_modes()
+    return modes[-1] if modes else None
+
+
+def _pop_mode_temporarily() -> ModeStack:
+    """A block in which the innermost mode is not active.
+
+    >>> with TorchDispatchMode(), _pop_mode_temporarily():
+    ...     _get_current_dispatch_mode_stack()
+    []
+    """
+    return ModeStack(active_modes()[:-1])
 
 
 def _get_current_dispatch_mode_stack() -> list[Any]:

@@ -14,7 +14,9 @@ from pullback.library import custom_op
 from pullback.utils._python_dispatch import (
     TorchDispatchMode,
     _disable_current_modes,
+    _get_current_dispatch_mode,
     _get_current_dispatch_mode_stack,
+    _pop_mode_temporarily,
 )
 
 
@@ -261,3 +263,40 @@ class TestAgainstTorch:
         theirs, other = events(TorchMode, torch, torch.tensor(1.0, dtype=torch.float64))
         assert ours == theirs
         assert mine.item() == other.item()
+
+
+def test_modes_that_end_in_another_order_leave_nothing():
+    first, second = Log(), Log()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert len(_get_current_dispatch_mode_stack()) == 1
+    second.__exit__(None, None, None)
+    assert _get_current_dispatch_mode() is None
+    pb.sin(pb.ones(2))
+    assert not first.names
+    with pytest.raises(DispatchError, match="never began"):
+        first.__exit__(None, None, None)
+
+
+def test_the_innermost_mode_can_be_switched_off():
+    with Log() as outer, Log() as inner:
+        with _pop_mode_temporarily():
+            pb.sin(pb.ones(2))
+        assert _get_current_dispatch_mode() is inner
+    assert "sin" in str(outer.names)
+    assert "sin" not in str(inner.names)
+
+
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_a_result_of_another_kind_is_refused(needs_grad):
+    class Number(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return 3
+
+    x, square = pb.tensor([1.0, 2.0], requires_grad=needs_grad), pb.eye(2)
+    with Number(), pytest.raises(TypeError, match=r"sin\.default: .* returned int"):
+        pb.sin(x)
+    with Number(), pytest.raises(TypeError, match="a tuple of 2 tensors"):
+        pb.linalg.slogdet(square)
+    assert pb.ops.pullback.sin.default._schema is pb.ops.pullback.sin.default.schema

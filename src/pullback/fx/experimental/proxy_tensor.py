@@ -35,7 +35,8 @@ def make_fx(
     Args:
         f: the function; it runs once, on the given arguments.
         decomposition_table: functions by operator that are traced in the operator's place.
-        tracing_mode: ``"real"``, the only one: `f` runs on the values that are given.
+        tracing_mode: ``"real"`` or ``"fake"``, which are the same here: shapes are those of the
+            arguments, and values cannot be read. ``"symbolic"`` shapes do not exist.
 
     >>> import pullback as pb
     >>> module = make_fx(pb.func.grad(lambda x: pb.sin(x).sum()))(pb.tensor([0.0, 1.0]))
@@ -48,10 +49,10 @@ def make_fx(
         return mul
     <BLANKLINE>
     """
-    if tracing_mode != "real":
+    if tracing_mode not in ("real", "fake"):
         raise ValueError(
-            f"make_fx: tracing_mode must be 'real', not {tracing_mode!r}: the function runs on the "
-            f"values that are given"
+            f"make_fx: tracing_mode must be 'real' or 'fake', not {tracing_mode!r}: a graph is "
+            f"right for the shapes of its arguments; trace again for others"
         )
 
     @functools.wraps(f)
