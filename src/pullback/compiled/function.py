@@ -129,7 +129,7 @@ def compile(
     """A function that records `func` once for each kind of arguments, and then runs the graph.
 
     `func` may be any function of arrays, tensors and numbers, and any transform of one. Results are
-    those of `func`; they are tensors if an argument is one, and arrays and numbers otherwise.
+    those of `func`; they are tensors if an argument is one, and arrays and scalars otherwise.
 
     Args:
         func: the function; without it, a decorator with the other arguments.

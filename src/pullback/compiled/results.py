@@ -105,8 +105,8 @@ def build_result(values: list[Any], spec: pytree.Spec, as_arrays: bool) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """A result as an array or number; one that is differentiated or batched stays a tensor."""
+    """A result as an array, or a scalar of NumPy; one with a history or a batch stays a tensor."""
     if type(value) is not Tensor or value._flags != CPU_FLAGS:
         return value
     array = value._array
-    return array if array.ndim else array.item()
+    return array if array.ndim else array[()]

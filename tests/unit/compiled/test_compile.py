@@ -90,11 +90,25 @@ def test_per_example_gradients_are_compiled():
 # --- results --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize("dtype", ["?", "u1", "i2", "i4", "i8", "u8", "f4", "f8", "c8", "c16"])
+def test_results_without_axes_are_the_scalars_of_numpy(dtype, backend):
+    def total(x):
+        return (x * x).sum()
+
+    x = np.arange(3).astype(dtype)
+    compiled = pb.compile(total, backend=backend)
+    for _ in range(3):
+        value = compiled(x)
+        assert type(value) is type(total(x))
+        assert value == total(x)
+
+
 def test_results_are_tensors_if_an_argument_is_one():
     f = pb.compile(lambda x: (x * 2, x.sum()))
     array, number = f(X)
     assert type(array) is np.ndarray
-    assert type(number) is float
+    assert type(number) is np.float64
     assert all(type(value) is pb.Tensor for value in f(pb.asarray(X)))
     assert all(type(value) is pb.Tensor for value in f(pb.asarray(X)))
 

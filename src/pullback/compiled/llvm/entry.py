@@ -53,6 +53,7 @@ _ARRAY_DATA, _ARRAY_NDIM, _ARRAY_SHAPE, _ARRAY_DTYPE, _ARRAY_FLAGS = 16, 24, 32,
 _DTYPE_ORDER, _DTYPE_NUMBER = 26, 28
 _CONTIGUOUS_AND_ALIGNED = 0x101
 _NEW_ARRAY = 94  # PyArray_NewFromDescr in the table of NumPy's interface
+_NEW_SCALAR = 60  # PyArray_Scalar
 _STACK_ARENA = 1 << 16  # bytes of an arena on the stack
 _MOST_WATCHES = 500  # places that a call compares, some 2 ns each
 _GIL_WORK = 1 << 15  # operations on elements from which the interpreter's lock is released
@@ -88,6 +89,7 @@ class Signature(NamedTuple):
     results: pytree.Spec
     outputs: list[Any]  # for each result, the index of an output, or an object in a `Constant`
     numbers: set[int]  # the outputs that are Python numbers
+    scalars: set[int]  # the outputs that are scalars of NumPy
     makes_tensors: bool
 
 
@@ -439,10 +441,11 @@ class _Call(_Function):
 
     def make_results(self, outputs: list[Node], checks: set[int]) -> tuple[list[Any], list[Any]]:
         """Arrays for the outputs (None for numbers), and the addresses of their elements."""
+        single = self.signature.numbers | self.signature.scalars | checks
         arrays: list[Any] = []
         targets = []
         for place, node in enumerate(outputs):
-            if place in self.signature.numbers or place in checks:
+            if place in single:
                 slot = self.b.alloca(ir.ArrayType(self.byte, 16))
                 arrays.append(None)
                 targets.append(self.b.bitcast(slot, self.pointer))
@@ -477,6 +480,13 @@ class _Call(_Function):
         function = self.b.bitcast(address, ir.FunctionType(self.pointer, kinds).as_pointer())
         args = [self.symbols.object(np.ndarray), dtype, self.int32(len(node.shape)), shape]
         return self.b.call(function, [*args, nothing, nothing, self.int32(0), nothing])
+
+    def make_scalar(self, node: Node, slot: Any) -> Any:
+        """A scalar of NumPy for an output without axes."""
+        kind = ir.FunctionType(self.pointer, [self.pointer] * 3).as_pointer()
+        address = self.symbols.address(_numpy_table()[_NEW_SCALAR], "new_scalar")
+        dtype, nothing = self.symbols.object(node.dtype), ir.Constant(self.pointer, None)
+        return self.b.call(self.b.bitcast(address, kind), [slot, dtype, nothing])
 
     def make_number(self, node: Node, slot: Any) -> Any:
         """A Python number of an output without axes."""
@@ -557,8 +567,10 @@ def emit_call(
     for item in signature.outputs:
         if isinstance(item, Constant):
             made.append(call.increase(symbols.object(item.value)))
-        elif arrays[item] is None:
+        elif item in signature.numbers:
             made.append(call.make_number(outputs[item], targets[item]))
+        elif item in signature.scalars:
+            made.append(call.make_scalar(outputs[item], targets[item]))
         else:
             made.append(call.make_tensor(arrays[item]) if signature.makes_tensors else arrays[item])
     hits = b.bitcast(symbols.address(signature.hits, "hits"), call.word.as_pointer())

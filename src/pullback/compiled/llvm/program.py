@@ -312,13 +312,15 @@ class NativeProgram:
                 nodes[source.name] = self.graph.inputs[place]
         leaves = [_leaf(*pair) for pair in zip(given.leaves, given.kinds, strict=True)]
         outputs: list[Any] = []
-        numbers = set()
+        numbers, scalars = set(), set()
         for result in lowered.results:
             if isinstance(result, Output):
                 node = self.graph.outputs[result.output]
                 place = order[node.id]
-                if result.number is not None or (given.returns_arrays and not node.shape):
+                if result.number is not None:
                     numbers.add(place)
+                elif given.returns_arrays and not node.shape:
+                    scalars.add(place)
                 outputs.append(place)
             elif isinstance(result, Tensor | np.ndarray | OutsideArray):
                 return None
@@ -338,6 +340,7 @@ class NativeProgram:
             given.out_spec,
             outputs,
             numbers,
+            scalars,
             not given.returns_arrays,
         )
 
