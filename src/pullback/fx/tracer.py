@@ -12,7 +12,6 @@ the graph runs; a new array that the program makes of data is a copy of it each 
 
 from __future__ import annotations
 
-import gc
 import operator as python_operators
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -37,6 +36,7 @@ from pullback.dispatch.python_dispatch import ModeStack, active_modes
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
 from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
+from pullback.fx.collector import collector_off
 from pullback.fx.graph import Graph
 from pullback.fx.histories import Histories
 from pullback.fx.loop_call import LoopCall
@@ -612,16 +612,16 @@ class Tracer:
         token = running_tracer.set(self)
         self._begin = next_serial()
         tensor_module.TRACES.append(self)
-        collects = gc.isenabled()
-        gc.disable()  # a graph of many small objects is being made: half of the time
         try:
-            with ModeStack((*active_modes(), self)), StateGuard(begin=TRACE | modes):
+            with (
+                collector_off(),
+                ModeStack((*active_modes(), self)),
+                StateGuard(begin=TRACE | modes),
+            ):
                 yield
                 if self.refused is not None:
                     raise self.refused
         finally:
-            if collects:
-                gc.enable()
             tensor_module.TRACES.remove(self)
             running_tracer.reset(token)
 

@@ -15,6 +15,7 @@ them.
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -401,9 +402,11 @@ class _Call(_Function):
         needed = _CONTIGUOUS_AND_ALIGNED
         flags = self.b.and_(self.field(value, _ARRAY_FLAGS, self.int32), self.int32(needed))
         self.require(self.b.and_(holds, self.equal(flags, self.int32(needed))))
-        shape = self.field(value, _ARRAY_SHAPE, self.pointer)
-        for axis, length in enumerate(node.shape):
-            self.require(self.equal(self.field(shape, 8 * axis, self.word), self.word(length)))
+        if node.shape:
+            shape = self.field(value, _ARRAY_SHAPE, self.pointer)
+            axes = [self.field(shape, 8 * axis, self.word) for axis in range(len(node.shape))]
+            same = [self.equal(n, self.word(m)) for n, m in zip(axes, node.shape, strict=True)]
+            self.require(functools.reduce(self.b.and_, same))
         return self.field(value, _ARRAY_DATA, self.pointer)
 
     def _number(self, kind: type, value: Any) -> Any:

@@ -8,7 +8,15 @@ from typing import Any
 
 from pullback.compiled.llvm.compiler import ir
 
-__all__ = ["declare", "emit_loop", "emit_vectors", "shuffle", "splat", "vector_type"]
+__all__ = [
+    "declare",
+    "emit_loop",
+    "emit_vectors",
+    "number_in_lanes",
+    "shuffle",
+    "splat",
+    "vector_type",
+]
 
 
 def vector_type(element: Any, width: int) -> Any:
@@ -20,6 +28,16 @@ def declare(module: Any, name: str, result: Any, arguments: Sequence[Any]) -> An
     """A function of the process, an intrinsic or one of the module, declared at its first use."""
     known = module.globals.get(name)
     return known or ir.Function(module, ir.FunctionType(result, arguments), name)
+
+
+def number_in_lanes(kind: Any, number: float) -> Any:
+    """A number in each lane of a type; the same object for equal ones, because its text is long."""
+    return _number_in_lanes(kind, number, repr(number))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _number_in_lanes(kind: Any, number: float, _: str) -> Any:  # 0.0 == -0.0, but for their texts
+    return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
 
 
 @functools.lru_cache(maxsize=1 << 14)

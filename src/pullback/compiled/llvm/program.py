@@ -42,6 +42,7 @@ from pullback.compiled.lowering.lower import Lowered, Output, lower
 from pullback.compiled.lowering.reroll import reroll
 from pullback.compiled.lowering.split import split, without_cotangents
 from pullback.compiled.results import OutsideArray, constant_result
+from pullback.fx.collector import collector_off
 from pullback.fx.tracer import Tracer
 from pullback.kernels.errstate import errstate
 from pullback.tensor.tensor import Tensor, wrap
@@ -443,6 +444,7 @@ class NativeHalves:
         sources: the inputs of the forward program that the backward program takes.
     """
 
+    @collector_off()
     def __init__(self, tracer: Tracer, outputs: list[Any], gradients: list[Any], cotangents: int):
         joint = lower(tracer, [*outputs, *gradients])
         halves = split(joint, len(outputs), cotangents)
@@ -451,12 +453,14 @@ class NativeHalves:
         self.forward = NativeProgram(tracer, halves.forward, None)
         self.sources = [joint.sources[place] for place in halves.inputs]
 
+    @collector_off()
     def backward(self, given: tuple[bool, ...]) -> NativeProgram:
         """The backward program for some of the cotangents; the others are None in its calls."""
         lowered = self._lowered if all(given) else without_cotangents(self._lowered, given)
         return NativeProgram(self._tracer, lowered, None)
 
 
+@collector_off()
 def compile_native(tracer: Tracer, outputs: list[Any], signature: Any = None) -> NativeProgram:
     """The native program of a trace; raises ``CannotLower``."""
     return NativeProgram(tracer, lower(tracer, outputs), signature)

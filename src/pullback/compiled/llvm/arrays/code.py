@@ -11,6 +11,7 @@ from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.instructions import (
     emit_loop,
     emit_vectors,
+    number_in_lanes,
     shuffle,
     splat,
     vector_type,
@@ -63,6 +64,11 @@ class Code:
         self.table = pointers[0]
         self.buffers = buffers
         self._pointers: dict[Any, Any] = dict(zip(keys, pointers, strict=True)) if keys else {}
+        self._entries: dict[int, Any] = {}  # of the table
+
+    def count_instructions(self) -> int:
+        """The number of instructions so far."""
+        return sum(len(block.instructions) for block in self.function.blocks)
 
     # --- loops ------------------------------------------------------------------------------------
 
@@ -94,7 +100,10 @@ class Code:
         if found is None:
             buffer = self.buffers[key]
             with self.b.goto_entry_block():
-                entry = self.b.load(self.b.gep(self.table, [WORD(buffer.entry)]))
+                entry = self._entries.get(buffer.entry)
+                if entry is None:
+                    entry = self.b.load(self.b.gep(self.table, [WORD(buffer.entry)]))
+                    self._entries[buffer.entry] = entry
                 found = self.b.gep(entry, [WORD(buffer.offset)]) if buffer.offset else entry
             self._pointers[key] = found
         return found
@@ -194,8 +203,7 @@ class Code:
             part, number = part_dtype(dtype), complex(value)
             return Complex(*(self.constant(x, part, width) for x in (number.real, number.imag)))
         number = float(value) if dtype.kind == "f" else int(value)
-        kind = vector_type(scalar_type(dtype), width)
-        return ir.Constant(kind, number if width == 1 else [number] * width)
+        return number_in_lanes(vector_type(scalar_type(dtype), width), number)
 
 
 def combine(code: Code, combiner: str, x: Any, y: Any, dtype: np.dtype[Any], width: int) -> Any:

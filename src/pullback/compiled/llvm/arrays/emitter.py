@@ -45,6 +45,7 @@ from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
 __all__ = ["Emitted", "can_emit", "emit_arrays"]
 
 _SPINS = 2000  # turns of a waiting thread before it lets others run
+_MOST_INSTRUCTIONS = 400  # of a function, beyond which the next kernel begins another one
 _OPERATIONS = FUSED | {"input", "const", "view", "iota", "matmul", "update", "assemble", "put"}
 
 
@@ -96,6 +97,7 @@ class _Emitter:
         self.arena = Arena()
         self.held: dict[Any, tuple[int, int]] = {}
         self.steps: list[_Step] = []
+        self.code: Code | None = None  # the function of the last step
         self.products: dict[Any, tuple[Any, int]] = {}  # loops of products, with their chunks
         for entry, node in enumerate((*graph.inputs, *self.plan.outputs)):
             self.buffers[node] = Buffer(entry, 0)
@@ -115,6 +117,7 @@ class _Emitter:
             getattr(self, f"_emit_{kernel.kind}")(kernel, in_place)
             for node in dying.get(number, ()):
                 self._release(node)
+        self._end()
         if is_threaded([step.work for step in self.steps if step.is_shared]):
             stages = self._find_stages()
             counters = self.arena.extend(16 * len(stages))
@@ -179,26 +182,38 @@ class _Emitter:
 
     # --- kernels ----------------------------------------------------------------------------------
 
-    def _code(self) -> Code:
-        name = f"{self.name}_kernel{len(self.steps)}"
-        return Code(self.module, name, self.buffers)
+    def _begin(self, chunks: int, work: int) -> Code:
+        """The function for a kernel: a new one, or that of the kernels before it.
 
-    def _finish(self, code: Code, chunks: int, work: int) -> None:
-        code.b.ret_void()
-        self.steps.append(_Step(code.function.name, chunks, work))
+        Kernels of one chunk in a row share functions, because LLVM takes 0.5 ms and more for each
+        one (the Jacobian of a hand's pose has 290 kernels).
+        """
+        code = self.code
+        can_share = code is not None and code.count_instructions() < _MOST_INSTRUCTIONS
+        if code is not None and can_share and chunks == self.steps[-1].chunks == 1:
+            last = self.steps[-1]
+            self.steps[-1] = last._replace(work=last.work + work)
+            return code
+        self._end()
+        self.code = Code(self.module, f"{self.name}_kernel{len(self.steps)}", self.buffers)
+        self.steps.append(_Step(self.code.function.name, chunks, work))
+        return self.code
+
+    def _end(self) -> None:
+        """Ends the function of the last kernels."""
+        if self.code is not None:
+            self.code.b.ret_void()
 
     def _emit_loops(self, nest: Nest) -> None:
         for node in nest.partials:
             size = node.size * nest.chunks.number * node.dtype.itemsize
             self._allocate((node, "partial"), size)
-        code = self._code()
-        nest.emit(code)
-        self._finish(code, nest.chunks.number, nest.work())
+        nest.emit(self._begin(nest.chunks.number, nest.work()))
         if nest.partials:
-            code = self._code()
+            work = sum(n.size for n in nest.partials) * nest.chunks.number
+            code = self._begin(1, work)
             for node in nest.partials:
                 _combine_chunks(code, node, nest.chunks.number)
-            self._finish(code, 1, sum(n.size for n in nest.partials) * nest.chunks.number)
             for node in nest.partials:
                 self._release((node, "partial"))
 
@@ -215,23 +230,17 @@ class _Emitter:
 
     def _emit_matmul(self, kernel: Kernel, _: bool) -> None:
         node = kernel.nodes[0]
-        code = self._code()
         work = node.size * node.inputs[0].shape[-1] // 4
         if node.size and uses_loops(node):
-            self._finish(code, self._call_gemm(code, node), work)
+            self._call_gemm(node, work)
             return
         blas = find_blas()
         assert blas is not None  # can_emit
-        emit_matmul(code, node, self.plan.virtual, blas)
-        self._finish(code, 1, work)
+        emit_matmul(self._begin(1, work), node, self.plan.virtual, blas)
 
-    def _call_gemm(self, code: Code, node: Node) -> int:
-        """Calls the loops of a product, which equal products share; returns their chunks."""
+    def _call_gemm(self, node: Node, work: int) -> None:
+        """Calls the loops of a product, which equal products share."""
         matrices = [find_matrix(x, self.plan.virtual) for x in (*node.inputs, node)]
-        pointers = []
-        for matrix in matrices:
-            offset = matrix.offset * node.dtype.itemsize
-            pointers.append(code.b.gep(code.pointer(matrix.key), [WORD(offset)]))
         keys = ("a", "b", "c")
         named = [m._replace(key=k, offset=0) for m, k in zip(matrices, keys, strict=True)]
         gemm = make_gemm(node, *named)
@@ -244,8 +253,13 @@ class _Emitter:
             loops.b.ret_void()
             known = self.products[gemm, node.dtype] = (loops.function, emitter.chunks()[0])
         function, chunks = known
+        code = self._begin(chunks, work)
+        pointers = []
+        for matrix in matrices:
+            offset = matrix.offset * node.dtype.itemsize
+            pointer = code.pointer(matrix.key)
+            pointers.append(code.b.gep(pointer, [WORD(offset)]) if offset else pointer)
         code.b.call(function, [*pointers, code.chunk])
-        return chunks
 
     def _copy(
         self, source: Node, target: Node, place: Place, adds: bool = False, moves: Any = None
@@ -282,10 +296,8 @@ class _Emitter:
         base, positions, values = node.inputs
         if not in_place:
             self._copy(base, node, self._whole(node))
-        code = self._code()
         nest = Nest(squeeze(positions.shape), [], [], self.plan.virtual)
-        nest.scatter(code, node, positions, values)
-        self._finish(code, 1, 4 * positions.size)
+        nest.scatter(self._begin(1, 4 * positions.size), node, positions, values)
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -332,50 +344,69 @@ class _Emitter:
     def _emit_share(self, stages: list[_Step]) -> Any:
         """Writes ``void run_share(void **table, int64 *counters, int64 thread)``.
 
-        Several threads call it. There are two counters for each stage: the chunks that are begun,
-        and those that are done. A stage begins when all chunks of the one before are done. Threads
-        with even numbers take chunks from the first on, and count in the low half; others take them
-        from the last on, and count in the high half. So chunks of one stage mostly read what the
-        same processor has written in the stage before.
+        Several threads call it, and run the chunks of all stages. There are two counters for each
+        stage.
         """
         kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), WORD.as_pointer(), WORD])
         function = ir.Function(self.module, kind, f"{self.name}_share")
         table, counters, thread = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        half, low_bits = WORD(32), WORD(2**32 - 1)
-        is_backwards = b.trunc(thread, ir.IntType(1))
-        unit = b.select(is_backwards, WORD(2**32), WORD(1))
-        yields = declare(self.module, "sched_yield", ir.IntType(32), [])
-        pause = declare(self.module, "llvm.x86.sse2.pause", ir.VoidType(), [])
-        one = WORD(1)
+        stage = self._emit_stage()
         for number, step in enumerate(stages):
-            begun, done = (b.gep(counters, [WORD(2 * number + k)]) for k in range(2))
-            blocks = [b.append_basic_block(name) for name in ("next", "run", "wait", "spin", "end")]
-            following, run, wait, spin, end = blocks
-            b.branch(following)
-            b.position_at_end(following)
-            before = b.atomic_rmw("add", begun, unit, "acq_rel")
-            front, back = b.and_(before, low_bits), b.lshr(before, half)
-            is_left = b.icmp_signed("<", b.add(front, back), WORD(step.chunks))
-            b.cbranch(is_left, run, wait)
-            b.position_at_end(run)
-            chunk = b.select(is_backwards, b.sub(WORD(step.chunks - 1), back), front)
-            b.call(self.module.globals[step.name], [table, chunk])
-            b.atomic_rmw("add", done, one, "acq_rel")
-            b.branch(following)
-            b.position_at_end(wait)
-            turns = b.phi(WORD)
-            turns.add_incoming(WORD(0), following)
-            finished = b.load_atomic(done, "acquire", 8)
-            b.cbranch(b.icmp_signed(">=", finished, WORD(step.chunks)), end, spin)
-            b.position_at_end(spin)
-            b.call(pause, [])
-            is_long = b.icmp_signed(">", turns, WORD(_SPINS))
-            with b.if_then(is_long):
-                b.call(yields, [])
-            turns.add_incoming(b.add(turns, one), b.block)
-            b.branch(wait)
-            b.position_at_end(end)
+            own = b.gep(counters, [WORD(2 * number)])
+            run = self.module.globals[step.name]
+            b.call(stage, [run, WORD(step.chunks), table, own, thread])
+        b.ret_void()
+        return function
+
+    def _emit_stage(self) -> Any:
+        """Writes ``void stage(void run(table, chunk), int64 chunks, void **table, int64 *counters,
+        int64 thread)``, which runs chunks until all of a stage are done.
+
+        The counters are of the chunks that are begun, and of those that are done. Threads with even
+        numbers take chunks from the first on, and count in the low half; others take them from the
+        last on, and count in the high half. So chunks of one stage mostly read what the same
+        processor has written in the stage before.
+        """
+        kernel = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), WORD]).as_pointer()
+        kinds = [kernel, WORD, POINTER.as_pointer(), WORD.as_pointer(), WORD]
+        function = ir.Function(
+            self.module, ir.FunctionType(ir.VoidType(), kinds), f"{self.name}_run_stage"
+        )
+        function.linkage = "internal"
+        run_chunk, chunks, table, counters, thread = function.args
+        blocks = [
+            function.append_basic_block(name)
+            for name in ("entry", "next", "run", "wait", "spin", "end")
+        ]
+        entry, following, run, wait, spin, end = blocks
+        b = ir.IRBuilder(entry)
+        half, low_bits, one = WORD(32), WORD(2**32 - 1), WORD(1)
+        is_backwards = b.trunc(thread, ir.IntType(1))
+        unit = b.select(is_backwards, WORD(2**32), one)
+        begun, done = counters, b.gep(counters, [one])
+        b.branch(following)
+        b.position_at_end(following)
+        before = b.atomic_rmw("add", begun, unit, "acq_rel")
+        front, back = b.and_(before, low_bits), b.lshr(before, half)
+        b.cbranch(b.icmp_signed("<", b.add(front, back), chunks), run, wait)
+        b.position_at_end(run)
+        chunk = b.select(is_backwards, b.sub(b.sub(chunks, one), back), front)
+        b.call(run_chunk, [table, chunk])
+        b.atomic_rmw("add", done, one, "acq_rel")
+        b.branch(following)
+        b.position_at_end(wait)
+        turns = b.phi(WORD)
+        turns.add_incoming(WORD(0), following)
+        finished = b.load_atomic(done, "acquire", 8)
+        b.cbranch(b.icmp_signed(">=", finished, chunks), end, spin)
+        b.position_at_end(spin)
+        b.call(declare(self.module, "llvm.x86.sse2.pause", ir.VoidType(), []), [])
+        with b.if_then(b.icmp_signed(">", turns, WORD(_SPINS))):
+            b.call(declare(self.module, "sched_yield", ir.IntType(32), []), [])
+        turns.add_incoming(b.add(turns, one), b.block)
+        b.branch(wait)
+        b.position_at_end(end)
         b.ret_void()
         return function
 

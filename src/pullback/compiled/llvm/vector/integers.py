@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.compiled.llvm.compiler import ir
-from pullback.compiled.llvm.instructions import vector_type
+from pullback.compiled.llvm.instructions import number_in_lanes, vector_type
 
 __all__ = ["FUNCTIONS", "TRUTH_FUNCTIONS", "Integers"]
 
@@ -23,7 +23,7 @@ class Integers:
 
     def constant(self, value: int) -> Any:
         """An integer in each lane."""
-        return ir.Constant(self.type, value if self.width == 1 else [value] * self.width)
+        return number_in_lanes(self.type, value)
 
     def compare(self, sign: str, x: Any, y: Any) -> Any:
         """A comparison such as "<"."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pullback.compiled.llvm.compiler import has_avx512, ir
-from pullback.compiled.llvm.instructions import declare, shuffle, vector_type
+from pullback.compiled.llvm.instructions import declare, number_in_lanes, shuffle, vector_type
 
 __all__ = ["Lanes", "Pair"]
 
@@ -51,13 +51,11 @@ class Lanes:
 
     def constant(self, value: float) -> Any:
         """A number in each lane."""
-        return ir.Constant(
-            self.real, float(value) if self.width == 1 else [float(value)] * self.width
-        )
+        return number_in_lanes(self.real, float(value))
 
     def integer(self, value: int) -> Any:
         """An integer in each lane."""
-        return ir.Constant(self.word, value if self.width == 1 else [value] * self.width)
+        return number_in_lanes(self.word, value)
 
     def intrinsic(self, name: str, *args: Any) -> Any:
         """The result of an intrinsic function whose type is that of its arguments."""
