@@ -21,16 +21,6 @@ from pullback.compiled.llvm.entry import MISS
 from pullback.compiled.llvm.object_cache import use_cache
 from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Effects, Outside
-from pullback.compiled.parameters import (
-    Arguments,
-    Static,
-    flat_arguments,
-    inputs_of,
-    is_hashable,
-    kind_of,
-    lift_array,
-    parameter_names,
-)
 from pullback.compiled.paths import FAILED, Path, Trace, generator_note, recorded_path
 from pullback.compiled.progress import show_progress
 from pullback.compiled.recorded import attach_freed, trace_gradients
@@ -46,6 +36,16 @@ from pullback.compiled.results import (
     require_known,
     result_node,
     result_value,
+)
+from pullback.compiled.signatures import (
+    Arguments,
+    Static,
+    flat_arguments,
+    inputs_of,
+    is_hashable,
+    kind_of,
+    lift_array,
+    parameter_names,
 )
 from pullback.compiled.watch import (
     Watch,

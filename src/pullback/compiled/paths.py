@@ -1,4 +1,9 @@
-"""``Path``: the program of one path through the branches of a function, and its runs."""
+"""``Path``: the program of one path through the branches of a function, and its runs.
+
+A trace of a function makes a ``Path``; a run of it gets the arguments of a call and returns the
+leaves of the results, ``MISS`` where a guard or the state outside does not fit, or ``FAILED`` where
+the program has raised and the function itself has to be called.
+"""
 
 from __future__ import annotations
 

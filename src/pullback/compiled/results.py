@@ -1,4 +1,8 @@
-"""Results of compiled functions: nodes and values of a trace, containers of a run."""
+"""Results of compiled functions: nodes and values of a trace, containers of a run.
+
+At the end of a trace, the leaves of what the function returned become the nodes that a program
+computes; after a run, its values become leaves and are put into the same containers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Histories of tensors from outside of a traced program, which a graph cannot change."""
+"""Histories of tensors from outside of a traced program, which a graph cannot change.
+
+A recorded in-place write gives its tensor another edge and other flags. The tracer notes those of
+all arguments and captured tensors at their first use; afterwards they must be the same, and are
+given back where the trace is undone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Python source of nodes."""
+"""Python source of nodes: a statement for each, and the objects that its names stand for.
+
+Literals and importable functions are written as they are; anything else gets a name of its own in
+the globals of the source. ``compiled/eager/program.py`` writes kernels in the place of operators.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Common subexpressions of programs that write to no memory."""
+"""Merging of equal calls: a graph whose nodes compute a value twice uses the first of them.
+
+Backward passes compute again what the forward pass has. Only graphs that write to no memory are
+changed, in place; ``program.py`` calls this before it writes the source of a graph.
+"""
 
 from __future__ import annotations
 

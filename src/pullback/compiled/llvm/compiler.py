@@ -1,4 +1,8 @@
-"""The code generator: llvmlite, loaded at its first use, and the machine that it generates for."""
+"""The code generator: llvmlite, loaded at its first use, and the machine that it generates for.
+
+The text of an LLVM module goes in, an engine with its machine code comes out, from the cache on
+disk (``object_cache.py``) if it is there. ``PULLBACK_CPU`` chooses another processor than this one.
+"""
 
 from __future__ import annotations
 

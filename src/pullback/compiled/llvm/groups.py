@@ -1,4 +1,8 @@
-"""Groups of nodes on large values: their function by ``arrays``, called with one pointer each."""
+"""Groups of large nodes as functions with one pointer for each input and output.
+
+``registers.py`` calls such a function where its program meets large values, and a segment that is
+all large is one.
+"""
 
 from __future__ import annotations
 

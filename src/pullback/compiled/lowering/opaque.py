@@ -1,4 +1,8 @@
-"""Operators that stay as they are: calls of eager kernels in a compiled program."""
+"""Operators that stay as they are: calls of eager kernels in a compiled program.
+
+An ``OpaqueCall`` is the attribute of an ``opaque`` node. It has the arguments of the traced call
+with a ``Hole`` for each operand; arrays go in, an array or a tuple of arrays comes out.
+"""
 
 from __future__ import annotations
 

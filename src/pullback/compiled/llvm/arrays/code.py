@@ -1,4 +1,9 @@
-"""One function of machine code: loops, and elements of arrays in vectors."""
+"""``Code``: one function of machine code that is being written, and vectors of elements in it.
+
+It is what kernels are written with: memory of values by their keys, loads and stores of vectors
+with any stride, shuffles, and the steps of reductions. A value is an LLVM vector, or a ``Complex``
+of two.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A nest of loops over one space: element-wise functions, reductions and stores."""
+"""``Nest``: the loops of one kernel, which compute element-wise functions, reductions and stores.
+
+The nodes of a kernel share a space, the shape that its loops run over. Neighbouring axes that all
+arrays run through as one are joined; the innermost loop moves by vectors, the outermost one is cut
+into chunks. Each node is computed once for each vector, in registers; operands from outside of the
+kernel are loaded at the strides of their views. ``_Sum`` is the state of one reduction meanwhile.
+"""
 
 from __future__ import annotations
 

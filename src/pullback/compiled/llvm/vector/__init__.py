@@ -1,4 +1,12 @@
-"""Vector mathematics: element-wise functions as LLVM instructions on vectors of any width."""
+"""Vector mathematics: element-wise functions as LLVM instructions on vectors of any width.
+
+``elementwise`` and ``cast`` (``elements.py``) are the entrance: the name of a NumPy function and
+vectors of operands go in, a vector of results comes out. Functions of floating-point numbers are
+written on ``Lanes`` (``lanes.py``): a few instructions (``rounding.py``), or polynomials after a
+reduction of the argument (``exponential.py``, ``logarithm.py``, ``trigonometric.py``,
+``special.py``), with errors of at most a few units in the last place. ``integers.py`` has those of
+integers and truth values.
+"""
 
 from __future__ import annotations
 

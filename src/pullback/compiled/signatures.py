@@ -1,4 +1,9 @@
-"""Arguments of compiled functions: leaves, signatures, names, and constants of a graph."""
+"""Signatures of calls: what a graph depends on of the arguments that it is traced with.
+
+The arguments of a call are taken apart into leaves. Each leaf has a *kind*, a tuple that begins
+with ``"tensor"``, ``"array"`` (both with shape, dtype and strides), ``"number"`` (with its type) or
+``"static"`` (a constant of the graph, compared by value). Calls with equal kinds share programs.
+"""
 
 from __future__ import annotations
 
