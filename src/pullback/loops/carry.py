@@ -11,7 +11,7 @@ from pullback.operators.creation.functions import asarray
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 
-__all__ = ["Carry", "as_tensor", "kind_of", "structure_error"]
+__all__ = ["Carry", "as_tensor", "check_callable", "kind_of", "structure_error"]
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -28,6 +28,14 @@ def as_tensor(leaf: Any, where: str) -> Tensor:
         ) from error
 
 
+def check_callable(where: str, function: Any) -> None:
+    """Raises if an argument, which `where` names, is no function."""
+    if not callable(function):
+        raise AutogradTypeError(
+            f"{where} is of type {type(function).__name__}; a function is expected"
+        )
+
+
 def kind_of(leaf: Tensor) -> str:
     """Dtype and shape of a leaf in errors, such as ``float64[3]``."""
     return f"{leaf.dtype}{list(leaf.shape)}"
@@ -37,8 +45,13 @@ def structure_error(name: str, what: str, expected: pytree.Spec, found: pytree.S
     """The error for a tree of another structure than the one before."""
     return AutogradTypeError(
         f"{name}: {what} has to keep its structure, {expected!r}, but the function returns "
-        f"{found!r}"
+        f"{found!r} (each * is a tensor, an array or a number)"
     )
+
+
+def _is_number(leaf: Any) -> bool:
+    """Whether a leaf is a Python number, or one of a program that is traced."""
+    return type(leaf) in _NUMBERS or hasattr(leaf, "__pullback_operand__")
 
 
 class Carry:
@@ -52,7 +65,7 @@ class Carry:
     def __init__(self, name: str, init: Any):
         self.name = name
         given, self.spec = pytree.flatten(init)
-        self.is_number = [type(leaf) in _NUMBERS for leaf in given]
+        self.is_number = [_is_number(leaf) for leaf in given]
         self.first = [
             as_tensor(leaf, f"{name}: init{path}")
             for leaf, path in zip(given, self.spec.paths(), strict=True)

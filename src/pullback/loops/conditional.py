@@ -10,7 +10,7 @@ import numpy as np
 from pullback._generated.public import any as any_of
 from pullback.errors import AutogradTypeError
 from pullback.fx.tracer import Tracer
-from pullback.loops.carry import Carry, as_tensor, kind_of
+from pullback.loops.carry import Carry, as_tensor, check_callable, kind_of
 from pullback.loops.traced import in_mode, loop_tracer, promote_traced, trace_while
 from pullback.operators.array_functions import where
 from pullback.tensor.batched import BatchedArray
@@ -34,6 +34,8 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     >>> pb.grad(lambda x: pb.while_loop(lambda c: c < 100.0, lambda c: c * 2, x))(3.0)
     64.0
     """
+    check_callable("while_loop: cond", cond)
+    check_callable("while_loop: body", body)
     carry = Carry("while_loop", init)
     tracer = loop_tracer()
     if tracer is not None:

@@ -15,7 +15,7 @@ from typing import Any
 from pullback._generated.public import stack
 from pullback.errors import AutogradTypeError, AutogradValueError, TraceError
 from pullback.fx.tracer import Tracer
-from pullback.loops.carry import Carry, as_tensor, kind_of, structure_error
+from pullback.loops.carry import Carry, as_tensor, check_callable, kind_of, structure_error
 from pullback.loops.traced import (
     in_mode,
     loop_tracer,
@@ -66,6 +66,7 @@ def scan(
     >>> total, sums
     (tensor(6.), tensor([1., 3., 6.]))
     """
+    check_callable("scan: step", step)
     tensors, spec, length = _leaves(xs, length)
     order = range(length - 1, -1, -1) if reverse else range(length)
     carry = Carry("scan", init)
@@ -106,6 +107,7 @@ def fori_loop(
     >>> pb.fori_loop(1, 6, lambda i, c: c * i, 1)
     tensor(120)
     """
+    check_callable("fori_loop: body", body)
     bounds = []
     for name, bound in (("lower", lower), ("upper", upper)):
         try:
@@ -190,7 +192,8 @@ def _depth(carry: Carry, length: int, checkpoint: int | str | None) -> int:
     """The number of loops inside each other that keep to a budget, of which there are at most 3."""
     if checkpoint is None:
         return 1
-    slots = slots_for(checkpoint, sum(leaf.nbytes for leaf in carry.first), carry.name)
+    state = sum(leaf.nbytes for leaf in carry.first)
+    slots = slots_for(checkpoint, state, f"{carry.name}: checkpoint")
     return next((depth for depth in (1, 2) if depth * length ** (1 / depth) <= slots), 3)
 
 

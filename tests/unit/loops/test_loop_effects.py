@@ -10,6 +10,7 @@ import pytest
 
 import pullback as pb
 from pullback.errors import CheckpointError
+from pullback.utils import pytree
 
 BACKENDS = ["eager", "llvm"] if importlib.util.find_spec("llvmlite") else ["eager"]
 
@@ -96,3 +97,50 @@ def test_arrays_that_each_trace_of_a_step_makes_anew(backend: str) -> None:
         x = pb.ones(3).requires_grad_()
         function(x).backward()
         np.testing.assert_allclose(x.grad, np.full(3, 40 / 27))
+
+
+NUMBERS = {
+    "asarray": lambda x, t: pb.asarray(t) * x,
+    "asarray of a dtype": lambda x, t: pb.asarray(t, dtype="float32") * x,
+    "tensor": lambda x, t: pb.tensor(t) * x,
+    "list": lambda x, t: pb.asarray([[t, 1], [2.5, x[0]]]),
+    "scan": lambda x, t: pb.scan(lambda c, u: (c + u, c * 2), t, x),
+    "fori_loop": lambda x, t: pb.fori_loop(0, 3, lambda _, c: (c[0] * 1.5, c[1] + 1), (t, 0)),
+    "while_loop": lambda x, t: pb.while_loop(lambda c: c < 10 + t, lambda c: c * 2, t + 1),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_become_tensors_are_inputs(name: str) -> None:
+    """A number as the first carry of a loop, or as data of a tensor, was a guard of its value."""
+    function, x = NUMBERS[name], np.array([1.0, 2.0])
+    for numbers in ((0.5, 0.75, 1.5), (1, 2, 3)):
+        compiled = pb.compile(function, backend="eager")
+        for number in numbers:
+            found, expected = compiled(x, number), function(x, number)
+            for a, b in zip(pytree.flatten(found)[0], pytree.flatten(expected)[0], strict=True):
+                np.testing.assert_array_equal(a, b)
+        assert compiled.stats["traces"] == 1
+        assert compiled.stats["eager"] == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pb.scan(3, 1.0, None, 2), "scan: step is of type int; a function"),
+        (lambda: pb.fori_loop(0, 2, None, 1.0), "fori_loop: body is of type NoneType; a function"),
+        (lambda: pb.while_loop(True, abs, 1.0), "while_loop: cond is of type bool; a function"),
+        (lambda: pb.while_loop(bool, 2.0, 1.0), "while_loop: body is of type float; a function"),
+        (
+            lambda: pb.scan(lambda c, _: (c, None), 1.0, None, 2, checkpoint=1.5),
+            "scan: checkpoint is 1.5; a number of bytes",
+        ),
+        (
+            lambda: pb.fori_loop(0, 2, lambda _, c: c, 1.0, checkpoint=2),
+            "fori_loop: checkpoint is 2, but one state takes 8 bytes",
+        ),
+    ],
+)
+def test_errors_name_function_and_argument(call: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()

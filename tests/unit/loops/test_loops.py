@@ -304,7 +304,7 @@ def test_errors_of_scan():
     kinds = iter([(1,), [1]])
     with pytest.raises(TypeError, match="scan: y has to keep its structure"):
         pb.scan(lambda c, _: (c, next(kinds)), 0.0, None, 2)
-    with pytest.raises(ValueError, match="scan: budget is '5 elephants'"):
+    with pytest.raises(ValueError, match="scan: checkpoint is '5 elephants'"):
         pb.scan(step, 0.0, np.zeros(2), checkpoint="5 elephants")
 
 

@@ -84,6 +84,9 @@ def tensor(
         data = data._array
     elif isinstance(data, list | tuple):
         data = _numbers(data)
+    elif TRACES and _is_traced_number(data, dtype):
+        made = data.__pullback_tensor__()
+        return _finished(made if dtype is None else made.astype(dtype), requires_grad)
     if TRACES and isinstance(data, np.ndarray) and get_state().modes & TRACE:
         # Copied whenever the graph runs, so that it is the array's value at that time.
         made = tensor_on(device, numeric(data))
@@ -116,6 +119,8 @@ def asarray(
         if copy is False:
             raise ValueError("asarray: tensors in a list cannot be joined without a copy")
         obj, copy = _stacked(obj), None
+    if TRACES and _is_traced_number(obj, dtype):
+        obj = obj.__pullback_tensor__()
     if not isinstance(obj, Tensor):
         made = numeric(obj, dtype, copy)
         if device == "meta":
@@ -133,13 +138,20 @@ def asarray(
 def _holds_tensors(data: Any) -> bool:
     if isinstance(data, list | tuple):
         return any(map(_holds_tensors, data))
-    return isinstance(data, Tensor)
+    return isinstance(data, Tensor) or (bool(TRACES) and _is_traced_number(data, None))
+
+
+def _is_traced_number(data: Any, dtype: DTypeLike | None) -> bool:
+    """Whether this is a number of a program that is traced, and can be a tensor of a dtype."""
+    if not hasattr(data, "__pullback_tensor__"):
+        return False
+    return dtype is None or (np.dtype(dtype).kind in "fc" and not isinstance(data, complex))
 
 
 def _stacked(data: Any) -> Tensor:
     """Nested lists as one tensor."""
     if not isinstance(data, list | tuple):
-        return data if isinstance(data, Tensor) else fresh(numeric(data))
+        return asarray(data)
     return shape_functions.stack([_stacked(item) for item in data])
 
 

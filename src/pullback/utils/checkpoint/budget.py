@@ -13,8 +13,8 @@ _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _PATTERN = re.compile(r"\s*(\d+(?:\.\d*)?)\s*([A-Za-z]*)\s*")
 
 
-def parse_bytes(budget: int | str, name: str = "checkpoint_loop") -> int:
-    """A number of bytes: ``500_000_000``, ``"500MB"``, ``"1.5 GiB"``.
+def parse_bytes(budget: int | str, where: str = "checkpoint_loop: budget") -> int:
+    """A number of bytes: ``500_000_000``, ``"500MB"``, ``"1.5 GiB"``; `where` names it in errors.
 
     >>> parse_bytes("1.5KB"), parse_bytes("2 KiB"), parse_bytes(64)
     (1500, 2048, 64)
@@ -23,23 +23,22 @@ def parse_bytes(budget: int | str, name: str = "checkpoint_loop") -> int:
         return budget
     if not isinstance(budget, str):
         raise AutogradTypeError(
-            f"{name}: budget is {budget!r}; a number of bytes or a text such as '500MB' is expected"
+            f"{where} is {budget!r}; a number of bytes or a text such as '500MB' is expected"
         )
     match = _PATTERN.fullmatch(budget)
     if match is None or match[2].upper() not in _UNITS:
         raise AutogradValueError(
-            f"{name}: budget is {budget!r}; a number with one of the units B, KB, MB, GB, "
+            f"{where} is {budget!r}; a number with one of the units B, KB, MB, GB, "
             f"TB, KiB, MiB, GiB, TiB is expected, such as '500MB'"
         )
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
-def slots_for(budget: int | str, state: int, name: str = "checkpoint_loop") -> int:
-    """The number of states of a given size that fit into a budget; `name` is that of the loop."""
-    slots = parse_bytes(budget, name) // max(state, 1)
+def slots_for(budget: int | str, state: int, where: str) -> int:
+    """The number of states of a given size that fit into a budget; `where` names it in errors."""
+    slots = parse_bytes(budget, where) // max(state, 1)
     if slots < 1:
         raise AutogradValueError(
-            f"{name}: budget is {budget!r}, but one state takes {state} bytes; at least "
-            f"one has to be kept"
+            f"{where} is {budget!r}, but one state takes {state} bytes; at least one has to be kept"
         )
     return slots

@@ -100,7 +100,8 @@ def run_checkpointed(
     """
     leaves, spec = pytree.flatten(state, none_is_leaf=True)
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    slots = slots_for(budget, sum(leaf.nbytes for leaf in tensors), name)
+    argument = "budget" if name == "checkpoint_loop" else "checkpoint"
+    slots = slots_for(budget, sum(leaf.nbytes for leaf in tensors), f"{name}: {argument}")
     is_transformed = in_forward_mode() or get_state().modes & (TRANSFORM | MAPPING)
     if is_transformed:
         warnings.warn(
