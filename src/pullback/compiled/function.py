@@ -62,6 +62,7 @@ from pullback.fx.graph import Graph
 from pullback.fx.tracer import Tracer
 from pullback.fx.user_code import warn_user
 from pullback.inspector.html_repr import table_html, text_html
+from pullback.interop.mode import run_in_mode
 from pullback.kernels.random import watch_generators
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.utils import pytree
@@ -450,9 +451,11 @@ class CompiledFunction:
         """Runs the function on traced arguments."""
         leaves = self._traced(tracer, given)
         args, kwargs = pytree.unflatten(given.spec, leaves)
+        # NumPy's functions are replaced, so that arrays which they make are part of the graph.
+        function = run_in_mode(self._func) if given.returns_arrays else self._func
         modes = NUMBERS if given.returns_arrays else 0
         with watch_generators(effects.generators), tracer.running(modes):
-            returned = self._func(*map(Static.unwrap, args), **kwargs)
+            returned = function(*map(Static.unwrap, args), **kwargs)
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
             tracer.picks.check_end()
             effects.require_no_draws()

@@ -25,11 +25,13 @@ from typing import Any
 import numpy as np
 
 from pullback._cpython import get_frame
+from pullback.dispatch.modes import TRACE, get_state
 from pullback.interop import random_numbers, table, vectorize
 from pullback.interop.arguments import holds_gradient, tensors_in, words
 from pullback.interop.callers import OUTSIDE, USER, Callers
 from pullback.interop.math_functions import MATH
 from pullback.interop.protocols import HANDLERS, handler
+from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import Tensor, adopt, fresh
 
 __all__ = ["OUTER", "Replacement", "Session", "current_session", "module_classes", "replacements"]
@@ -120,10 +122,28 @@ def _as_tensors(value: Any, given: Any = ()) -> Any:
                     break
             else:
                 return fresh(value)  # new: no other object holds it
-        return adopt(value.view())
+        elif _is_new(value, given):  # a view, as np.linspace returns one
+            return fresh(value)
+        # In a trace, what others may hold stays an array: a graph reads and compares it as one.
+        return value if get_state().modes & TRACE else adopt(value.view())
     if type(value) in (tuple, list):
         return type(value)(_as_tensors(item, given) for item in value)
     return value
+
+
+def _is_new(value: Any, given: Any) -> bool:
+    """Whether an array lies in memory that a function has made, and not in what it was given."""
+    owner = owner_of(value)
+    return bool(owner.flags.owndata) and not any(_may_hold(item, owner) for item in given)
+
+
+def _may_hold(value: Any, owner: Any) -> bool:
+    """Whether an argument is an array in the memory of `owner`, or an object that may have one."""
+    if isinstance(value, np.ndarray):
+        return owner_of(value) is owner
+    if isinstance(value, list | tuple):
+        return any(_may_hold(item, owner) for item in value)
+    return type(value) not in _PLAIN
 
 
 def _for_users(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -143,7 +163,7 @@ def _for_users(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
                 # Not where user code has passed the function to a library, which wants arrays.
                 callers[get_frame(1).f_code.co_filename] == USER
             ):
-                return _as_tensors(made, args)
+                return _as_tensors(made, (*args, *kwargs.values()) if kwargs else args)
             return made
     if kwargs:
         kwargs.pop("like", None)

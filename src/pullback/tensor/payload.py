@@ -46,8 +46,8 @@ class Payload:
 
     @property
     def is_made_here(self) -> bool:
-        """Whether a program that is traced has made it, and not its caller."""
-        return False
+        """Whether the program that computes with it has made it, and not its caller."""
+        return True
 
     # --- what subclasses have to say --------------------------------------------------------------
 

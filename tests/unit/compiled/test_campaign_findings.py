@@ -192,3 +192,80 @@ def test_copies_of_arguments_that_are_written_to():
     assert_same_with_arrays(keep_the_old_values, x)
     assert_same_with_arrays(return_the_old_values, x)
     assert_same_with_arrays(swap_arguments, x, 5.0 * x)
+
+
+def test_arrays_of_another_layout_are_traced_again():
+    """Views of a broadcast array are right for such arrays alone."""
+    compiled = pb.compile(lambda x: np.broadcast_to(x, (2, 2, 2)) + 0.0, backend="llvm")
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for given in (np.broadcast_to(x[:1], (2, 2)), x, x.T, x):
+        np.testing.assert_array_equal(compiled(given), np.broadcast_to(given, (2, 2, 2)))
+
+
+def fill_zeros(x):
+    x = np.asarray(x)
+    filled = np.zeros((3, 2))
+    filled[:, 0] = x
+    for i in range(3):
+        filled[i, 1] = x[i] * i
+    return filled
+
+
+def write_to_linspace(x):
+    grid = np.linspace(0.0, 1.0, 3)
+    grid += x
+    return grid
+
+
+def write_through_asarray(x):
+    same = np.asarray(x)
+    same *= 2.0
+    return np.array([same[0], x.sum(), 1.0])
+
+
+def read_edges(x):
+    _, edges = np.histogram([1.0, 2.0, 4.0], bins=3)
+    edges[0] = x[0]
+    return edges
+
+
+@pytest.mark.parametrize(
+    "function", [fill_zeros, write_to_linspace, write_through_asarray, read_edges]
+)
+def test_arrays_that_numpy_makes_are_part_of_the_graph(function):
+    compiled = pb.compile(function, backend="llvm")
+    for x in (np.arange(3.0), np.ones(3), np.full(3, 0.5), np.arange(3.0)):
+        expected_arg, found_arg = x.copy(), x.copy()
+        found = compiled(found_arg)
+        np.testing.assert_array_equal(found, function(expected_arg))
+        np.testing.assert_array_equal(found_arg, expected_arg)
+        found[...] = 7.0
+    assert compiled.stats == {"traces": 1, "hits": 3, "eager": 0, "changes": 0}
+
+
+def test_arrays_of_captured_ones_stay_arrays():
+    captured = np.arange(3.0)
+
+    def function(x):
+        same = np.asarray(captured)
+        return same * x, np.asarray(captured * 2.0)
+
+    compiled = pb.compile(function, backend="llvm")
+    for _ in range(3):
+        product, twice = compiled(np.ones(3))
+        assert product.tolist() == [0.0, 1.0, 2.0]
+        assert twice.tolist() == [0.0, 2.0, 4.0]
+        product[...] = twice[...] = 7.0
+
+
+def test_gradients_of_writes_to_what_numpy_returns_as_a_view():
+    def function(x):
+        grid = np.linspace(0.0, 1.0, 3)
+        grid += x
+        return (grid**2).sum()
+
+    x = np.arange(3.0)
+    expected = 2.0 * (np.linspace(0.0, 1.0, 3) + x)
+    for differentiated in (pb.grad(function), pb.compile(pb.grad(function))):
+        for _ in range(2):
+            np.testing.assert_allclose(differentiated(x), expected, rtol=1e-15)

@@ -311,6 +311,8 @@ class NativeProgram:
             else:
                 inputs[source.name] = own
                 nodes[source.name] = self.graph.inputs[place]
+        if not all(map(_is_in_c_order, given.leaves)):  # it would serve arrays of another layout
+            return None
         leaves = [_leaf(*pair) for pair in zip(given.leaves, given.kinds, strict=True)]
         outputs: list[Any] = []
         numbers, scalars = set(), set()
@@ -418,6 +420,11 @@ class NativeProgram:
             seen.add(node.id)
             found.append(wrap(array))
         return found
+
+
+def _is_in_c_order(value: Any) -> bool:
+    array = value._array if isinstance(value, Tensor) else value
+    return not isinstance(array, np.ndarray) or bool(array.flags.c_contiguous)
 
 
 def _leaf(value: Any, kind: tuple[Any, ...]) -> Leaf:

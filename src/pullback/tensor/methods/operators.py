@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import operators
-from pullback.dispatch.modes import NUMBER_MODES, NUMPY, get_state
+from pullback.dispatch.modes import NUMBER_MODES, get_state
 from pullback.kernels.error_context import ERRORS, named_error
 from pullback.tensor.constants import operand_beside
 from pullback.tensor.meta import View
@@ -130,10 +130,10 @@ def _inplace(public: str, binary: _Kernel, name: str) -> _Kernel:
 
 def _is_number(tensor: Tensor, modes: int) -> bool:
     """Whether a tensor without axes is a number for the program, and not an array that it has."""
-    if modes & NUMPY:
-        return type(tensor._meta) is not View
+    if type(tensor._meta) is View or not has_numbers(tensor, modes):
+        return False
     held: Any = tensor._array
-    return has_numbers(tensor, modes) and held.is_made_here
+    return type(held) is np.ndarray or held.is_made_here
 
 
 def _named(method: _Kernel, name: str) -> _Kernel:
