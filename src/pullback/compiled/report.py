@@ -7,6 +7,8 @@ compiled functions of a block, for ``python -m pullback compile-report``.
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,7 +56,8 @@ def describe_program(program: Any) -> list[str]:
     captured = sum(array.nbytes for array in tracer.captured.values())
     calls = [node for node in tracer.graph.nodes if node.op == "call_function"]
     lines = [
-        f"{len(calls)} calls; {len(tracer.captured)} captured arrays, {captured} bytes; "
+        f"{len(calls)} traced operator calls; "
+        f"{len(tracer.captured)} captured arrays, {captured} bytes; "
         f"{len(tracer.writes)} writes to memory from outside; "
         f"{len(tracer.random)} random operators"
     ]
@@ -67,7 +70,16 @@ def describe_program(program: Any) -> list[str]:
         lines.append(f"runs as NumPy kernels, call by call: {reason}")
     else:
         lines += _describe_graph(graph)
-    return lines + [f"guard: {g.what} = {g.value!r}{g.line}" for g in tracer.guards]
+    return lines + [_describe_guard(guard) for guard in tracer.guards]
+
+
+def _describe_guard(guard: Any) -> str:
+    """One line about a value that the program has read, with the source that reads it."""
+    value = guard.value.tolist() if isinstance(guard.value, np.ndarray) else guard.value
+    place = re.fullmatch(r" \((.*):(\d+)\)", guard.line)
+    source = linecache.getline(place[1], int(place[2])).strip() if place else ""
+    text = f": `{source}`" if source else ""
+    return f"guard: {guard.what} was {value!r}{guard.line}{text}"
 
 
 def _describe_graph(graph: Graph) -> list[str]:

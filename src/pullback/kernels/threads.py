@@ -47,12 +47,13 @@ _threads = min(_count_processors(), 8)
 class _Call:
     """Call that a worker thread makes; the lock `done` is released when the call ends."""
 
-    __slots__ = ("_function", "done", "error")
+    __slots__ = ("_function", "done", "error", "is_done")
 
     def __init__(self, *function: Any):
         self._function: tuple[Any, ...] | None = function  # with its arguments
         self.done = Lock()
         self.done.acquire()
+        self.is_done = False  # before `done` is released
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -66,9 +67,18 @@ class _Call:
             self.error = error
 
     def finish(self) -> BaseException | None:
-        """Waits for the end of the call and returns the exception that it raised, or None."""
-        self.done.acquire()
-        return self.error
+        """Waits for the end of the call and returns the exception that it raised, or None.
+
+        An interrupt does not end the wait, because the call may write to memory of the caller; it
+        is returned.
+        """
+        interrupt: BaseException | None = None
+        while not self.is_done:
+            try:
+                self.done.acquire()
+            except BaseException as error:
+                interrupt = error
+        return self.error or interrupt
 
 
 class _Worker:
@@ -96,6 +106,7 @@ class _Worker:
             del self._call
             call.run()
             _idle.append(self)
+            call.is_done = True
             call.done.release()
             del call
 

@@ -29,7 +29,7 @@ def test_explain_names_segments_opaque_operators_guards_and_memory():
     assert "1 matmul" in text
     assert "opaque: linalg_solve.default: no lowering" in text
     assert "bytes of intermediate values" in text
-    assert text.count("guard: bool() = ") == 2
+    assert text.count("guard: bool() was ") == 2
     assert "test_reports.py" in text
     assert "trace 1: arguments float64[3, 3], float" in text
     assert "trace 2: another value at a guard, such as bool()" in text

@@ -32,6 +32,7 @@ from pullback.compiled.llvm.arrays.nest import LANES, Access, Nest, Store
 from pullback.compiled.llvm.arrays.plan import FUSED, Kernel, make_plan, squeeze
 from pullback.compiled.llvm.arrays.products import emit_matmul, find_blas, find_matrix
 from pullback.compiled.llvm.arrays.threads import (
+    INTERRUPT,
     MIN_SHARED_WORK,
     SHARE_CHUNKS,
     is_threaded,
@@ -312,11 +313,15 @@ class _Emitter:
         for number in range(2 * len(stages)):
             b.store(WORD(0), b.gep(numbers, [WORD(number)]))
         register_share_chunks()
-        kinds = [POINTER, POINTER.as_pointer(), WORD.as_pointer(), WORD]
+        is_interrupted = b.alloca(WORD)
+        b.store(WORD(1), is_interrupted)
+        kinds = [POINTER, POINTER.as_pointer(), WORD.as_pointer(), WORD, WORD.as_pointer()]
         wake = declare(self.module, SHARE_CHUNKS, ir.VoidType(), kinds)
         most = WORD(max(stage.chunks for stage in stages))
-        b.call(wake, [b.bitcast(run, POINTER), table, numbers, most])
+        b.call(wake, [b.bitcast(run, POINTER), table, numbers, most, is_interrupted])
         b.call(run, [table, numbers, WORD(0)])
+        with b.if_then(b.icmp_signed("!=", b.load(is_interrupted), WORD(0)), likely=False):
+            b.call(declare(self.module, INTERRUPT, ir.VoidType(), []), [])
         b.ret_void()
 
     def _find_stages(self) -> list[_Step]:
