@@ -8,31 +8,40 @@ time for rows, and not for the whole in each step.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.fx.node import Node
 
-__all__ = ["Reuse", "find_reuse"]
+__all__ = ["AddedPart", "Reuse", "find_reuse"]
+
+
+class AddedPart(NamedTuple):
+    """A sum with an array that is zero but for a part: ``total[index] += part``."""
+
+    total: Node
+    part: Node
+    index: Any
 
 
 class Reuse:
     """Steps that are done in memory of their operands.
 
     Attributes:
-        adds: for each sum, the operand that it is written to, the part that is added, its index.
+        adds: sums of which only a part is added.
         copies: for each copy to new memory, the operand whose memory it is.
         skipped: nodes that are not computed.
     """
 
     def __init__(self) -> None:
-        self.adds: dict[Node, tuple[Node, Node, Any]] = {}
+        self.adds: dict[Node, AddedPart] = {}
         self.copies: dict[Node, Node] = {}
         self.skipped: set[Node] = set()
 
     def operands(self, node: Node) -> list[Node]:
         """The nodes whose values a step reads."""
         if node in self.adds:
-            return list(self.adds[node][:2])
+            added = self.adds[node]
+            return [added.total, added.part]
         return [self.copies[node]] if node in self.copies else node.all_input_nodes
 
 
@@ -107,7 +116,7 @@ def _find_add(node: Node, place: int, order: Any, is_free: Any, found: Reuse) ->
     if total.meta.get("tensor_meta") != whole or len(set(dtypes)) > 1:
         return
     if _memory(value) is not _memory(total) and is_free(total, place):
-        found.adds[node] = (total, value, part.args[2])
+        found.adds[node] = AddedPart(total, value, part.args[2])
         found.skipped.add(part)
 
 

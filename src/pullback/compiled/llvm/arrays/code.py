@@ -30,6 +30,7 @@ __all__ = [
     "WORD",
     "Buffer",
     "Code",
+    "Slot",
     "combine",
     "exact_sum",
     "exact_sum_lanes",
@@ -94,6 +95,17 @@ class Code:
         """A place on the stack, which becomes a register."""
         with self.b.goto_entry_block():
             return self.b.alloca(kind)
+
+    def indices(self, lengths: Sequence[int], body: Callable[[list[Any]], None]) -> None:
+        """Runs `body` with all indices of a shape, in C order, one loop in the other."""
+
+        def level(axis: int, outer: list[Any]) -> None:
+            if axis == len(lengths):
+                body(outer)
+            else:
+                self.loop(0, lengths[axis], 1, lambda index: level(axis + 1, [*outer, index]))
+
+        level(0, [])
 
     # --- memory -----------------------------------------------------------------------------------
 
@@ -270,3 +282,24 @@ def exact_sum_lanes(code: Code, value: Any, error: Any, width: int, bits: int) -
 def exact_sum(code: Code, x: Any, y: Any, width: int, bits: int) -> tuple[Any, Any]:
     """x + y and its rounding error (Knuth's two-sum)."""
     return Lanes(code.b, width, bits).two_sum(x, y)
+
+
+class Slot:
+    """A vector, or both parts of a complex one, on the stack; LLVM makes registers of it."""
+
+    def __init__(self, code: Code, start: Any):
+        self._b = code.b
+        parts = start if isinstance(start, Complex) else (start,)
+        self._places = [code.variable(part.type) for part in parts]
+        self.store(start)
+
+    def load(self) -> Any:
+        """The value."""
+        parts = [self._b.load(place) for place in self._places]
+        return parts[0] if len(parts) == 1 else Complex(*parts)
+
+    def store(self, value: Any) -> None:
+        """Replaces the value."""
+        parts = value if isinstance(value, Complex) else (value,)
+        for part, place in zip(parts, self._places, strict=True):
+            self._b.store(part, place)

@@ -17,6 +17,7 @@ import numpy as np
 from pullback.compiled.llvm.arrays.code import (
     WORD,
     Code,
+    Slot,
     combine,
     exact_sum,
     exact_sum_lanes,
@@ -25,7 +26,7 @@ from pullback.compiled.llvm.arrays.code import (
 )
 from pullback.compiled.llvm.arrays.plan import squeeze, strip
 from pullback.compiled.llvm.compiler import has_avx512
-from pullback.compiled.llvm.vector import CALLED, Complex, cast, elementwise
+from pullback.compiled.llvm.vector import CALLED, cast, elementwise
 from pullback.compiled.lowering.ir import Node, c_strides, is_number
 
 __all__ = ["LANES", "Access", "Chunks", "Nest", "Store"]
@@ -375,13 +376,7 @@ class Nest:
                 value = elementwise(b, "add", [before, value], node.dtype, 1)
             code.store(value, pointer, node.dtype, place, 1, 1)
 
-        def level(axis: int, indices: list[Any]) -> None:
-            if axis == len(self.lengths):
-                body(indices)
-            else:
-                code.loop(0, self.lengths[axis], 1, lambda i: level(axis + 1, [*indices, i]))
-
-        level(0, [])
+        code.indices(self.lengths, body)
 
     def _take(self, node: Node, positions: Any, width: int) -> Any:
         code, b = self.code, self.code.b
@@ -395,6 +390,13 @@ class Nest:
             return code.load(pointer, node.dtype, positions, 1, 1)
         lanes = [code.lane(positions, lane) for lane in range(width)]
         return code.join([code.load(pointer, node.dtype, lane, 1, 1) for lane in lanes])
+
+
+class _Accumulator(NamedTuple):
+    """A vector of partial results, and the sum of its rounding errors, if that is kept."""
+
+    total: Slot
+    error: Slot | None
 
 
 class _Sum:
@@ -417,7 +419,7 @@ class _Sum:
         steps = prod(inner[:-1]) * -(-inner[-1] // nest.lanes) if inner else 1
         is_sum = self.combiner == "sum" and self.dtype.kind == "f"
         self.is_exact = is_sum and self.in_registers and steps > _PLAIN_STEPS
-        self.slots: dict[int, tuple[Any, Any]] = {}
+        self.accumulators: dict[int, _Accumulator] = {}  # by their width
         kept = [n for a, n in enumerate(lengths) if a not in axes]
         self.strides = c_strides(tuple(kept))
         self.kept = kept
@@ -439,13 +441,13 @@ class _Sum:
         if axis != (self.first if self.nest.lengths else 0):
             return
         if self.in_registers:
-            self.slots = {}
+            self.accumulators = {}
             length = self.nest.lengths[-1] if self.nest.lengths else 1
             width = min(self.nest.lanes, length)
             for size in {width, length % width} - {0}:
-                parts = self._zero(start, size)
-                errors = self._zero(0, size) if self.is_exact else []
-                self.slots[size] = (parts, errors)
+                total = Slot(code, code.constant(start, self.dtype, size))
+                error = Slot(code, code.constant(0, self.dtype, size)) if self.is_exact else None
+                self.accumulators[size] = _Accumulator(total, error)
             return
         pointer = code.pointer(self.target)
         count = prod(n for a, n in enumerate(self.nest.lengths) if a > axis and a not in self.axes)
@@ -458,38 +460,18 @@ class _Sum:
 
         code.vectors(count, width, fill)
 
-    def _zero(self, start: Any, width: int) -> list[Any]:
-        code = self.nest.code
-        number = code.constant(start, self.dtype, width)
-        slots = []
-        for part in number if isinstance(number, tuple) else (number,):
-            slot = code.variable(part.type)
-            code.b.store(part, slot)
-            slots.append(slot)
-        return slots
-
-    def _load(self, slots: list[Any]) -> Any:
-        parts = [self.nest.code.b.load(slot) for slot in slots]
-        return parts[0] if len(parts) == 1 else Complex(*parts)
-
-    def _save(self, value: Any, slots: list[Any]) -> None:
-        parts = value if isinstance(value, tuple) else (value,)
-        for part, slot in zip(parts, slots, strict=True):
-            self.nest.code.b.store(part, slot)
-
     def add(self, value: Any, indices: list[Any], width: int) -> None:
         """Accumulates one vector of elements."""
         code = self.nest.code
         if self.in_registers:
-            slots, errors = self.slots[width]
-            before = self._load(slots)
-            if self.is_exact:
-                bits = 8 * self.dtype.itemsize
-                total, error = exact_sum(code, before, value, width, bits)
-                code.b.store(code.b.fadd(self._load(errors), error), errors[0])
+            own = self.accumulators[width]
+            before = own.total.load()
+            if own.error is not None:
+                total, error = exact_sum(code, before, value, width, 8 * self.dtype.itemsize)
+                own.error.store(code.b.fadd(own.error.load(), error))
             else:
                 total = combine(code, self.combiner, before, value, self.dtype, width)
-            self._save(total, slots)
+            own.total.store(total)
             return
         pointer = code.pointer(self.target)
         place = self._place(indices)
@@ -509,8 +491,8 @@ class _Sum:
             found = self._finish_exact()
         else:
             found = None
-            for size, (slots, _) in self.slots.items():
-                part = sum_lanes(code, self.combiner, self._load(slots), self.dtype, size)
+            for size, own in self.accumulators.items():
+                part = sum_lanes(code, self.combiner, own.total.load(), self.dtype, size)
                 if found is not None:
                     part = combine(code, self.combiner, found, part, self.dtype, 1)
                 found = part
@@ -520,8 +502,9 @@ class _Sum:
     def _finish_exact(self) -> Any:
         code, bits = self.nest.code, 8 * self.dtype.itemsize
         sums = [
-            exact_sum_lanes(code, self._load(slots), self._load(errors), size, bits)
-            for size, (slots, errors) in self.slots.items()
+            exact_sum_lanes(code, own.total.load(), own.error.load(), size, bits)
+            for size, own in self.accumulators.items()
+            if own.error is not None
         ]
         total, error = sums[0]
         for other, its in sums[1:]:

@@ -133,13 +133,7 @@ def emit_matmul(code: Code, node: Node, virtual: set[Node], blas: Blas) -> None:
             pointers.append(pointer)
         _call(code, node, pointers, factors, blas)
 
-    def level(axis: int, indices: list[Any]) -> None:
-        if axis == len(node.shape) - 2:
-            one(indices)
-        else:
-            code.loop(0, node.shape[axis], 1, lambda i: level(axis + 1, [*indices, i]))
-
-    level(0, [])
+    code.indices(node.shape[:-2], one)
 
 
 def _call(code: Code, node: Node, pointers: list[Any], factors: list[_Factor], blas: Blas) -> None:
