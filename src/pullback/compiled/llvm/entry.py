@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ MISS: Any = type("Miss", (), {"__repr__": lambda _: "<a guard does not hold>"})(
 """Returned by a program where a value differs from the one that its graph was traced with."""
 
 _NONE = "_Py_NoneStruct"
+_HAS_IMMORTALS = sys.version_info >= (3, 12)  # objects whose references are not counted
 _METH_FASTCALL = 0x80
 _METH_KEYWORDS = 0x02
 _TYPE, _BODY = 8, 16  # offsets in an object: its type, what follows the head
@@ -231,8 +233,22 @@ class _Function:
 
     def increase(self, pointer: Any) -> Any:
         """Counts a new reference to an object; None and others are immortal since Python 3.12."""
-        self.call("Py_IncRef", ir.VoidType(), pointer)
+        if _HAS_IMMORTALS:
+            self.call("Py_IncRef", ir.VoidType(), pointer)
+        else:
+            self._count(pointer, 1)
         return pointer
+
+    def decrease(self, pointer: Any) -> None:
+        """Counts a reference less to an object that others refer to."""
+        if _HAS_IMMORTALS:
+            self.call("Py_DecRef", ir.VoidType(), pointer)
+        else:
+            self._count(pointer, -1)
+
+    def _count(self, pointer: Any, change: int) -> None:
+        count = self.b.bitcast(pointer, self.word.as_pointer())
+        self.b.store(self.b.add(self.b.load(count), self.word(change)), count)
 
     def equal(self, x: Any, y: Any) -> Any:
         return self.b.icmp_unsigned("==", x, y)
@@ -288,7 +304,7 @@ class _Call(_Function):
         status = self.call("PyContextVar_Get", self.int32, variable, nothing, slot)
         self.require(self.b.icmp_signed("==", status, self.int32(0)))
         now = self.b.load(slot)
-        self.call("Py_DecRef", ir.VoidType(), now)  # states are never freed
+        self.decrease(now)  # states are never freed
         self.require(self.equal(now, self.symbols.object(self.signature.state)))
         for watch in self.signature.watches:
             self.require(self._holds(watch))

@@ -67,7 +67,7 @@ class _Reduced(NamedTuple):
 
 def _reduce(e: Lanes, x: Any, tail: Any = None) -> _Reduced:
     """The parts of exp(x + tail) for |x| <= 746; the tail may be as large as the last bits of x."""
-    n, k = e.round(e.mul(x, e.constant(1 / math.log(2))))
+    n, k = e.round(x, 1 / math.log(2))
     high = e.fma(n, e.constant(-LN2_HIGH), x)
     low = e.mul(n, e.constant(LN2_LOW))
     r = e.sub(high, low)
@@ -88,9 +88,15 @@ def exp_pair(e: Lanes, x: Any, tail: Any = None) -> tuple[Any, Pair]:
 
 
 def exp(e: Lanes, x: Any) -> Any:
-    """e**x."""
-    k, r, rest = _reduce(e, e.at_most(e.at_least(x, _SMALLEST), _LARGEST))
-    return e.scale(e.add(e.add(rest, r), e.constant(1.0)), k)
+    """e**x; 1 + r is ready before the polynomial, so that the chain of dependencies is short."""
+    x = e.at_most(e.at_least(x, _SMALLEST), _LARGEST)
+    n, k = e.round(x, 1 / math.log(2))
+    high = e.fma(n, e.constant(-LN2_HIGH), x)
+    low = e.mul(n, e.constant(LN2_LOW))
+    r = e.sub(high, low)
+    near, lost = e.fast_two_sum(e.constant(1.0), r)
+    lost = e.add(lost, e.sub(e.sub(high, r), low))
+    return e.scale(e.add(near, e.fma(e.mul(r, r), e.polynomial(r, _EXP), lost)), k)
 
 
 def exp2(e: Lanes, x: Any) -> Any:
@@ -109,27 +115,28 @@ def _half_expm1(e: Lanes, x: Any) -> Pair:
     return _scaled_half(e, k, m)
 
 
-def _scaled_half(e: Lanes, k: Any, m: Pair) -> Pair:
-    """(2**k (1 + m) - 1) / 2."""
+def _scaled_half(e: Lanes, k: Any, m: Pair, sign: int = -1) -> Pair:
+    """(2**k (1 + m) + sign) / 2."""
     scale = e.power_of_two(e.b.sub(k, e.integer(1)))
-    shift = e.sub(scale, e.constant(0.5))
+    shift = e.add(scale, e.constant(0.5 * sign))
     high = e.fma(scale, m.high, shift)
     return Pair(high, e.fma(scale, m.low, e.fma(scale, m.high, e.sub(shift, high))))
 
 
-def _half_expm1_of_twice(e: Lanes, x: Any) -> Pair:
-    """(exp(2 x) - 1) / 2, for 0 <= x <= 20.
+def _half_exponentials_of_twice(e: Lanes, x: Any) -> tuple[Pair, Pair]:
+    """(exp(2 x) - 1) / 2 and (exp(2 x) + 1) / 2, for 0 <= x <= 20.
 
     Written for a short chain of dependencies, which programs on few elements wait for: the argument
     is reduced in one step, whose rounding the result bears (0.2 units in the last place).
     """
-    n, k = e.round(e.mul(x, e.constant(2 / math.log(2))))
+    n, k = e.round(x, 2 / math.log(2))
     r = e.fma(n, e.constant(-LN2.high), e.add(x, x))
     p = e.polynomial(r, _EXP)
     square = e.mul(r, r)
     high = e.fma(square, p, r)  # exp(r) - 1
     low = e.fma(n, e.constant(-LN2.low), e.fma(square, p, e.sub(r, high)))
-    return _scaled_half(e, k, Pair(high, low))
+    m = Pair(high, low)
+    return _scaled_half(e, k, m), _scaled_half(e, k, m, 1)
 
 
 def expm1(e: Lanes, x: Any) -> Any:
@@ -140,10 +147,9 @@ def expm1(e: Lanes, x: Any) -> Any:
 
 
 def tanh(e: Lanes, x: Any) -> Any:
-    """E / (E + 1) with E = (exp(2|x|) - 1) / 2."""
+    """(exp(2|x|) - 1) / (exp(2|x|) + 1)."""
     size = e.at_most(e.abs(x), 20.0)
-    half = _half_expm1_of_twice(e, size)
-    y = e.quotient(half, e.plus_pair(e.constant(1.0), half))
+    y = e.quotient(*_half_exponentials_of_twice(e, size))
     y = e.where(e.less(size, e.constant(_TINY)), size, y)
     return e.copysign(y, x)
 

@@ -189,10 +189,11 @@ class Lanes:
         """The number of a representation."""
         return self.b.bitcast(x, self.real)
 
-    def round(self, x: Any) -> tuple[Any, Any]:
-        """The nearest integer, as float64 and as int64; |x| < 2**51."""
+    def round(self, x: Any, factor: float = 1.0) -> tuple[Any, Any]:
+        """The integer nearest to a multiple of x, as float64 and as int64; below 2**51."""
         shift = self.constant(_ROUNDING_SHIFT)
-        shifted = self.add(x, shift)
+        is_multiple = factor != 1.0
+        shifted = self.fma(x, self.constant(factor), shift) if is_multiple else self.add(x, shift)
         return self.sub(shifted, shift), self.b.sub(self.bits(shifted), self.bits(shift))
 
     def to_real(self, k: Any) -> Any:

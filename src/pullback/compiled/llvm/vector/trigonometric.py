@@ -81,7 +81,7 @@ class _Reduced(NamedTuple):
 
 def _reduce(e: Lanes, x: Any) -> _Reduced:
     """The parts of x for |x| <= _REDUCTION_LIMIT."""
-    n, k = e.round(e.mul(x, e.constant(2 / math.pi)))
+    n, k = e.round(x, 2 / math.pi)
     first = e.fma(n, e.constant(-_HALF_PI[0]), x)  # exact: a multiple of 2**-52 below 1
     second = e.two_product(n, e.constant(-_HALF_PI[1]))
     r, tail = e.two_sum(first, second.high)
