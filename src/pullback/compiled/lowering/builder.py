@@ -180,7 +180,10 @@ class Builder:
         return None
 
     def _add_part(self, x: Node, y: Node) -> Node | None:
-        """``x + y`` where `x` is zeros with parts: only the parts are added."""
+        """``x + y`` where `x` is zeros with parts: only the parts are added.
+
+        Gradients of reads of rows are such sums: time for rows, and not for the whole in each step.
+        """
         if x.op != "assemble":
             return None
         if y.op == "assemble" and _are_disjoint((*x.attrs[0], *y.attrs[0])):

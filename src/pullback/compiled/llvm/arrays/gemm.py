@@ -107,7 +107,8 @@ class GemmEmitter:
         has_wide = has_avx512()
         self.lanes = (64 if has_wide else 32) // dtype.itemsize
         is_few = gemm.m < _FEW_ROWS
-        # Rows of the first factor times columns that are dense in memory: products of vectors.
+        # Rows of the first factor times columns that are dense in memory: products of vectors
+        # (1 x 512 times the transpose of 512 x 512: 20.6 instead of 69 us).
         self.is_dots = is_few and gemm.b.right != 1 and gemm.b.down == 1 and gemm.k >= self.lanes
         self.packs = not self.is_dots and (not is_few or (gemm.b.right != 1 and gemm.n > 1))
         vectors = -(-gemm.n // self.lanes)
@@ -307,6 +308,7 @@ class GemmEmitter:
         bits = 8 * dtype.itemsize
         first = code.pointer(gemm.a.key)
         kinds = [Lanes(b, count, bits).real for _, count in parts]
+        # Several sums side by side where one would wait (1 x 2000 x 10: 1.0 instead of 1.9 us).
         ways = 1 if self.packs else max(1, min(_SUMS // (rows * len(kinds)), 4))
         tiles = [
             [[code.variable(kind) for kind in kinds] for _ in range(rows)] for _ in range(ways)
