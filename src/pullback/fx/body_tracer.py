@@ -173,9 +173,11 @@ class BodyTracer(Tracer):
                 found.append((node, _node_outside(self.outer, value)))
         for node in self.graph.find_nodes(op="get_attr"):
             array, origin = self.captured[node.target], self.origins.get(node.target)
-            if not self.outer.has_lifted(array):
+            is_scalar = "is_scalar" in node.meta
+            if is_scalar or not self.outer.has_lifted(array):
                 self.own_arrays.append(array)
-            found.append((node, self.outer.lift(array, origin).node))
+            outer = self.outer.lift_scalar(array) if is_scalar else self.outer.lift(array, origin)
+            found.append((node, outer.node))
         return found
 
     def pass_on(self) -> None:

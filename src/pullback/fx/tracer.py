@@ -265,13 +265,16 @@ class Tracer:
         if found is not None:
             self._note_twin(found.node.target, origin)
         else:
-            name = f"_tensor_constant{len(self.captured)}"
-            self.captured[name] = array
-            found = self._lifted[key] = self._made(array, self.graph.get_attr(name))
+            found = self._lifted[key] = self._capture(array)
             self._note_outside(array, found.node)
             if origin is not None:
-                self.origins[name] = origin
+                self.origins[found.node.target] = origin
         return found
+
+    def _capture(self, array: NDArray[Any]) -> TracedArray:
+        name = f"_tensor_constant{len(self.captured)}"
+        self.captured[name] = array
+        return self._made(array, self.graph.get_attr(name))
 
     def _note_twin(self, name: str, tensor: Tensor | None) -> None:
         """Notes a second tensor from outside that has the memory of a captured value."""
@@ -287,9 +290,16 @@ class Tracer:
 
     def lift_new(self, array: NDArray[Any]) -> TracedArray:
         """A new array that the program has made of data: a copy, each time the graph runs."""
-        constant = self._made(array, self.graph.get_attr(f"_tensor_constant{len(self.captured)}"))
-        self.captured[constant.node.target] = array
-        return self.call("clone", constant)
+        return self.call("clone", self._capture(array))
+
+    def lift_scalar(self, array: NDArray[Any]) -> TracedArray:
+        """A NumPy scalar as a constant of the graph, for it cannot change; equal ones are one."""
+        key = (array.dtype, array.tobytes())
+        found = self._lifted.get(key)
+        if found is None:
+            found = self._lifted[key] = self._capture(array)
+            found.node.meta["is_scalar"] = True
+        return found
 
     def read(self, array: TracedArray, what: str) -> NDArray[Any]:
         """The value of an array, which the graph then depends on."""
@@ -682,4 +692,9 @@ def _record_new(array: NDArray[Any]) -> Any:
     return array if tracer is None else tracer.lift_new(array)
 
 
-tensor_module.set_trace_hook(_record_new)
+def _record_scalar(array: NDArray[Any]) -> Any:
+    tracer = running_tracer.get()
+    return array if tracer is None else tracer.lift_scalar(array)
+
+
+tensor_module.set_trace_hooks(_record_new, _record_scalar)

@@ -78,7 +78,7 @@ __all__ = [
     "note_read",
     "numeric",
     "register_alias",
-    "set_trace_hook",
+    "set_trace_hooks",
     "share_counter",
     "tag_level",
     "version_of",
@@ -399,12 +399,13 @@ def _as_it_is(array: Any) -> Any:
 
 
 _trace_hook: Callable[[Any], Any] = _as_it_is
+_scalar_hook: Callable[[Any], Any] = _as_it_is
 
 
-def set_trace_hook(hook: Callable[[Any], Any]) -> None:
-    """Sets what makes a payload of a new array while a program is traced."""
-    global _trace_hook
-    _trace_hook = hook
+def set_trace_hooks(new: Callable[[Any], Any], scalar: Callable[[Any], Any]) -> None:
+    """Sets what makes payloads while a program is traced: of new arrays, of scalar operands."""
+    global _trace_hook, _scalar_hook
+    _trace_hook, _scalar_hook = new, scalar
 
 
 def adopt(array: Any) -> Tensor:
@@ -516,6 +517,8 @@ def as_operand(value: Any) -> Tensor:
     if hasattr(value, "__pullback_operand__"):  # a number of a program that is traced
         operand: Tensor = value.__pullback_operand__()
         return operand
+    if isinstance(value, np.generic) and TRACES and get_state().modes & TRACE:
+        return wrap(_scalar_hook(numeric(value)))
     if isinstance(value, _ndarray | np.generic | list | tuple | numbers.Number):
         return wrap(numeric(value))
     kind = type(value)

@@ -218,6 +218,9 @@ class _Lowering:
         self.sources.append(Source("argument", index, number))
 
     def _captured(self, node: TracedNode) -> None:
+        if "is_scalar" in node.meta:
+            self._keep(node, self.graph.const(self.tracer.captured[node.target]))
+            return
         self._keep(node, self._input(node), len(self.sources))
         self.sources.append(Source("captured", node.target, None))
 
@@ -468,7 +471,9 @@ class _Lowering:
             self._keep_opaque(node, reason, node.target.with_step(step))
             return
         order = [n for n in steps.tracer.graph.nodes if n in inner.views or n in inner.numbers]
-        order = [n for n in order if n.op in ("placeholder", "get_attr")]
+        order = [
+            n for n in order if n.op in ("placeholder", "get_attr") and "is_scalar" not in n.meta
+        ]
         given = [
             self.numbers[arg].node if arg in self.numbers else self.read(arg) for arg in node.args
         ]
