@@ -37,6 +37,7 @@ from pullback.compiled.results import (
     result_node,
     result_value,
 )
+from pullback.compiled.side_effects import SideEffects
 from pullback.compiled.signatures import (
     Arguments,
     Static,
@@ -50,7 +51,6 @@ from pullback.compiled.signatures import (
 from pullback.compiled.watch import (
     Watch,
     find_change,
-    find_watches,
     merge_watches,
     owners_of_arrays,
     require_unchanged,
@@ -100,12 +100,11 @@ class CacheInfo(NamedTuple):
 class _Entry:
     """All programs of one signature: one for each path through its branches."""
 
-    __slots__ = ("paths", "reason", "warned")
+    __slots__ = ("paths", "reason")
 
     def __init__(self) -> None:
         self.paths: list[Path] = []
         self.reason = ""  # why the function is called instead
-        self.warned = False
 
     def prefer(self, path: Path) -> None:
         """Tries a path first from now on; other threads may read the old list meanwhile."""
@@ -220,6 +219,7 @@ class CompiledFunction:
         self._watches: list[Watch] = []
         self._changes_in_a_row = self._hits_before = 0  # calls that no graph served
         self._unsteady = ""  # why the function is called itself from now on
+        self._warnings: set[str] = set()  # reasons that have been given
         # programs with a function for whole calls
         self._natives: list[native_code.NativeProgram] = []
         self._traces: list[str] = []  # why the function was traced, each time
@@ -398,13 +398,14 @@ class CompiledFunction:
         self._stats["traces"] += traces_loops  # a trace step by step is the same one again
         pairs = zip(given.leaves, given.kinds, strict=True)
         constants = [Static.unwrap(leaf) for leaf, kind in pairs if kind[0] == "static"]
-        watches, generators = find_watches(self._func, constants)
         tracer = Tracer(allows_reads=not self._fullgraph, traces_loops=traces_loops)
-        effects = Effects(tracer, generators)
+        effects = Effects(tracer, SideEffects(self._func, constants))
+        watches = effects.python.watches
         try:
-            trace = run_outside_transforms(lambda: self._record(tracer, given, effects, watches))
+            effects.python.require_no_iterator()
+            trace = run_outside_transforms(lambda: self._record(tracer, given, effects))
         except Exception as error:
-            effects.undo()
+            effects.undo_all()
             if tracer.has_loops:
                 return self._trace(entry, given, args, kwargs, traces_loops=False)
             if self._fullgraph:
@@ -414,10 +415,10 @@ class CompiledFunction:
             self._refuse(entry, f"{name}{message_of(error)}")
             return result
         except BaseException:
-            effects.undo()
+            effects.undo_all()
             raise
         if shares_written_memory(tracer, given.leaves):
-            effects.undo()  # a graph for other arguments may be right for these in part
+            effects.undo_all()  # a graph for other arguments may be right for these in part
             return self._call_func(args, kwargs, given)
         watches += [Watch("item", *note) for note in tracer.notes.values()]
         kept = without_read(watches, tracer.captured.values(), tracer.read_roots)
@@ -426,6 +427,8 @@ class CompiledFunction:
         with use_cache(self._uses_cache):
             path, reason = self._path(tracer, trace, given)
         if reason:
+            if self._fullgraph:
+                effects.undo_all()
             self._refuse(entry, reason)
         else:
             entry.paths.insert(0, path)
@@ -439,15 +442,14 @@ class CompiledFunction:
         found = FAILED if reason else self._run(path, given, inputs_of(given))
         if found is not MISS and found is not FAILED:
             return found
+        effects.undo_all()
         if not tracer.has_loops or reason:
             return self._call_func(args, kwargs, given)
         entry.paths.pop(0)
         self._drop_natives()
         return self._trace(entry, given, args, kwargs, traces_loops=False)
 
-    def _record(
-        self, tracer: Tracer, given: Arguments, effects: Effects, watches: list[Watch]
-    ) -> Trace:
+    def _record(self, tracer: Tracer, given: Arguments, effects: Effects) -> Trace:
         """Runs the function on traced arguments."""
         leaves = self._traced(tracer, given)
         args, kwargs = pytree.unflatten(given.spec, leaves)
@@ -463,9 +465,11 @@ class CompiledFunction:
                 require_known(value)
             recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
             gradients = trace_gradients(tracer, found, recorded)
-            outside = owners_of_arrays(watches)
-            outputs = [result_node(tracer, value, outside) for value in found]
-            return Trace(found, outputs, out_spec, gradients, Outside(tracer))
+            owners = owners_of_arrays(effects.python.watches)
+            outputs = [result_node(tracer, value, owners) for value in found]
+            outside = Outside(tracer)
+        effects.python.require_nothing_stored()
+        return Trace(found, outputs, out_spec, gradients, outside)
 
     def _path(self, tracer: Tracer, trace: Trace, given: Arguments) -> tuple[Path, str]:
         """The program of a trace, and why it must not run again; or an empty string."""
@@ -532,8 +536,8 @@ class CompiledFunction:
             raise TraceError(f"{message}. It was compiled with fullgraph=True.")
         entry.reason = reason
         entry.paths.clear()
-        if not entry.warned:
-            entry.warned = True
+        if reason not in self._warnings:
+            self._warnings.add(reason)
             warn_user(f"{message}. It is called as it is.")
 
     def _call_func(self, args: Any, kwargs: Any, given: Arguments | None = None) -> Any:

@@ -9,7 +9,6 @@ this before a run, and does the changes after it. ``Effects`` undoes what a trac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,12 +16,14 @@ import numpy as np
 from pullback.autograd.graph import increment_version
 from pullback.autograd.graph.views import requires_grad
 from pullback.compiled.random_state import Draws
+from pullback.compiled.side_effects import SideEffects
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import TraceError
+from pullback.fx.dependencies import GradSlot, Note
 from pullback.fx.node import Node
 from pullback.fx.picked import root_of
 from pullback.fx.traced_array import TracedArray
-from pullback.fx.tracer import GradSlot, Note, Tracer, has_hooks
+from pullback.fx.tracer import Tracer, has_hooks
 from pullback.tensor.tensor import Tensor, fresh, meta_of
 
 __all__ = ["Effects", "Outside"]
@@ -252,11 +253,21 @@ def _change(slot: GradSlot, tracer: Tracer) -> _GradChange | None:
 
 
 class Effects(Draws):
-    """Effects of a trace on gradients, attributes, memory and generators of random numbers."""
+    """Effects of a trace on gradients, attributes, memory and generators of random numbers.
 
-    def __init__(self, tracer: Tracer, generators: Iterable[Any] = ()):
-        super().__init__(generators)
+    Attributes:
+        python: those on names, attributes and containers.
+    """
+
+    def __init__(self, tracer: Tracer, python: SideEffects):
+        super().__init__(python.generators)
         self._tracer = tracer
+        self.python = python
+
+    def undo_all(self) -> None:
+        """Restores all of it, because the function itself is called."""
+        self.undo()
+        self.python.undo()
 
     def require_no_draws(self) -> None:
         """Refuses a function that draws random numbers by itself: a graph would repeat them."""
@@ -269,7 +280,7 @@ class Effects(Draws):
             )
 
     def undo(self) -> None:
-        """Restores all of it, because the function itself is called, or its program."""
+        """Restores what a program does, because it is run."""
         for slot in self._tracer.grads.values():
             if slot.leaf._meta is not None:
                 slot.leaf._meta.grad = slot.before
@@ -278,6 +289,7 @@ class Effects(Draws):
                 note.owner[note.key] = note.value
         self._tracer.undo_writes()
         self._tracer.histories.undo()
+        self._tracer.release()
         super().undo()
 
     def keep(self) -> None:
@@ -286,3 +298,4 @@ class Effects(Draws):
             after = _grad(slot.leaf)
             if after is not None and isinstance(after._array, TracedArray):
                 meta_of(slot.leaf).grad = fresh(after._array.value)
+        self._tracer.release()

@@ -13,6 +13,7 @@ read it. Arrays that NumPy, and not an operator, may have read are compared elem
 from __future__ import annotations
 
 import functools
+import io
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -35,6 +36,7 @@ __all__ = [
     "is_same_constant",
     "merge_watches",
     "owners_of_arrays",
+    "read_class",
     "require_unchanged",
     "without_read",
 ]
@@ -55,7 +57,7 @@ class Watch(NamedTuple):
 
     `kind` is ``"cell"``, ``"item"`` of a dict, ``"element"`` of a list, ``"length"`` of either,
     ``"class"`` (an attribute of a class), ``"slot"`` (of an object), ``"defaults"`` of a function,
-    ``"items"`` (a copy of a long container), ``"layout"`` or ``"content"`` of an array.
+    ``"items"`` (a copy of a long list, a deque or a set), ``"layout"``, ``"content"`` of an array.
     """
 
     kind: str
@@ -86,17 +88,18 @@ class Watch(NamedTuple):
         what = {
             "content": "an array",
             "layout": "an array",
-            "items": "a list",
+            "items": "a container",
             "length": "a container",
         }
         return what.get(self.kind) or f"{self.kind} {self.name!r}"
 
 
 class Reached(NamedTuple):
-    """Places outside that a function may read, and generators of random numbers."""
+    """Places outside that a function may read, generators of random numbers, and iterators."""
 
     watches: list[Watch]
     generators: list[Any]
+    iterators: list[Any]
 
 
 def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) -> Reached:
@@ -107,7 +110,7 @@ def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) ->
     for value in constants:
         search.add(value, names)
     search.run()
-    return Reached(list(search.found.values()), search.generators)
+    return Reached(list(search.found.values()), search.generators, search.iterators)
 
 
 def find_change(watches: Iterable[Watch]) -> Watch | None:
@@ -169,7 +172,8 @@ def _read_cell(cell: CellType, _: Any) -> Any:
         return EMPTY
 
 
-def _read_class(kind: type, name: str) -> Any:
+def read_class(kind: type, name: str) -> Any:
+    """The object that a class has under a name, or inherits; EMPTY if there is none."""
     for base in kind.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
@@ -178,7 +182,7 @@ def _read_class(kind: type, name: str) -> Any:
 
 def _read_slot(owner: Any, name: str) -> Any:
     try:
-        return _read_class(type(owner), name).__get__(owner)
+        return read_class(type(owner), name).__get__(owner)
     except AttributeError:
         return EMPTY
 
@@ -193,7 +197,7 @@ _READ: dict[str, Callable[[Any, Any], Any]] = {
     "item": lambda owner, name: owner.get(name, EMPTY),
     "element": lambda owner, name: owner[name] if name < len(owner) else EMPTY,
     "length": lambda owner, _: len(owner),
-    "class": _read_class,
+    "class": read_class,
     "slot": _read_slot,
     "defaults": getattr,
     "items": lambda owner, _: tuple(owner),
@@ -241,6 +245,7 @@ class _Search:
     def __init__(self) -> None:
         self.found: dict[Any, Watch] = {}
         self.generators: list[Any] = []
+        self.iterators: list[Any] = []
         self.waiting: deque[tuple[Any, frozenset[str]]] = deque()
         self.seen: dict[int, frozenset[str]] = {}
         self.kept: list[Any] = []  # what has been seen, so that its id is its own
@@ -286,8 +291,15 @@ class _Search:
             is_namespace = isinstance(value, dict) and "__builtins__" in value  # of a module
             if not is_namespace and _package(type(value).__module__) != "pullback":
                 self._container(value, names)
+        elif isinstance(value, deque | set):
+            self.note(Watch("items", value, None, tuple(value)))
+            for item in list(value)[:_MOST_ITEMS]:
+                self.add(item, names)
         elif is_generator(value):
             self.generators.append(value)
+        elif isinstance(value, Iterator) and _package(type(value).__module__) in _LIBRARIES:
+            if not isinstance(value, io.IOBase):
+                self.iterators.append(value)
         elif isinstance(value, ModuleType):
             self._module(value, names)
         elif isinstance(value, type):
@@ -316,6 +328,8 @@ class _Search:
         for name in ("__defaults__", "__kwdefaults__"):
             if getattr(function, name):
                 self.follow(Watch("defaults", function, name, getattr(function, name)), names)
+        for name in sorted(names & function.__dict__.keys()):
+            self.follow(Watch("item", function.__dict__, name, function.__dict__[name]), names)
         space = function.__globals__
         for name in sorted(names & space.keys()):
             if not _is_library(space[name]):
@@ -352,7 +366,7 @@ class _Search:
         if _package(kind.__module__) in _LIBRARIES:
             return
         for name in sorted(names):
-            held = _read_class(kind, name)
+            held = read_class(kind, name)
             if held is EMPTY or isinstance(held, MemberDescriptorType):
                 continue
             self.note(Watch("class", kind, name, held))
@@ -373,7 +387,7 @@ class _Search:
             if isinstance(space, dict) and names & _DICT_NAMES:
                 self._attributes(kind, space, names)
             return
-        call = _read_class(kind, "__call__")
+        call = read_class(kind, "__call__")
         for function in _functions_of(call):
             self.add(function, names)
             names = names | _names_of(function)
@@ -388,14 +402,14 @@ class _Search:
         if isinstance(space, dict):
             self._attributes(kind, space, names)
         for name in sorted(names):
-            if isinstance(_read_class(kind, name), MemberDescriptorType):
+            if isinstance(read_class(kind, name), MemberDescriptorType):
                 self.follow(Watch("slot", value, name, _read_slot(value, name)), names)
 
     def _attributes(self, kind: type, space: dict[str, Any], names: frozenset[str]) -> None:
         """Attributes of an object, in its ``__dict__``, that the code names."""
         for name in sorted(names):
             held = space.get(name, EMPTY)
-            if held is not EMPTY or _read_class(kind, name) is not EMPTY:
+            if held is not EMPTY or read_class(kind, name) is not EMPTY:
                 self.follow(Watch("item", space, name, held), names)
 
 

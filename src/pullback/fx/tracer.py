@@ -37,6 +37,7 @@ from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
 from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
 from pullback.fx.collector import collector_off
+from pullback.fx.dependencies import GradSlot, Guard, Note, Option
 from pullback.fx.graph import Graph
 from pullback.fx.histories import Histories
 from pullback.fx.loop_call import LoopCall
@@ -60,10 +61,6 @@ from pullback.tensor.tensor import ContentVersion, Tensor, as_operand, fresh, wr
 
 __all__ = [
     "PLAIN_STATE",
-    "GradSlot",
-    "Guard",
-    "Note",
-    "Option",
     "TensorMetadata",
     "Tracer",
     "current_tracer",
@@ -92,55 +89,6 @@ class TensorMetadata(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.dtype.name}{list(self.shape)}"
-
-
-class Guard(NamedTuple):
-    """A value that the program has read: its graph is right only where the value is the same."""
-
-    node: Node
-    value: Any  # an array or a Python number
-    what: str
-    line: str
-
-
-class GradSlot:
-    """``.grad`` of a captured leaf that a program reads or sets.
-
-    Attributes:
-        leaf: the tensor.
-        before: its gradient before the program ran.
-        is_read: whether the program depends on `before`; it does not if it sets it first.
-    """
-
-    __slots__ = ("before", "is_read", "leaf")
-
-    def __init__(self, leaf: Tensor, before: Tensor | None, is_read: bool):
-        self.leaf = leaf
-        self.before = before
-        self.is_read = is_read
-
-
-class Note(NamedTuple):
-    """An object in a dict from outside that a graph depends on."""
-
-    owner: dict[str, Any]
-    key: str
-    value: Any
-
-
-class Option(NamedTuple):
-    """A Python number in a dict from outside, or in a tuple that is, which is an input."""
-
-    owner: dict[str, Any]
-    key: str
-    item: int | None  # the place in a tuple
-
-    def now(self) -> Any:
-        """The value that it has now."""
-        value = self.owner.get(self.key)
-        if self.item is None:
-            return value
-        return value[self.item] if type(value) is tuple and self.item < len(value) else None
 
 
 class Tracer:
@@ -609,6 +557,13 @@ class Tracer:
                     f"pass it as an argument"
                 )
             self.leaves[id(tensor)] = tensor
+
+    def release(self) -> None:
+        """Lets go of tensors that only the trace needs, and of the autograd graph behind them."""
+        for tensors in (self.made_here, self._sources, self.arguments):
+            tensors.clear()
+        self._lifted.clear()
+        self._before.clear()
 
     # --- running ----------------------------------------------------------------------------------
 

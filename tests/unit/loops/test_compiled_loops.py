@@ -341,6 +341,7 @@ def test_random_numbers_in_a_step_are_drawn_by_the_function_itself() -> None:
             value, gradient = compiled(X)
         assert not compiled.fx_graphs()
         np.testing.assert_allclose((gradient * X).sum(), value)
+        assert compiled(X)[0] != value
 
 
 def test_errors_are_those_of_the_function() -> None:

@@ -18,10 +18,11 @@ from pullback.compiled.llvm.entry import MISS
 from pullback.compiled.results import OutsideArray, constant_result
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import get_state, set_state
+from pullback.fx.dependencies import Guard
 from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node, map_arg, schema_of
 from pullback.fx.source import SourceWriter
-from pullback.fx.tracer import PLAIN_STATE, Guard, Tracer, untraced
+from pullback.fx.tracer import PLAIN_STATE, Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
 __all__ = ["Program", "compile_program"]

@@ -1,0 +1,129 @@
+"""Side effects of Python in a trace: what the function has changed outside, found and undone.
+
+A graph repeats what operators do, and nothing else. The places that the function may read are known
+before it is traced (``watch.py``), and are looked up again afterwards:
+
+- A counter or a list that has changed is seen by the next call, which traces again.
+- A tensor of the trace that was stored outside, and elements of an iterator that may be taken, need
+  the function itself.
+
+Where the function itself is called after a trace, all of this is undone first, so that it happens
+once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pullback.compiled.watch import EMPTY, Watch, find_watches, read_class
+from pullback.errors import TraceError
+from pullback.fx.traced_array import TracedArray
+from pullback.fx.traced_number import TracedNumber
+
+__all__ = ["SideEffects"]
+
+
+class SideEffects:
+    """The places outside that a function may read, before and after a trace.
+
+    Attributes:
+        watches: the places and their values before; after a trace also those that it has made.
+        generators: generators of random numbers that it may draw from.
+    """
+
+    def __init__(self, function: Callable[..., Any], constants: Iterable[Any]):
+        self._function = function
+        self._constants = list(constants)
+        self._before, self.generators, self._iterators = find_watches(function, self._constants)
+        self.watches = list(self._before)
+
+    def require_no_iterator(self) -> None:
+        """Refuses a function that may take elements of an iterator from outside."""
+        if self._iterators:
+            raise TraceError(
+                f"it may take elements of a {type(self._iterators[0]).__name__} from outside; "
+                f"pass them as arguments"
+            )
+
+    def require_nothing_stored(self) -> None:
+        """Refuses a tensor of the trace that is stored outside.
+
+        Places that the trace has made are added to the watches, as places that were not there.
+        """
+        after = self._find()
+        for watch in after:
+            if isinstance(watch.value, TracedArray | TracedNumber):
+                place = next((other for other in after if other.value is watch.owner), watch)
+                raise TraceError(
+                    f"it stores a tensor or number that it has computed outside of itself, as "
+                    f"{place}; return it instead"
+                )
+        self.watches += _made(after, self._before)
+
+    def _find(self) -> list[Watch]:
+        return find_watches(self._function, self._constants).watches
+
+    def undo(self) -> None:
+        """Gives all places the objects that they had before."""
+        for watch in (*_made(self._find(), self._before), *self._before):
+            if watch.kind != "layout" and watch.has_changed():
+                _restore(watch, self._before)
+
+
+def _made(after: list[Watch], before: list[Watch]) -> list[Watch]:
+    """Attributes that are new, as watches of places that do not exist."""
+    known = {watch.place for watch in before}
+    new = [w for w in after if w.kind in ("item", "class", "slot") and w.place not in known]
+    return [watch._replace(value=EMPTY) for watch in new]
+
+
+def _restore(watch: Watch, others: list[Watch]) -> None:
+    """Gives a place its object again; `others` are the places of its container."""
+    kind, owner, name, value = watch
+    if kind == "cell":
+        if value is EMPTY:
+            del owner.cell_contents
+        else:
+            owner.cell_contents = value
+    elif kind == "item":
+        if value is EMPTY:
+            owner.pop(name, None)
+        else:
+            owner[name] = value
+    elif kind == "element":
+        owner[name] = value
+    elif kind == "length":
+        _restore_length(owner, value, others)
+    elif kind == "items":
+        _refill(owner, value)
+    elif kind == "slot":
+        held = read_class(type(owner), name)
+        held.__delete__(owner) if value is EMPTY else held.__set__(owner, value)
+    elif kind == "content":
+        owner[...] = value
+    elif value is EMPTY:  # an attribute of a class
+        delattr(owner, name)
+    else:  # that, or the defaults of a function
+        setattr(owner, name, value)
+
+
+def _restore_length(owner: Any, length: int, others: list[Watch]) -> None:
+    """Removes new items of a dict or list; a list gets places for those that are missing."""
+    if isinstance(owner, dict):
+        known = {watch.name for watch in others if watch.kind == "item" and watch.owner is owner}
+        for key in [key for key in owner if key not in known]:
+            del owner[key]
+    else:
+        del owner[length:]
+        owner.extend([None] * (length - len(owner)))
+
+
+def _refill(owner: Any, items: tuple[Any, ...]) -> None:
+    """Gives a long list, a deque or a set its items again."""
+    owner.clear()
+    if isinstance(owner, list | deque):
+        owner.extend(items)
+    else:
+        owner.update(items)

@@ -1,0 +1,288 @@
+"""Side effects of Python in compiled functions: each happens once in a call, as in the function."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import random
+import types
+import warnings
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+CALLS = 12
+X = np.array([1.0, 2.0])
+
+
+class Counting(pb.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = pb.nn.Parameter(pb.ones(2))
+
+    def forward(self, x):
+        if not hasattr(self, "calls"):
+            self.calls = 0
+        self.calls += 1
+        return (x * self.weight).sum() * self.calls
+
+
+class Slotted:
+    __slots__ = ("calls",)
+
+
+class World:
+    """Functions of `x` with a side effect; `refuses` has those that are called as they are."""
+
+    def __init__(self):
+        self.w = pb.tensor([3.0, 4.0], requires_grad=True)
+        self.held = types.SimpleNamespace(seen=None)
+
+    def attribute_that_is_new(self):
+        def f(x):
+            self.held.calls = getattr(self.held, "calls", 0) + 1
+            return x * self.held.calls
+
+        return f, lambda: self.held.calls
+
+    def attribute_of_a_module_that_is_new(self):
+        net = Counting()
+        return net, lambda: net.calls
+
+    def attribute_of_a_function(self):
+        def f(x):
+            f.calls = getattr(f, "calls", 0) + 1
+            return x * f.calls
+
+        return f, lambda: f.calls
+
+    def slot(self):
+        held = Slotted()
+
+        def f(x):
+            held.calls = getattr(held, "calls", 0) + 1
+            return x * held.calls
+
+        return f, lambda: held.calls
+
+    def name(self):
+        calls = 0
+
+        def f(x):
+            nonlocal calls
+            calls += 1
+            return x * calls
+
+        return f, lambda: calls
+
+    def numbers_in_a_list(self):
+        seen = []
+
+        def f(x):
+            seen.append((x * self.w).sum().item())
+            return x * len(seen)
+
+        return f, lambda: list(seen)
+
+    def dict(self):
+        counts = {}
+
+        def f(x):
+            counts["calls"] = counts.get("calls", 0) + 1
+            return x * counts["calls"]
+
+        return f, lambda: dict(counts)
+
+    def deque(self):
+        seen = collections.deque(maxlen=3)
+
+        def f(x):
+            seen.append(seen[-1] + 1 if seen else 0)
+            return x * seen[-1]
+
+        return f, lambda: list(seen)
+
+    def set(self):
+        seen = set()
+
+        def f(x):
+            seen.add(len(seen))
+            return x * len(seen)
+
+        return f, lambda: set(seen)
+
+    def array(self):
+        total = np.zeros(2)
+
+        def f(x):
+            total[0] += 1
+            return x * total[0]
+
+        return f, total.copy
+
+    def tensor_in_a_list_refuses(self):
+        seen = []
+
+        def f(x):
+            seen.append((x * self.w).sum())
+            return x * len(seen)
+
+        return f, lambda: [value.item() for value in seen]
+
+    def tensor_in_an_attribute_refuses(self):
+        def f(x):
+            self.held.last = (x * self.w).sum()
+            return x
+
+        return f, lambda: self.held.last.item()
+
+    def tensor_in_a_name_refuses(self):
+        best = None
+
+        def f(x):
+            nonlocal best
+            value = (x * self.w).sum().detach()
+            best = value if best is None else pb.minimum(best, value)
+            return best * 2
+
+        return f, lambda: best.item()
+
+    def parameter_that_is_replaced_refuses(self):
+        def f(x):
+            loss = ((x * self.w) ** 2).sum()
+            (grad,) = pb.autograd.grad(loss, self.w)
+            self.w = (self.w - 0.01 * grad).detach().requires_grad_()
+            return loss
+
+        return f, lambda: self.w.tolist()
+
+    def number_in_an_attribute_refuses(self):
+        def f(x):
+            self.held.seen = x.sum() * 2
+            return x
+
+        return f, lambda: self.held.seen.item()
+
+    def iterator_refuses(self):
+        batches = iter([np.full(2, float(n)) for n in range(3 * CALLS)])
+        return (lambda x: x * next(batches)), lambda: next(batches)
+
+    def counter_refuses(self):
+        numbers = itertools.count()
+        return (lambda x: x * next(numbers)), lambda: next(numbers)
+
+    def generator_refuses(self):
+        def numbers():
+            yield from range(3 * CALLS)
+
+        taken = numbers()
+        return (lambda x: x * next(taken)), lambda: next(taken)
+
+    def numpy_random_refuses(self):
+        np.random.seed(0)
+        return (lambda x: x * np.random.rand()), np.random.rand
+
+    def numpy_random_beside_an_operator_refuses(self):
+        np.random.seed(0)
+        drop = pb.nn.functional.dropout
+        return (lambda x: drop(x, 0.5) * np.random.rand()), np.random.rand
+
+    def numpy_generator_refuses(self):
+        rng = np.random.default_rng(0)
+        return (lambda x: x * rng.random()), rng.random
+
+    def random_refuses(self):
+        random.seed(0)
+        return (lambda x: x * (1 if random.random() < 0.5 else 3)), random.random
+
+
+NAMES = [name for name in vars(World) if not name.startswith("_")]
+
+
+def _run(name, compiles):
+    function, observe = getattr(World(), name)()
+    call = compiles(function)
+    found = []
+    for number in range(CALLS):
+        found += [call(pb.asarray(X + number)), observe()]
+    return found, call
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_side_effects_happen_once_in_a_call(name):
+    expected, _ = _run(name, lambda function: function)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found, call = _run(name, lambda function: pb.compile(function, backend="eager"))
+    for ours, theirs in zip(found, expected, strict=True):
+        if isinstance(theirs, pb.Tensor | np.ndarray):
+            np.testing.assert_allclose(pb.asarray(ours).detach(), pb.asarray(theirs).detach())
+        else:
+            assert ours == theirs
+    assert len(caught) == 1
+    assert "It is called as it is" in str(caught[0].message)
+    if name.endswith("refuses"):
+        assert call.stats["eager"] == CALLS
+
+
+EFFECTS = [name for name in NAMES if not name.endswith("refuses")]
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_side_effects_before_a_refusal_happen_once(name):
+    function, observe = getattr(World(), name)()
+    expected, watch = getattr(World(), name)()
+    optimizer = pb.optim.SGD([pb.tensor(1.0, requires_grad=True)])
+
+    def refused(x):
+        result = function(x)
+        optimizer.param_groups[0]["lr"] *= 0.5
+        return result
+
+    with pytest.warns(UserWarning, match="'param_groups' of an optimizer"):
+        found = pb.compile(refused, backend="eager")(pb.asarray(X))
+    np.testing.assert_allclose(found.detach(), expected(pb.asarray(X)).detach())
+    np.testing.assert_equal(observe(), watch())
+
+
+def test_attributes_that_are_made_once_need_one_more_trace():
+    held = types.SimpleNamespace()
+
+    @pb.compile(backend="eager")
+    def f(x):
+        if not hasattr(held, "scale"):
+            held.scale = 3.0
+        return x * held.scale
+
+    for number in range(5):
+        np.testing.assert_allclose(f(X + number), 3 * (X + number))
+    assert f.stats["traces"] == 2
+    assert f.stats["hits"] == 3
+
+
+def test_generators_that_only_operators_draw_from_stay_compiled():
+    rng, other = np.random.default_rng(0), np.random.default_rng(0)
+    drop = pb.nn.functional.dropout
+    f = pb.compile(lambda x: drop(x, 0.5, generator=rng), fullgraph=True, backend="eager")
+    x = pb.ones(50)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(x), drop(x, 0.5, generator=other))
+    assert f.stats["hits"] == 2
+
+
+def test_other_files_and_generators_that_are_not_drawn_from_do_not_matter(tmp_path):
+    rng = np.random.default_rng(0)
+    with (tmp_path / "log.txt").open("w") as log:
+
+        @pb.compile(fullgraph=True, backend="eager")
+        def f(x, is_noisy=False):
+            print("traced", file=log)
+            return x + rng.random() if is_noisy else x * 2
+
+        for _ in range(3):
+            f(X)
+            rng.random()
+    assert f.stats["traces"] == 1
+    assert (tmp_path / "log.txt").read_text() == "traced\n"
