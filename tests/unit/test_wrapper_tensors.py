@@ -167,3 +167,21 @@ def test_the_same_calls_arrive_as_in_torch(torch):
     other = program(torch, Other(torch.tensor([1.0, 2.0], dtype=torch.float64)))
     assert theirs == LOG
     assert mine.inner.item() == pytest.approx(other.inner.item())
+
+
+def test_the_cotangent_of_a_root_is_a_tensor_of_the_class():
+    x = Tagged(pb.tensor([1.0, 2.0]), requires_grad=True)
+    seen = []
+    y = x * 2
+    y.register_hook(lambda grad: seen.append(type(grad)))
+    y.sum().backward()
+    assert seen == [Tagged]
+    assert type(x.grad) is Tagged
+    assert "ones_like" in LOG
+    np.testing.assert_array_equal(x.grad.inner, [2.0, 2.0])
+
+
+def test_a_device_is_the_cpu():
+    assert pb.Tensor._make_wrapper_subclass(Tagged, (2,), device="cpu").device == "cpu"
+    with pytest.raises(ValueError, match="device must be 'cpu'"):
+        pb.Tensor._make_wrapper_subclass(Tagged, (2,), device="cuda")

@@ -271,11 +271,9 @@ class Tensor(TensorMethods):
         return array.device if isinstance(array, Payload) else "cpu"
 
     @staticmethod
-    def _make_wrapper_subclass(
-        cls: type[Tensor], size: Any, *, dtype: Any = None, requires_grad: bool = False
-    ) -> Any:
+    def _make_wrapper_subclass(cls: type[Tensor], size: Any, **options: Any) -> Any:
         """A tensor of a subclass with ``__torch_dispatch__``: see ``pullback.tensor.wrapper``."""
-        return wrapper.make_wrapper_subclass(cls, size, dtype=dtype, requires_grad=requires_grad)
+        return wrapper.make_wrapper_subclass(cls, size, **options)
 
     def __len__(self) -> int:
         if not self.shape:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from pullback.dispatch.keys import INTERCEPT, KEY_BITS, DispatchKey
+from pullback.dispatch.table import ENTRIES
 from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload, shares_memory
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, wrap
@@ -40,6 +41,13 @@ class WrapperPayload(Payload):
         copied = WrapperPayload(self.tensor_class, self.shape, self.dtype)
         copied.attributes.update(self.attributes)
         return copied
+
+    def ones(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Ones as the class makes them: the cotangent of a root goes through its handler."""
+        if shape != self.shape or dtype != self.dtype:
+            return super().ones(shape, dtype)
+        made = ENTRIES["pullback::ones_like"].operator(wrap(self))
+        return made._array
 
     def shares_memory(self, other: Any) -> bool:
         """Whether tensors or arrays among its attributes share memory with the other's."""
@@ -74,6 +82,7 @@ def make_wrapper_subclass(
     size: Sequence[int],
     *,
     dtype: DTypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Any:
     """A tensor of a subclass with a shape and a dtype, but without data.
@@ -107,6 +116,8 @@ def make_wrapper_subclass(
             f"args=(), kwargs=None), which has to compute for a tensor without data; define it as "
             f"a class method"
         )
+    if device not in (None, "cpu"):
+        raise ValueError(f"_make_wrapper_subclass: device must be 'cpu' or None, not {device!r}")
     made = wrap(WrapperPayload(cls, tuple(map(int, size)), np.dtype(dtype)))
     if requires_grad:
         made.requires_grad = True
