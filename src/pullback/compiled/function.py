@@ -145,9 +145,9 @@ def compile(
     >>> step = pb.compile(pb.value_and_grad(lambda w, x: ((w * x) ** 2).sum()))
     >>> value, gradient = step(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     >>> value, gradient
-    (73.0, array([18., 64.]))
+    (np.float64(73.0), array([18., 64.]))
     >>> step(np.array([1.0, 1.0]), np.array([3.0, 4.0]))[0], step.cache_info().hits
-    (25.0, 1)
+    (np.float64(25.0), 1)
     """
     if func is None:
         options: dict[str, Any] = {"backend": backend, "fullgraph": fullgraph}
