@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-__all__ = ["ALIGNMENT", "Arena"]
+from typing import NamedTuple
+
+__all__ = ["ALIGNMENT", "Arena", "Block"]
 
 ALIGNMENT = 64
 """Bytes to which places are aligned."""
 
 
+class Block(NamedTuple):
+    """A part of the memory."""
+
+    offset: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """The offset behind it."""
+        return self.offset + self.size
+
+
 class Arena:
-    """Places in one block of memory; what is released is used again, the smallest that fits.
+    """Blocks of one memory; what is released is used again, the smallest that fits.
 
     >>> arena = Arena()
     >>> first = arena.take(100)
-    >>> arena.release(*first)
+    >>> arena.release(first)
     >>> first, arena.take(64), arena.extend(8), arena.size
-    ((0, 128), (0, 64), 128, 192)
+    (Block(offset=0, size=128), Block(offset=0, size=64), 128, 192)
     """
 
     def __init__(self) -> None:
         self.size = 0
-        self._free: list[tuple[int, int]] = []  # offset and size
+        self._free: list[Block] = []
 
     def extend(self, size: int) -> int:
         """The offset of memory that nothing else uses."""
@@ -28,27 +42,25 @@ class Arena:
         self.size += -(-size // ALIGNMENT) * ALIGNMENT
         return start
 
-    def take(self, size: int) -> tuple[int, int]:
-        """The offset and size of a block."""
+    def take(self, size: int) -> Block:
+        """Memory that nothing uses now."""
         size = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
-        fitting = [block for block in self._free if block[1] >= size]
+        fitting = [block for block in self._free if block.size >= size]
         if not fitting:
-            return self.extend(size), size
-        offset, available = min(fitting, key=lambda block: block[1])
-        self._free.remove((offset, available))
-        if available > size:
-            self._free.append((offset + size, available - size))
-        return offset, size
+            return Block(self.extend(size), size)
+        block = min(fitting, key=lambda block: block.size)
+        self._free.remove(block)
+        if block.size > size:
+            self._free.append(Block(block.offset + size, block.size - size))
+        return Block(block.offset, size)
 
-    def release(self, offset: int, size: int) -> None:
-        """Gives a block back."""
-        self._free.append((offset, size))
-        self._free.sort()
-        joined = [self._free[0]]
-        for low, length in self._free[1:]:
-            before, its = joined[-1]
-            if before + its == low:
-                joined[-1] = (before, its + length)
+    def release(self, block: Block) -> None:
+        """Gives a block back, and joins it with free ones beside it."""
+        first, *others = sorted([*self._free, block])
+        self._free = [first]
+        for other in others:
+            last = self._free[-1]
+            if last.end == other.offset:
+                self._free[-1] = Block(last.offset, last.size + other.size)
             else:
-                joined.append((low, length))
-        self._free = joined
+                self._free.append(other)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -412,9 +412,9 @@ def _scatter_add(x: Value, axis: int, index: Value, src: Value) -> Value:
 
 @_rule("_pick")
 def _pick(x: Value, target: Value, ignore_index: int) -> Value:
-    counts, places, axis = _classes(x.shape, target, ignore_index)
-    picked = _take_along_axis(x, places, axis)
-    return where(counts, picked.reshape(target.shape), 0)
+    found = _classes(x.shape, target, ignore_index)
+    picked = _take_along_axis(x, found.places, found.axis)
+    return where(found.counts, picked.reshape(target.shape), 0)
 
 
 @_rule("_pick_sum")
@@ -430,13 +430,19 @@ def _place(grad: Value, target: Value, classes: int, ignore_index: int) -> Value
     counts, places, _ = _classes(shape, target, ignore_index)
     builder = grad.builder
     numbers = builder.along(builder.iota(classes), axis, len(shape))
-    hit = builder.elementwise("equal", numbers, builder.broadcast(places.node, places.shape))
     kept = where(counts, grad, 0).reshape(places.shape)
-    return where(Value(hit, builder), kept, 0)
+    return where(grad.like(numbers) == places, kept, 0)
 
 
-def _classes(shape: Any, target: Value, ignore: int) -> tuple[Value, Value, int]:
+class _Classes(NamedTuple):
     """A mask of the targets that count, and the targets with an axis of length 1 for classes."""
+
+    counts: Value
+    places: Value
+    axis: int  # of classes
+
+
+def _classes(shape: Any, target: Value, ignore: int) -> _Classes:
     axis = min(1, len(shape) - 1)
     counts = target != ignore
     numbers = where(counts, target, 0)
@@ -444,7 +450,7 @@ def _classes(shape: Any, target: Value, ignore: int) -> tuple[Value, Value, int]
     inside = apply("logical_and", numbers >= 0, numbers < shape[axis])
     builder.require(inside.node)
     wide = (*target.shape[:axis], 1, *target.shape[axis:])
-    return counts, numbers.reshape(wide), axis
+    return _Classes(counts, numbers.reshape(wide), axis)
 
 
 @_rule("embedding")

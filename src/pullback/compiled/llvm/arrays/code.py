@@ -29,6 +29,7 @@ __all__ = [
     "POINTER",
     "WORD",
     "Buffer",
+    "Chunks",
     "Code",
     "Slot",
     "combine",
@@ -49,6 +50,13 @@ class Buffer(NamedTuple):
 
     entry: int
     offset: int
+
+
+class Chunks(NamedTuple):
+    """A division of work: `number` parts of `length` each, the last one maybe shorter."""
+
+    number: int
+    length: int
 
 
 class Code:

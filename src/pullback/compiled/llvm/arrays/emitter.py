@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.compiled.llvm.arena import Arena
+from pullback.compiled.llvm.arena import Arena, Block
 from pullback.compiled.llvm.arrays.code import (
     POINTER,
     WORD,
@@ -29,7 +29,7 @@ from pullback.compiled.llvm.arrays.code import (
 )
 from pullback.compiled.llvm.arrays.columns import split_columns
 from pullback.compiled.llvm.arrays.gemm import GemmEmitter, make_gemm, uses_loops
-from pullback.compiled.llvm.arrays.nest import LANES, Access, Nest, Store
+from pullback.compiled.llvm.arrays.nest import LANES, Access, Moves, Nest, Store
 from pullback.compiled.llvm.arrays.plan import FUSED, Kernel, make_plan, squeeze
 from pullback.compiled.llvm.arrays.products import emit_matmul, find_blas, find_matrix
 from pullback.compiled.llvm.arrays.threads import (
@@ -97,7 +97,7 @@ class _Emitter:
         self.name = name
         self.buffers: dict[Any, Buffer] = {}
         self.arena = Arena()
-        self.held: dict[Any, tuple[int, int]] = {}
+        self.held: dict[Any, Block] = {}
         self.steps: list[_Step] = []
         self.code: Code | None = None  # the function of the last step
         self.products: dict[Any, tuple[Any, int]] = {}  # loops of products, with their chunks
@@ -133,12 +133,12 @@ class _Emitter:
     def _allocate(self, key: Any, size: int) -> None:
         block = self.arena.take(size)
         self.held[key] = block
-        self.buffers[key] = Buffer(self.arena_entry, block[0])
+        self.buffers[key] = Buffer(self.arena_entry, block.offset)
 
     def _release(self, key: Any) -> None:
         block = self.held.pop(key, None)
         if block is not None:
-            self.arena.release(*block)
+            self.arena.release(block)
 
     def _update_in_place(self, kernel: Kernel, number: int) -> bool:
         """Gives a write the memory of the value that it changes, if nothing reads that later."""
@@ -254,7 +254,7 @@ class _Emitter:
             emitter = GemmEmitter(loops, gemm, node.dtype)
             emitter.emit()
             loops.b.ret_void()
-            known = self.products[gemm, node.dtype] = (loops.function, emitter.chunks()[0])
+            known = self.products[gemm, node.dtype] = (loops.function, emitter.chunks().number)
         function, chunks = known
         code = self._begin(chunks, work)
         pointers = []
@@ -265,7 +265,12 @@ class _Emitter:
         code.b.call(function, [*pointers, code.chunk])
 
     def _copy(
-        self, source: Node, target: Node, place: Place, adds: bool = False, moves: Any = None
+        self,
+        source: Node,
+        target: Node,
+        place: Place,
+        adds: bool = False,
+        moves: Moves | None = None,
     ) -> None:
         """Writes a value to a place in the memory of another."""
         pairs = zip(place.shape, place.strides, strict=True)
@@ -281,7 +286,7 @@ class _Emitter:
         base, part, *index = node.inputs
         if not in_place:
             self._copy(base, node, self._whole(node))
-        moves = (index[0], node.place.step) if index else None
+        moves = Moves(index[0], node.place.step) if index else None
         self._copy(part, node, node.place, node.attrs[0] == "add", moves)
 
     def _emit_assemble(self, kernel: Kernel, _: bool) -> None:

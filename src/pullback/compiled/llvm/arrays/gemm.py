@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
-from pullback.compiled.llvm.arrays.code import WORD, Code
+from pullback.compiled.llvm.arrays.code import WORD, Chunks, Code
 from pullback.compiled.llvm.compiler import has_avx512, ir
 from pullback.compiled.llvm.vector import Lanes
 from pullback.compiled.lowering.ir import Node
@@ -120,12 +120,12 @@ class GemmEmitter:
         self.tiles = -(-gemm.n // self.columns)
         self.buffer: Any = None
 
-    def chunks(self) -> tuple[int, int]:
-        """The number of chunks, and of tiles in each."""
+    def chunks(self) -> Chunks:
+        """The division of all tiles."""
         total = prod(self.gemm.lead) * self.tiles
         work = max(self.gemm.m * self.gemm.k * self.columns, 1)
         each = min(-(-_TILE_WORK // work), total)
-        return -(-total // each), each
+        return Chunks(-(-total // each), each)
 
     def emit(self) -> None:
         """Writes the tiles of one chunk."""

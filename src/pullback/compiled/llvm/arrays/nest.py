@@ -16,6 +16,7 @@ import numpy as np
 
 from pullback.compiled.llvm.arrays.code import (
     WORD,
+    Chunks,
     Code,
     Slot,
     combine,
@@ -29,7 +30,7 @@ from pullback.compiled.llvm.compiler import has_avx512
 from pullback.compiled.llvm.vector import CALLED, cast, elementwise
 from pullback.compiled.lowering.ir import Node, c_strides, is_number
 
-__all__ = ["LANES", "Access", "Chunks", "Nest", "Store"]
+__all__ = ["LANES", "Access", "Moves", "Nest", "Store"]
 
 LANES = 16
 """Elements of one vector: several registers, so that instructions do not wait for each other."""
@@ -42,6 +43,13 @@ _PLAIN_STEPS = 8  # additions in a row beyond which a sum keeps its rounding err
 _WEIGHTS = {**dict.fromkeys(CALLED, 10), "divide": 3, "sqrt": 3}  # relative to an addition
 
 
+class Moves(NamedTuple):
+    """A place that depends on an iteration: by `step` elements for each of an int64 scalar."""
+
+    iteration: Node
+    step: int
+
+
 class Store(NamedTuple):
     """Elements of a node that are written to the memory of another one."""
 
@@ -50,7 +58,7 @@ class Store(NamedTuple):
     offset: int
     strides: tuple[int, ...]  # for each axis of the space
     adds: bool = False
-    moves: tuple[Node, int] | None = None  # an index, and the elements that it moves the place by
+    moves: Moves | None = None
 
 
 class Access(NamedTuple):
@@ -59,14 +67,7 @@ class Access(NamedTuple):
     base: Node
     offset: int
     strides: tuple[int, ...]
-    moves: tuple[Node, int] | None = None
-
-
-class Chunks(NamedTuple):
-    """A division of the first axis: `number` parts of `rows` indices each."""
-
-    number: int
-    rows: int
+    moves: Moves | None = None
 
 
 def _access(node: Node, virtual: set[Node]) -> Access:
@@ -75,7 +76,7 @@ def _access(node: Node, virtual: set[Node]) -> Access:
         place = node.place
         pairs = zip(place.shape, place.strides, strict=True)
         strides = tuple(s for n, s in pairs if n != 1)
-        moves = (node.inputs[1], place.step) if len(node.inputs) > 1 else None
+        moves = Moves(node.inputs[1], place.step) if len(node.inputs) > 1 else None
         return Access(node.inputs[0], place.offset, strides, moves)
     return Access(node, 0, c_strides(squeeze(node.shape)))
 
@@ -239,8 +240,8 @@ class Nest:
         first: Any = 0
         last: Any = self.lengths[axis]
         if axis == 0 and self.chunks.number > 1:
-            first = b.mul(code.chunk, WORD(self.chunks.rows))
-            end = b.add(first, WORD(self.chunks.rows))
+            first = b.mul(code.chunk, WORD(self.chunks.length))
+            end = b.add(first, WORD(self.chunks.length))
             bound = WORD(self.lengths[0])
             last = b.select(b.icmp_signed("<", end, bound), end, bound)
         if axis < len(self.lengths) - 1:
@@ -284,12 +285,13 @@ class Nest:
         offset: int,
         strides: tuple[int, ...],
         indices: list[Any],
-        moves: tuple[Node, int] | None = None,
+        moves: Moves | None = None,
     ) -> Any:
         b, found = self.code.b, WORD(offset)
         if moves is not None:
-            number = self.code.load(self.code.pointer(moves[0]), moves[0].dtype, WORD(0), 1, 1)
-            found = b.add(found, b.mul(number, WORD(moves[1])))
+            pointer = self.code.pointer(moves.iteration)
+            number = self.code.load(pointer, moves.iteration.dtype, WORD(0), 1, 1)
+            found = b.add(found, b.mul(number, WORD(moves.step)))
         for index, stride in zip(indices, strides, strict=True):
             if stride:
                 step = index if stride == 1 else b.mul(index, WORD(stride))

@@ -13,7 +13,7 @@ indices; views are other strides of their base; truth values are computed again 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.compiled.llvm.arrays.gemm import uses_loops
 from pullback.compiled.lowering.ir import Graph, Node, is_number, whole_place
@@ -89,6 +89,19 @@ def strip(node: Node, virtual: set[Node]) -> Node:
     return node
 
 
+class _Reads(NamedTuple):
+    """The nodes that a node reads.
+
+    Attributes:
+        registers: values of its own space, read element by element: in registers where they are
+            computed in the same nest.
+        memory: all that is read through a view, by position or by a kernel of its own.
+    """
+
+    registers: set[Node]
+    memory: set[Node]
+
+
 class _Planner:
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -98,7 +111,7 @@ class _Planner:
         self.kernels: dict[Any, Kernel] = {}
         self.key: dict[Node, Any] = {}
         self.level: dict[Node, int] = {}
-        self.reads: dict[Node, tuple[set[Node], set[Node]]] = {}
+        self.reads: dict[Node, _Reads] = {}
 
     def _own_outputs(self, outputs: list[Node]) -> list[Node]:
         """The outputs, with copies of those that have no memory of their own."""
@@ -144,12 +157,7 @@ class _Planner:
             return True
         return base.op == "elementwise" and _is_reshaped(view) and view in virtual
 
-    def _find_reads(self, node: Node) -> tuple[set[Node], set[Node]]:
-        """The nodes that a node reads in registers, if they are in its nest; and in memory.
-
-        Registers have values of the node's space that are read element by element. All that is read
-        through a view, by position or by a kernel of its own is in memory.
-        """
+    def _find_reads(self, node: Node) -> _Reads:
         registers: set[Node] = set()
         memory: set[Node] = set()
         space = space_of(node)
@@ -167,7 +175,7 @@ class _Planner:
                 registers.add(x)
             else:
                 memory.add(x)
-        return registers - memory, memory
+        return _Reads(registers - memory, memory)
 
     # --- levels -----------------------------------------------------------------------------------
 
@@ -203,7 +211,7 @@ class _Planner:
             if node.op != "elementwise" or node in needed or len(levels) != 1:
                 continue
             (level,) = levels
-            missing = [x for x in self.reads[node][0] if x not in stored]
+            missing = [x for x in self.reads[node].registers if x not in stored]
             can_follow = all(x.op == "elementwise" and len(readers[x]) == 1 for x in missing)
             if level > self.level[node] and len(missing) <= 1 and can_follow:
                 self.level[node] = level

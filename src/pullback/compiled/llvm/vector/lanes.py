@@ -28,6 +28,14 @@ class Pair(NamedTuple):
     low: Any
 
 
+class _Division(NamedTuple):
+    """A first quotient of x and y, the remainder, and 1 / y."""
+
+    first: Any
+    rest: Any
+    inverse: Any
+
+
 class Lanes:
     """A builder of expressions on vectors of one width.
 
@@ -282,20 +290,20 @@ class Lanes:
 
     def pair_quotient(self, x: Pair, y: Pair) -> Pair:
         """x / y."""
-        first, rest, inverse = self._divide(x, y)
-        return self.fast_two_sum(first, self.mul(rest, inverse))
+        found = self._divide(x, y)
+        return self.fast_two_sum(found.first, self.mul(found.rest, found.inverse))
 
     def quotient(self, x: Pair, y: Pair) -> Any:
         """x / y as one number."""
-        first, rest, inverse = self._divide(x, y)
-        return self.fma(rest, inverse, first)
+        found = self._divide(x, y)
+        return self.fma(found.rest, found.inverse, found.first)
 
-    def _divide(self, x: Pair, y: Pair) -> tuple[Any, Any, Any]:
-        """A first quotient of x and y, the remainder, and 1 / y."""
+    def _divide(self, x: Pair, y: Pair) -> _Division:
         inverse = self.div(self.constant(1.0), y.high)
         first = self.mul(x.high, inverse)
         rest = self.fma(self.neg(first), y.high, x.high)
-        return first, self.add(rest, self.fma(self.neg(first), y.low, x.low)), inverse
+        rest = self.add(rest, self.fma(self.neg(first), y.low, x.low))
+        return _Division(first, rest, inverse)
 
     def pair_sqrt(self, x: Pair) -> Pair:
         """The square root of x > 0."""

@@ -214,8 +214,8 @@ def atan2(e: Lanes, y: Any, x: Any) -> Any:
     return e.where(b.fcmp_unordered("uno", x, y), e.add(x, y), result)
 
 
-def _arcsine(e: Lanes, x: Any) -> tuple[Any, Pair, Any]:
-    """(is_far, t, a): asin(|x|) = a + rest up to 1/2, and pi / 2 - 2 (t + rest) beyond it."""
+def _arcsine(e: Lanes, x: Any) -> tuple[Any, Pair]:
+    """(is_far, t): asin(|x|) is t where |x| <= 1/2, and pi / 2 - 2 t where it is far."""
     size = e.abs(x)
     is_far = e.greater(size, e.constant(0.5))
     half = e.mul(e.sub(e.constant(1.0), size), e.constant(0.5))
@@ -227,12 +227,12 @@ def _arcsine(e: Lanes, x: Any) -> tuple[Any, Pair, Any]:
     first = e.where(is_far, root, size)
     tail = e.where(is_far, lost, e.constant(0.0))
     tail = e.fma(e.mul(first, square), e.polynomial(square, _ASIN), tail)
-    return is_far, Pair(first, tail), size
+    return is_far, Pair(first, tail)
 
 
 def asin(e: Lanes, x: Any) -> Any:
     """The inverse sine; NaN outside of [-1, 1]."""
-    is_far, t, _ = _arcsine(e, x)
+    is_far, t = _arcsine(e, x)
     near = e.total(t)
     far = _turned(e, e.constant(2.0), e.pair_scale(t, e.constant(-2.0)))
     return e.copysign(e.where(is_far, far, near), x)
@@ -240,7 +240,7 @@ def asin(e: Lanes, x: Any) -> Any:
 
 def acos(e: Lanes, x: Any) -> Any:
     """The inverse cosine; NaN outside of [-1, 1]."""
-    is_far, t, _ = _arcsine(e, x)
+    is_far, t = _arcsine(e, x)
     is_negative = e.less(x, e.constant(0.0))
     two, one = e.constant(2.0), e.constant(1.0)
     # far: 2 t, or pi - 2 t; near: pi / 2 - t, or pi / 2 + t
