@@ -393,12 +393,12 @@ class CompiledFunction:
             self._traces.append(reason)
 
     def _trace(
-        self, entry: _Entry, given: Arguments, args: Any, kwargs: Any, traces_loops: bool = True
+        self, entry: _Entry, given: Arguments, args: Any, kwargs: Any, is_general: bool = True
     ) -> Any:
-        self._stats["traces"] += traces_loops  # a trace step by step is the same one again
+        self._stats["traces"] += is_general  # a trace that is less general is the same one again
         pairs = zip(given.leaves, given.kinds, strict=True)
         constants = [Static.unwrap(leaf) for leaf, kind in pairs if kind[0] == "static"]
-        tracer = Tracer(allows_reads=not self._fullgraph, traces_loops=traces_loops)
+        tracer = Tracer(allows_reads=not self._fullgraph, is_general=is_general)
         effects = Effects(tracer, SideEffects(self._func, constants))
         watches = effects.python.watches
         try:
@@ -406,8 +406,8 @@ class CompiledFunction:
             trace = run_outside_transforms(lambda: self._record(tracer, given, effects))
         except Exception as error:
             effects.undo_all()
-            if tracer.has_loops:
-                return self._trace(entry, given, args, kwargs, traces_loops=False)
+            if tracer.has_loops or (tracer.has_indices and isinstance(error, TraceError)):
+                return self._trace(entry, given, args, kwargs, is_general=False)
             if self._fullgraph:
                 raise
             result = self._call_func(args, kwargs, given)  # raises the function's own error
@@ -447,7 +447,7 @@ class CompiledFunction:
             return self._call_func(args, kwargs, given)
         entry.paths.pop(0)
         self._drop_natives()
-        return self._trace(entry, given, args, kwargs, traces_loops=False)
+        return self._trace(entry, given, args, kwargs, is_general=False)
 
     def _record(self, tracer: Tracer, given: Arguments, effects: Effects) -> Trace:
         """Runs the function on traced arguments."""

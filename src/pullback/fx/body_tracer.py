@@ -42,7 +42,7 @@ class BodyTracer(Tracer):
     """
 
     def __init__(self, outer: Tracer, *, may_differentiate: bool):
-        super().__init__(traces_loops=True)
+        super().__init__(is_general=True)
         self.outer = outer
         self._exposed, self.read_roots = outer._exposed, outer.read_roots
         self.may_differentiate = may_differentiate

@@ -1,8 +1,9 @@
 """``TracedNumber``: a Python number that is an input of a traced program.
 
 It computes as the number does, and records each step as a call of Python's own operator, so that it
-keeps Python's arithmetic and has no dtype: ``float32_tensor * number`` stays float32. A comparison,
-and any use as a plain number (``range(n)``, ``math.sin(x)``), reads its value, which is a guard.
+keeps Python's arithmetic and has no dtype: ``float32_tensor * number`` stays float32. ``x[n]`` uses
+the number of each run. A comparison, and any use as a plain number (``range(n)``, ``math.sin(n)``,
+``x[:n]``), reads its value, which is a guard.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ _NUMBERS = (bool, int, float, complex)
 class TracedNumber:
     """A number of a traced program, with the node that computes it."""
 
-    __slots__ = ("_operand", "node", "tracer", "value")
+    __slots__ = ("_index", "_operand", "node", "tracer", "value")
 
     def __init__(self, value: Any, node: Node, tracer: Tracer):
         self.value = value
         self.node = node
         self.tracer = tracer
         self._operand: TracedArray | None = None
+        self._index: Tensor | None = None  # one tensor: `x[i] += y` reads and writes by the same
 
     def __pullback_operand__(self) -> Tensor:
         """A tensor that stands for the number in one call, without a dtype of its own."""
@@ -49,6 +51,16 @@ class TracedNumber:
         full = ENTRIES["pullback::full"].operator
         made: Tensor = self.tracer.record(full, ([], self, None), {})
         return made
+
+    def __pullback_index__(self) -> Tensor | int:
+        """An integer in ``x[i]``: a tensor without axes, or its value, which is a guard."""
+        tracer = self.tracer
+        if type(self.value) is not int or (tracer.allows_reads and not tracer.is_general):
+            return operator.index(self)
+        tracer.has_indices = True
+        if self._index is None:
+            self._index = self.__pullback_tensor__()
+        return self._index
 
     def _step(self, function: Callable[..., Any], *args: Any) -> Any:
         value = function(*(_value(arg) for arg in args))

@@ -112,14 +112,16 @@ class Tracer:
             has them and their key.
         conditions: functions that return whether the graph may run.
         allows_reads: whether the program may read values; each read is a guard.
-        traces_loops: whether ``scan`` and its kind are one node each, whose step is traced once.
+        is_general: whether ``scan`` and its kind are one node each, whose step is traced once, and
+            integers in ``x[i]`` are inputs; else loops run step by step, and integers are guards.
         has_loops: whether there is such a node. Values behind it are those of one step only.
+        has_indices: whether there is such an index.
         picks: what ``x[i]`` with a traced integer has picked.
         refused: the first refusal of an operation, which the program may have caught.
         decompositions: functions by operator that run, and are recorded, in the operator's place.
     """
 
-    def __init__(self, *, allows_reads: bool = False, traces_loops: bool = False):
+    def __init__(self, *, allows_reads: bool = False, is_general: bool = False):
         self.graph = Graph()
         self.captured: dict[str, NDArray[Any]] = {}
         self.guards: list[Guard] = []
@@ -137,8 +139,9 @@ class Tracer:
         self.notes: dict[tuple[int, str], Note] = {}
         self.conditions: list[Callable[[], bool]] = []
         self.allows_reads = allows_reads
-        self.traces_loops = traces_loops
+        self.is_general = is_general
         self.has_loops = False
+        self.has_indices = False
         self.decompositions: dict[Any, Callable[..., Any]] = {}
         self.picks = Picks()
         self.refused: TraceError | None = None

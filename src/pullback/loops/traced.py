@@ -48,7 +48,7 @@ Run = Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]]
 def loop_tracer() -> Tracer | None:
     """The tracer that runs, if loops are single nodes in its graph."""
     tracer = current_tracer()
-    return tracer if tracer is not None and tracer.traces_loops else None
+    return tracer if tracer is not None and tracer.is_general else None
 
 
 def in_mode(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.utils import pytree
 
 pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
 
@@ -414,3 +415,52 @@ def test_loops_write_through_what_an_integer_tensor_picks():
     x = pb.asarray([[1.0, 2.0], [3.0, 4.0]])
     same_as_eager(lambda x: pb.fori_loop(0, 2, element, x), x)
     same_as_eager(lambda x: pb.scan(row, x, pb.arange(2))[0], x)
+
+
+def _write_by_view(x, i):
+    y = x.copy()
+    row = y[i]
+    row += 2.0
+    return y
+
+
+def _write_elements(x, i):
+    y = x.copy()
+    y[i] += 2.0
+    old = y[i, 0]
+    y[i, 0], y[0, i] = y[0, i], y[i, 0]
+    return y * 1.0, old
+
+
+INDEXED = {
+    "read": lambda x, i: x[i, 1:] * x[0, i] + x[..., i].sum() + x[None, i, :, None],
+    "arithmetic": lambda x, i: x[(i + 1) % 3] - x[-i - 1],
+    "lists": lambda x, i: x[[0, 1], i] + x[i, [1, 2]],
+    "write": _write_elements,
+    "loop": lambda x, i: pb.scan(lambda total, row: (total + row[i], total), 0.0, x)[0] * 1.0,
+    "gradient": pb.grad(lambda x, i: (x[i] ** 2 * x[0]).sum()),
+}
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize("name", INDEXED)
+def test_integers_that_index_are_those_of_each_call(name, backend):
+    compiled = pb.compile(INDEXED[name], backend=backend, fullgraph=True)
+    x = np.random.default_rng(0).normal(size=(3, 3))
+    for i in (0, 1, 2, -1, -2, -3):
+        for found, wanted in zip(
+            pytree.leaves(compiled(x, i)), pytree.leaves(INDEXED[name](x, i)), strict=True
+        ):
+            np.testing.assert_allclose(found, wanted, rtol=1e-15)
+    assert compiled.stats["traces"] == 1
+    for i in (3, -4) if name != "arithmetic" else (3,):
+        with pytest.raises(IndexError):
+            compiled(x, i)
+
+
+def test_an_indexed_view_that_is_written_makes_the_integer_a_guard():
+    compiled = pb.compile(_write_by_view)
+    x = np.arange(9.0).reshape(3, 3)
+    for i in (0, 1, 2, 1):
+        np.testing.assert_array_equal(compiled(x, i), _write_by_view(x, i))
+    assert compiled.stats["traces"] == 3

@@ -75,7 +75,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         return _element(found, key) if has_numbers(self, get_state().modes) else found
     viewed = indexing._getitem(self, plan.basic) if plan.basic else self
     picked = indexing._index(viewed, plan.arrays)
-    return picked if plan.gap is None else shape.squeeze(picked, picked.ndim - 1 - plan.gap)
+    if plan.gap is not None:
+        picked = shape.squeeze(picked, picked.ndim - 1 - plan.gap)
+    return _element(picked, key) if has_numbers(self, get_state().modes) else picked
 
 
 def _in_numpy_mode(self: Tensor, key: Any, basic: tuple[Any, ...], kernel: Any) -> Tensor:
@@ -309,6 +311,8 @@ def _item(item: Any) -> Any:
     if isinstance(item, Tensor):
         is_number = not item.ndim and item.dtype.kind in "iu" and has_values(item)
         return item.item() if is_number else item
+    if hasattr(item, "__pullback_index__"):  # a number of a program that is traced
+        return item.__pullback_index__()
     if isinstance(item, bool | np.bool | list | tuple | np.ndarray):
         array = np.asarray(item)
         if not array.size and not isinstance(item, np.ndarray):
