@@ -15,6 +15,7 @@ import numpy as np
 from pullback._lazy import lazy_module
 from pullback.autograd.levels import run_outside_transforms
 from pullback.compiled.aliasing import shares_written_memory
+from pullback.compiled.contents import Contents
 from pullback.compiled.eager.program import Program, compile_program
 from pullback.compiled.llvm.compiler import is_supported, require_llvmlite
 from pullback.compiled.llvm.entry import MISS
@@ -54,7 +55,6 @@ from pullback.compiled.watch import (
     merge_watches,
     owners_of_arrays,
     require_unchanged,
-    without_read,
 )
 from pullback.dispatch.modes import NUMBERS, NUMPY, TRACE, TRANSFORM, get_state
 from pullback.errors import PullbackError, TraceError, message_of
@@ -217,6 +217,7 @@ class CompiledFunction:
         self._uses_cache = cache
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._watches: list[Watch] = []
+        self._contents = Contents()
         self._changes_in_a_row = self._hits_before = 0  # calls that no graph served
         self._unsteady = ""  # why the function is called itself from now on
         self._warnings: set[str] = set()  # reasons that have been given
@@ -374,6 +375,7 @@ class CompiledFunction:
                 f"{change} from outside changes from call to call; pass it as an argument"
             )
         self._stats["changes"] += 1
+        self._contents.note_change(change)
         self._entries.clear()
         self._drop_natives()
         self._watches = []
@@ -421,7 +423,8 @@ class CompiledFunction:
             effects.undo_all()  # a graph for other arguments may be right for these in part
             return self._call_func(args, kwargs, given)
         watches += [Watch("item", *note) for note in tracer.notes.values()]
-        kept = without_read(watches, tracer.captured.values(), tracer.read_roots)
+        key = (given.spec, given.kinds, get_state())
+        kept = self._contents.choose(key, watches, tracer, trace.outputs)
         self._watches = merge_watches(self._watches, kept)
         values = list(map(result_value, trace.results, trace.outputs))
         with use_cache(self._uses_cache):

@@ -128,11 +128,13 @@ class TracedArray(Payload):
     # --- values -----------------------------------------------------------------------------------
 
     def as_numpy(self) -> NDArray[Any]:
-        """The values as an array of their own."""
-        return self.tracer.read(self, "numpy()")
+        """The values as an array of their own, which shares no memory: it cannot be written to."""
+        found = self.tracer.read(self, "numpy()")
+        found.flags.writeable = False
+        return found
 
     def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:  # type: ignore[override]
-        return self.tracer.read(self, "numpy()")
+        return self.as_numpy()
 
     def __bool__(self) -> bool:  # type: ignore[override]
         return bool(self.tracer.read(self, "bool()"))

@@ -279,11 +279,12 @@ class Tracer:
         this memory are refused, before and after.
         """
         held = tensor._array
-        if (
-            current_tracer() is not self
-            or not get_state().modes & TRACE
-            or not isinstance(held, np.ndarray)
-        ):
+        if current_tracer() is not self or not get_state().modes & TRACE:
+            return
+        if isinstance(held, TracedArray) and shares:
+            root = _root(held.value)
+            self._exposed[id(root)] = root
+        if not isinstance(held, np.ndarray):
             return
         root = _root(held)
         if not shares and self.allows_reads and not self.has_loops:
@@ -381,9 +382,9 @@ class Tracer:
         kernel = kernel or function
         changed = written_arrays(operator, args, kwargs) if operator.schema.is_mutable else []
         written = [array for array in changed if self.is_outside(array)]
+        if any(id(_root(array)) in self._exposed for array in changed):
+            raise _read_error("numpy() of memory that is written to", user_line())
         for array in written:
-            if id(_root(array)) in self._exposed:
-                raise _read_error("numpy() of memory that is written to", user_line())
             key = (_address(array), array.shape, array.strides)
             if key not in self._before:
                 self._before[key] = array, array.copy()

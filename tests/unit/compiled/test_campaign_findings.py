@@ -269,3 +269,69 @@ def test_gradients_of_writes_to_what_numpy_returns_as_a_view():
     for differentiated in (pb.grad(function), pb.compile(pb.grad(function))):
         for _ in range(2):
             np.testing.assert_allclose(differentiated(x), expected, rtol=1e-15)
+
+
+def test_captured_arrays_that_both_numpy_and_the_graph_read():
+    w = np.arange(1.0, 4.0)
+
+    def function(x):
+        return np.sin(w) * x + w, w.sum() * x
+
+    compiled = pb.compile(function, backend="llvm")
+    for step in range(6):
+        w[...] = np.arange(1.0, 4.0) * (1 + step // 2)
+        for found, expected in zip(compiled(np.ones(3)), function(np.ones(3)), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-15)
+    assert compiled.stats == {"traces": 3, "hits": 3, "eager": 0, "changes": 2}
+
+
+def test_captured_arrays_that_the_graph_alone_reads_are_traced_twice_at_most():
+    w = np.arange(1.0, 4.0)
+    compiled = pb.compile(lambda x: x * w - np.array([1.0, 2.0, 3.0]), backend="llvm")
+    for step in range(12):
+        w[...] = np.arange(1.0, 4.0) + step
+        np.testing.assert_array_equal(compiled(np.ones(3)), w - [1.0, 2.0, 3.0])
+    assert compiled.stats == {"traces": 2, "hits": 10, "eager": 0, "changes": 1}
+
+
+def write_to_parts(x):
+    x.real[...] = 2.0
+    y = x * 1.0
+    y.imag[0] += 1.0
+    return y
+
+
+def test_writes_to_real_and_imaginary_parts():
+    for x in (np.array([1.0 + 2.0j, 3.0j]), pb.asarray(np.array([1.0 + 2.0j, 3.0j]))):
+        compiled = pb.compile(write_to_parts, backend="llvm")
+        for _ in range(3):
+            given = x.copy() if isinstance(x, np.ndarray) else x.clone()
+            assert compiled(given).tolist() == [2.0 + 3.0j, 2.0 + 3.0j]
+            assert given.tolist() == [2.0 + 2.0j, 2.0 + 3.0j]
+
+
+def write_to_the_array(x):
+    np.asarray(x)[0] = 5.0
+    return x * 1.0
+
+
+def read_the_array_after_a_write(x):
+    same = x.numpy()
+    x *= 2.0
+    return pb.asarray(same.copy())
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("function", [write_to_the_array, read_the_array_after_a_write])
+def test_arrays_that_share_the_memory_of_a_tensor(function):
+    compiled = pb.compile(function, backend="llvm")
+    for _ in range(3):
+        x, y = pb.arange(3.0), pb.arange(3.0)
+        assert compiled(x).tolist() == function(y).tolist()
+        assert x.tolist() == y.tolist()
+
+
+def test_gradient_of_unsigned_integers():
+    x = np.array([3, 1, 7], np.uint8)
+    assert pb.gradient(pb.asarray(x)).tolist() == np.gradient(x).tolist()
+    assert pb.compile(np.gradient)(x).tolist() == np.gradient(x).tolist()

@@ -102,7 +102,7 @@ class _Memory:
         value: the node.
         shape, strides, dtype: of the array that made the memory; strides in bytes.
         source: the index of the input whose memory it is; -1 for a memory of the program's own.
-        is_split: whether a view reads parts of its numbers, as ``.real`` does.
+        is_split: whether a view reads parts of its numbers, as ``.real`` does; true of both.
     """
 
     def __init__(self, value: Node, meta: Any, source: int = -1):
@@ -336,6 +336,8 @@ class _Lowering:
             self._in_place(node, schema)
         elif not self._is_view(node):
             self._functional(node)
+            if "view_of" in node.meta:  # a write to it would be one to the numbers that it divides
+                self.views[node].memory.is_split = True
 
     def _item(self, node: TracedNode) -> None:
         if self._is_view(node):

@@ -258,6 +258,8 @@ def gradient(
 ) -> list[Tensor]:
     """Slopes along each axis, from differences that are of second order inside."""
     axes = _positive_axes(x, axis)
+    if x.dtype.kind in "iu":  # differences of unsigned integers would wrap
+        x = astype(x, np.dtype(float))
     if edge_order not in (1, 2):
         raise ValueError(f"gradient: edge_order must be 1 or 2, but is {edge_order}")
     if len(spacing) not in (0, 1, len(axes)) or (len(spacing) == 1 < len(axes) and spacing[0].ndim):

@@ -1,0 +1,88 @@
+"""Captured arrays that a graph reads, and that NumPy may have read, too.
+
+A graph reads a captured array from its own memory in each run, so its elements need no comparison.
+NumPy may have read the same array while the function was traced: in ``np.sin(w) * x + w`` the sine
+is a constant of the graph, which is right for these elements only. A graph with constants that
+NumPy has made keeps the comparison. Where all elements of an array have changed, and the function,
+traced again, gives the same graph with the same constants, only the graph reads the array: from
+then on its elements are not compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from pullback.compiled.watch import Watch, owners_of_arrays, without_read
+from pullback.fx.node import Node
+from pullback.fx.tracer import Tracer
+from pullback.tensor.memory import owner_of
+from pullback.tensor.tensor import ContentVersion
+
+__all__ = ["Contents"]
+
+
+class Contents:
+    """Choice of the captured arrays of one function whose elements are compared between calls."""
+
+    def __init__(self) -> None:
+        self._digests: dict[Any, bytes] = {}  # of the last trace of each signature
+        self._only_in_graphs: dict[int, Any] = {}  # arrays that NumPy does not read, by id
+        self._changed: tuple[Any, dict[Any, bytes]] | None = None
+
+    def note_change(self, change: Watch) -> None:
+        """Notes the place whose change is the reason to trace again."""
+        self._changed = None
+        if change.kind == "content" and bool(np.all(change.owner != change.value)):
+            self._changed = owner_of(change.owner), self._digests
+        self._digests = {}
+
+    def choose(
+        self, key: Any, watches: list[Watch], tracer: Tracer, outputs: Iterable[Any]
+    ) -> list[Watch]:
+        """The watches that a graph needs.
+
+        Args:
+            key: the signature of the call that was traced.
+            watches: all that the function may read.
+            tracer: with the graph.
+            outputs: nodes and constants that the graph returns.
+        """
+        arrays = list(tracer.captured.values())
+        digest = _digest_constants(tracer, outputs, owners_of_arrays(watches))
+        if digest is not None:
+            self._digests[key] = digest
+            if self._changed is not None and self._changed[1].get(key) == digest:
+                owner = self._changed[0]
+                self._only_in_graphs[id(owner)] = owner
+            arrays = [x for x in arrays if id(owner_of(x)) in self._only_in_graphs]
+        return without_read(watches, arrays, tracer.read_roots)
+
+
+def _digest_constants(tracer: Tracer, outputs: Iterable[Any], outside: set[int]) -> bytes | None:
+    """A digest of a graph and of its constants that NumPy may have made; None if it has none."""
+    made: list[Any] = [
+        array
+        for name, array in tracer.captured.items()
+        if id(owner_of(array)) not in outside and _is_plain(tracer, name)
+    ]
+    made += [x for x in outputs if isinstance(x, np.ndarray | np.generic)]
+    scalars = [x for node in tracer.graph.nodes for x in node.args if isinstance(x, np.generic)]
+    if not made and not scalars:
+        return None
+    digest = hashlib.blake2b(str(tracer.graph).encode())
+    for array in (*made, *(guard.value for guard in tracer.guards)):
+        held = np.asarray(array)
+        digest.update(f"{held.dtype.str}{held.shape}".encode())
+        digest.update(held.tobytes())
+    digest.update(repr([x for x in outputs if not isinstance(x, Node | np.ndarray)]).encode())
+    return digest.digest()
+
+
+def _is_plain(tracer: Tracer, name: str) -> bool:
+    """Whether a captured value is an array, and not that of a tensor from outside."""
+    origin = tracer.origins.get(name)
+    return origin is None or type(origin._counter) is ContentVersion
