@@ -38,6 +38,7 @@ from pullback.compiled.results import (
     result_node,
     result_value,
 )
+from pullback.compiled.shared_results import find_shared
 from pullback.compiled.side_effects import SideEffects
 from pullback.compiled.signatures import (
     Arguments,
@@ -426,7 +427,7 @@ class CompiledFunction:
         key = (given.spec, given.kinds, get_state())
         kept = self._contents.choose(key, watches, tracer, trace.outputs)
         self._watches = merge_watches(self._watches, kept)
-        values = list(map(result_value, trace.results, trace.outputs))
+        values = list(map(result_value, trace.results.made, trace.outputs))
         with use_cache(self._uses_cache):
             path, reason = self._path(tracer, trace, given)
         if reason:
@@ -440,6 +441,7 @@ class CompiledFunction:
             effects.keep()
             if trace.gradients is not None:
                 values = attach_freed(values, trace.gradients, given.leaves)
+            values = trace.results.build(values, given.leaves)
             return build_result(values, trace.out_spec, given.returns_arrays)
         effects.undo()  # values behind a loop are not known yet, nor are residuals
         found = FAILED if reason else self._run(path, given, inputs_of(given))
@@ -466,13 +468,14 @@ class CompiledFunction:
             effects.require_no_draws()
             for value in found:
                 require_known(value)
+            shared = find_shared(tracer, found, leaves, effects.python.watches)
             recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
-            gradients = trace_gradients(tracer, found, recorded)
+            gradients = trace_gradients(tracer, shared.made, recorded)
             owners = owners_of_arrays(effects.python.watches)
-            outputs = [result_node(tracer, value, owners) for value in found]
+            outputs = [result_node(tracer, value, owners) for value in shared.made]
             outside = Outside(tracer)
         effects.python.require_nothing_stored()
-        return Trace(found, outputs, out_spec, gradients, outside)
+        return Trace(shared, outputs, out_spec, gradients, outside)
 
     def _path(self, tracer: Tracer, trace: Trace, given: Arguments) -> tuple[Path, str]:
         """The program of a trace, and why it must not run again; or an empty string."""
@@ -480,7 +483,8 @@ class CompiledFunction:
             return recorded_path(tracer, trace, is_native=self._backend == "llvm")
         outputs = [*trace.outputs, *trace.outside.outputs]
         program = self._program(tracer, outputs, given, trace)
-        path = Path(program, trace.out_spec, trace.outside, gradients=trace.gradients)
+        path = Path(program, trace.results, trace.out_spec, trace.outside)
+        path = path._replace(gradients=trace.gradients)
         return path, program.reason
 
     def _program(
@@ -491,6 +495,7 @@ class CompiledFunction:
             tensors = trace.outside.captured
             makes_tensors = not given.returns_arrays
             is_plain = tensors is not None and not (get_state().modes and makes_tensors)
+            is_plain = is_plain and not trace.results.shared
             call = native_code.TracedCall(
                 given.leaves,
                 given.kinds,

@@ -30,6 +30,7 @@ from pullback.compiled.recorded import (
     attach_freed,
     is_differentiable,
 )
+from pullback.compiled.shared_results import Results
 from pullback.dispatch.modes import get_state
 from pullback.errors import AutogradError, message_of
 from pullback.fx.tracer import Tracer
@@ -51,7 +52,7 @@ FAILED: Any = type("Failed", (), {"__repr__": lambda _: "<the program has raised
 class Trace(NamedTuple):
     """The results of a trace of a function."""
 
-    results: list[Any]  # the leaves of its results
+    results: Results
     outputs: list[Any]  # their nodes, or constants
     out_spec: pytree.Spec
     gradients: Gradients | None
@@ -62,8 +63,9 @@ class Path(NamedTuple):
     """A program with all that a run needs.
 
     Attributes:
-        program: the forward program: its results are those of the function, then new gradients of
-            captured tensors (`outside`), then residuals.
+        program: the forward program: its results are those of the function (`results`), then new
+            gradients of captured tensors (`outside`), then residuals.
+        results: how the results of the function are made of those of the program.
         out_spec: the structure of the function's results.
         outside: what is read and changed outside.
         cotangents: the number of cotangents, which are inputs of the traced graph.
@@ -72,6 +74,7 @@ class Path(NamedTuple):
     """
 
     program: Program
+    results: Results
     out_spec: pytree.Spec
     outside: Outside
     cotangents: int = 0
@@ -95,7 +98,7 @@ class Path(NamedTuple):
         found = self._compute([*inputs, *hidden, *[None] * self.cotangents])
         if found is MISS or found is FAILED:
             return found
-        count = self.out_spec.size
+        count = len(self.results.made)
         end = count + len(self.outside.outputs)
         self.outside.apply(found[count:end])
         written = [leaves[n] for n in self.outside.written_arguments]
@@ -105,7 +108,8 @@ class Path(NamedTuple):
         if self.gradients is not None:
             values = attach_freed(values, self.gradients, leaves)
         if self.recorded is None:
-            return values if not get_state().modes else [_as_made_here(value) for value in values]
+            values = values if not get_state().modes else list(map(_as_made_here, values))
+            return self.results.build(values, leaves)
         given = [*map(_kept, leaves), *hidden]
         taken = [captured[n] if isinstance(n, str) else given[n] for n in self.recorded.takes]
         places = [n for n, leaf in enumerate(leaves) if is_differentiable(leaf)]
@@ -114,14 +118,14 @@ class Path(NamedTuple):
         def replay(tensors: Any) -> list[Tensor]:
             new = dict(zip(places, tensors, strict=True))
             made = again([new.get(n, leaf) for n, leaf in enumerate(leaves)])
+            made = self.results.find_made(made)
             return [made[n] for n in results]
 
         arguments = [leaves[n] for n in places]
         residuals = _own_residuals(found[end:], leaves)
         reads = [x for x in given if isinstance(x, Tensor)] + self.recorded.origins
-        return attach(
-            RecordedCall(self.recorded, replay, arguments, values, residuals, taken, reads)
-        )
+        call = RecordedCall(self.recorded, replay, arguments, values, residuals, taken, reads)
+        return self.results.build(attach(call), leaves)
 
     def _compute(self, inputs: list[Any]) -> Any:
         """Runs the program; FAILED where it has raised, and memory is as it was before.
@@ -250,7 +254,9 @@ def recorded_path(tracer: Tracer, trace: Trace, *, is_native: bool) -> tuple[Pat
         reason = f"a result requires grad, and the function {refusal}"
     origins = list(tracer.origins.values())
     recorded = Recorded(halves.backward, halves.takes, gradients, refusal, origins)
-    path = Path(halves.forward, trace.out_spec, trace.outside, count, recorded, gradients)
+    path = Path(
+        halves.forward, trace.results, trace.out_spec, trace.outside, count, recorded, gradients
+    )
     return path, reason
 
 
@@ -270,7 +276,7 @@ def _halves(
         else:
             forward = halves.forward.as_program(outputs, back)
             return _Halves(forward, backward, [source.name for source in halves.sources])
-    forward = compile_program(tracer, outputs, wanted)._replace(note=note)
+    forward = compile_program(tracer, outputs, wanted, count)._replace(note=note)
     inputs: list[int | str] = [
         place for place, _ in enumerate(tracer.graph.find_nodes(op="placeholder"))
     ]

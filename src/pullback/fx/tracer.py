@@ -212,7 +212,7 @@ class Tracer:
         """An array from outside as a captured value; the same memory gives the same node."""
         key = _lift_key(array)
         found = self._lifted.get(key)
-        origin = None if origin is None else self._sources.get(id(origin), origin)
+        origin = None if origin is None else self.source_of(origin)
         if found is not None:
             self._note_twin(found.node.target, origin)
         else:
@@ -303,7 +303,11 @@ class Tracer:
         """Notes a tensor that the program has made of the memory of `source`, from outside."""
         if current_tracer() is self:
             self.made_here[id(tensor)] = tensor
-            self._sources[id(tensor)] = self._sources.get(id(source), source)
+            self._sources[id(tensor)] = self.source_of(source)
+
+    def source_of(self, tensor: Tensor) -> Tensor:
+        """The tensor that the program has made another one of, by ``detach`` or ``data``."""
+        return self._sources.get(id(tensor), tensor)
 
     def note_hook(self, tensor: Tensor) -> None:
         """Refuses a hook of a captured tensor, before it is registered: it would stay."""

@@ -122,18 +122,6 @@ def test_containers_of_arguments_and_results():
     assert compiled.stats["traces"] == 1
 
 
-def test_results_have_memory_of_their_own():
-    compiled = pb.compile(lambda x: (x, x * 1.0, x[::-1]))
-    x = np.arange(3.0)
-    compiled(x.copy())
-    for _ in range(2):
-        same, copy, reverse = compiled(x)
-        copy[:] = 7
-        reverse[:] = 8
-        assert x.tolist() == [0.0, 1.0, 2.0]
-    assert same.tolist() == [0.0, 1.0, 2.0]
-
-
 def test_calls_do_not_leak():
     compiled = pb.compile(pb.value_and_grad(lambda x, t: (pb.sin(x) * t).sum()))
     x, rate = np.arange(2000.0), 0.5

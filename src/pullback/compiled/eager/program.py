@@ -44,15 +44,18 @@ class Program(NamedTuple):
     native: Any = None  # the native program
 
 
-def compile_program(tracer: Tracer, outputs: list[Any], kept: Iterable[Node] = ()) -> Program:
+def compile_program(
+    tracer: Tracer, outputs: list[Any], kept: Iterable[Node] = (), cotangents: int = 0
+) -> Program:
     """Makes the function of a traced graph, which returns the given nodes and constants.
 
-    Nodes of other programs of the graph, `kept`, stay in it.
+    Nodes of other programs of the graph, `kept`, stay in it. Writes of its backward part, whose
+    inputs are the last placeholders, `cotangents` of them, are no part of the program.
     """
     if not any(map(_has_effect, tracer.graph.nodes)):
         guarded = [guard.node for guard in tracer.guards]
         merge_equal_nodes(tracer.graph, [*outputs, *kept, *guarded])
-    needed = _needed(tracer, outputs)
+    needed = _needed(tracer, outputs, cotangents)
     guards: dict[Node, list[Guard]] = {}
     for guard in tracer.guards:
         guards.setdefault(guard.node, []).append(guard)
@@ -136,11 +139,15 @@ def _refusal(tracer: Tracer) -> str:
     )
 
 
-def _needed(tracer: Tracer, outputs: list[Any]) -> set[Node]:
+def _needed(tracer: Tracer, outputs: list[Any], cotangents: int) -> set[Node]:
     """The nodes that results, guards and writes depend on."""
+    nodes = list(tracer.graph.nodes)
+    if cotangents:
+        first = tracer.graph.find_nodes(op="placeholder")[-cotangents]
+        nodes = nodes[: nodes.index(first)]
     stack = [value for value in outputs if isinstance(value, Node)]
     stack += [guard.node for guard in tracer.guards]
-    stack += [node for node in tracer.graph.nodes if _has_effect(node)]
+    stack += [node for node in nodes if _has_effect(node)]
     found: set[Node] = set()
     while stack:
         node = stack.pop()
