@@ -345,6 +345,8 @@ def _differentiate(ctx: CompiledCallBackward, call: RecordedCall, grads: Any) ->
     with enable_grad(), _stand_ins(captured):
         # New tensors, because one may be several arguments, and one computed from another.
         slots = [t.clone() if records else _as_leaf(t) for t in call.arguments]
+        # The argument of a transform that has ended has no history any more.
+        slots = [slot if requires_grad(slot) else _as_leaf(slot) for slot in slots]
         outputs = call.call(slots)
         pairs = [pair for pair in zip(outputs, grads, strict=True) if pair[1] is not None]
         return gradients_of(

@@ -29,7 +29,7 @@ __all__ = ["Hidden", "Results", "SharedResult", "find_shared"]
 
 
 class SharedResult(NamedTuple):
-    """How a result is made of another tensor.
+    """Recipe of a result that is made of another tensor.
 
     Attributes:
         kind: of the other tensor: ``"argument"``, ``"result"``, ``"tensor"`` (from outside),

@@ -310,9 +310,10 @@ class Tracer:
         return self._sources.get(id(tensor), tensor)
 
     def note_hook(self, tensor: Tensor) -> None:
-        """Refuses a hook of a captured tensor, before it is registered: it would stay."""
-        if current_tracer() is self and isinstance(tensor._array, np.ndarray):
-            raise TraceError(f"a hook of a captured tensor is registered{user_line()}")
+        """Refuses a hook, before it is registered: one that stays, or that later uses would run."""
+        held = tensor._array
+        if current_tracer() is self and isinstance(held, np.ndarray | TracedArray):
+            raise refusal(f"a hook of a tensor is registered{user_line()}")
 
     def note_flag(self, tensor: Tensor, value: bool) -> None:
         """Refuses another ``requires_grad`` of a captured tensor or an argument, before it is."""

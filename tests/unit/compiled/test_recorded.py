@@ -223,3 +223,42 @@ def test_writes_to_tensors_that_no_gradient_needs():
         return [w.grad, v.grad, _error(second.sum().backward)]
 
     _compare(lambda x: (x + w + v**2, v * v), program)
+
+
+# --- hooks and transforms -------------------------------------------------------------------------
+
+
+def _hook_of_the_argument(x):
+    x.register_hook(lambda grad: grad * 10)
+    return x * 2, x
+
+
+def _hook_of_a_result(x):
+    y = pb.exp(x)
+    y.register_hook(lambda grad: grad * 10)
+    return y * 2, y
+
+
+def _retained_gradient(x):
+    y = pb.exp(x)
+    y.retain_grad()
+    return y * 2, y
+
+
+@pytest.mark.parametrize("function", [_hook_of_the_argument, _hook_of_a_result, _retained_gradient])
+def test_hooks_that_the_function_registers_run_in_later_uses(function):
+    def program(f):
+        x = pb.tensor([1.0, 2.0], requires_grad=True)
+        double, value = f(x)
+        (double + value).sum().backward()
+        return [x.grad, value.grad if value.is_leaf or value.retains_grad else None]
+
+    with pytest.warns(UserWarning, match="a hook of a tensor is registered"):
+        _compare(function, program)
+
+
+def test_jacobian_of_a_function_that_captures_a_parameter():
+    w = pb.tensor([0.5, -1.0, 2.0], requires_grad=True)
+    x = pb.tensor([0.1, 0.2, 0.3])
+    found = _compare(lambda x: pb.tanh(x * w), lambda f: [pb.func.jacrev(f)(x)])
+    assert found.stats["traces"] == 1

@@ -22,7 +22,7 @@ from pullback.autograd.namespaces import Namespace, tensors
 from pullback.errors import AutogradError
 from pullback.tensor.levels import RowLevel, active_levels
 from pullback.tensor.meta import Meta
-from pullback.tensor.tensor import Tensor, meta_of
+from pullback.tensor.tensor import TRACES, Tensor, meta_of, note_hook
 
 __all__ = ["retain_grad"]
 
@@ -38,6 +38,8 @@ def retain_grad(tensor: Tensor) -> None:
     >>> y.grad.tolist()
     [4.0, 8.0]
     """
+    if TRACES:
+        note_hook(tensor)
     forbid_in_transform("Tensor.retain_grad()", "register_hook() can hand out the gradient")
     if not requires_grad(tensor):
         raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
