@@ -35,6 +35,7 @@ from pullback.compiled.results import (
     as_array,
     build_result,
     require_known,
+    require_same_containers,
     result_node,
     result_value,
 )
@@ -463,6 +464,7 @@ class CompiledFunction:
         modes = NUMBERS if given.returns_arrays else 0
         with watch_generators(effects.generators), tracer.running(modes):
             returned = function(*map(Static.unwrap, args), **kwargs)
+            require_same_containers((args, kwargs), leaves, given.spec)
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
             tracer.picks.check_end()
             effects.require_no_draws()

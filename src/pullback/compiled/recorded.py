@@ -342,11 +342,13 @@ def _differentiate(ctx: CompiledCallBackward, call: RecordedCall, grads: Any) ->
             raise version_error(ctx, tensor, expected)
     records = is_grad_enabled()
     captured = call.program.gradients.leaves
-    with enable_grad(), _stand_ins(captured):
-        # New tensors, because one may be several arguments, and one computed from another.
+    with enable_grad():
+        # New tensors, because one may be several arguments, and one computed from another. They
+        # are made before the stand-ins, because an argument may be a captured tensor, too.
         slots = [t.clone() if records else _as_leaf(t) for t in call.arguments]
         # The argument of a transform that has ended has no history any more.
         slots = [slot if requires_grad(slot) else _as_leaf(slot) for slot in slots]
+    with enable_grad(), _stand_ins(captured):
         outputs = call.call(slots)
         pairs = [pair for pair in zip(outputs, grads, strict=True) if pair[1] is not None]
         return gradients_of(
@@ -403,8 +405,9 @@ class CompiledStepBackward(Node):
 def attach(call: RecordedCall) -> list[Any]:
     """The results of a recorded call, with their history."""
     gradients = call.program.gradients
-    made = CompiledCall.apply(call, *call.arguments, *gradients.leaves)
     values = list(call.values)
+    with enable_grad():  # where grad mode is off, the function has enabled it
+        made = CompiledCall.apply(call, *call.arguments, *gradients.leaves)
     for place, tensor in zip(gradients.results, made, strict=True):
         values[place] = tensor
     return values

@@ -27,6 +27,7 @@ __all__ = [
     "build_result",
     "constant_result",
     "require_known",
+    "require_same_containers",
     "result_node",
     "result_value",
 ]
@@ -45,6 +46,21 @@ def require_known(value: Any) -> None:
         raise TraceError(
             f"it returns a {kind}, which holds tensors; return them in tuples, lists, dicts or "
             f"dataclasses"
+        )
+
+
+def require_same_containers(arguments: Any, leaves: list[Any], spec: pytree.Spec) -> None:
+    """Refuses a function that has changed a container among its arguments.
+
+    Args:
+        arguments: the containers that the function was called with.
+        leaves: the leaves that they had.
+        spec: the structure that they had.
+    """
+    after, structure = pytree.flatten(arguments)
+    if structure != spec or any(x is not y for x, y in zip(after, leaves, strict=True)):
+        raise TraceError(
+            "it changes a list, dict or other container among its arguments; return a new one"
         )
 
 

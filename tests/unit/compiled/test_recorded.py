@@ -262,3 +262,51 @@ def test_jacobian_of_a_function_that_captures_a_parameter():
     x = pb.tensor([0.1, 0.2, 0.3])
     found = _compare(lambda x: pb.tanh(x * w), lambda f: [pb.func.jacrev(f)(x)])
     assert found.stats["traces"] == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_second_derivatives_by_an_argument_that_is_captured(backend):
+    w = pb.tensor([1.0, 2.0], requires_grad=True)
+    compiled = pb.compile(lambda x: (x**2 * w).sum(), backend=backend)
+    for _ in range(2):
+        (first,) = pb.autograd.grad(compiled(w), w, create_graph=True)
+        assert first.tolist() == [3.0, 12.0]
+        assert pb.autograd.grad(first.sum(), w)[0].tolist() == [6.0, 12.0]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_grad_mode_that_the_function_enables(backend):
+    def function(x):
+        with pb.enable_grad():
+            y = x * 2
+        return y, x * 3
+
+    compiled = pb.compile(function, backend=backend)
+    x = pb.tensor([1.0, 2.0], requires_grad=True)
+    for _ in range(2):
+        with pb.no_grad():
+            y, z = compiled(x)
+        assert y.requires_grad
+        assert not z.requires_grad
+        assert pb.autograd.grad(y.sum(), x)[0].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_containers_among_the_arguments_that_are_changed(backend, requires_grad):
+    def append(values, state):
+        values.append(values[0] * 2)
+        state["count"] = state["count"] + values[0].sum()
+        return values[-1].sum()
+
+    compiled = pb.compile(append, backend=backend)
+    x = pb.tensor([1.0, 2.0], requires_grad=requires_grad)
+    for number in range(2):
+        values, state = [x], {"count": pb.tensor(0.0)}
+        if number == 0:
+            with pytest.warns(UserWarning, match="changes a list, dict or other container"):
+                compiled(values, state)
+        else:
+            compiled(values, state)
+        assert values[1].tolist() == [2.0, 4.0]
+        assert state["count"].item() == 3.0
