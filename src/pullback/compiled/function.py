@@ -7,6 +7,7 @@ import functools
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from threading import active_count
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +25,7 @@ from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Effects, Outside
 from pullback.compiled.paths import FAILED, Path, Trace, generator_note, recorded_path
 from pullback.compiled.progress import show_progress
+from pullback.compiled.random_state import DrawnNumbersError
 from pullback.compiled.recorded import attach_freed, trace_gradients
 from pullback.compiled.report import (
     describe_kind,
@@ -44,6 +46,7 @@ from pullback.compiled.side_effects import SideEffects
 from pullback.compiled.signatures import (
     Arguments,
     Static,
+    constants_of,
     flat_arguments,
     inputs_of,
     is_hashable,
@@ -397,37 +400,38 @@ class CompiledFunction:
             self._traces.append(reason)
 
     def _trace(
-        self, entry: _Entry, given: Arguments, args: Any, kwargs: Any, is_general: bool = True
+        self,
+        entry: _Entry,
+        given: Arguments,
+        args: Any,
+        kwargs: Any,
+        is_general: bool = True,
+        repeats: int = 0,
     ) -> Any:
-        self._stats["traces"] += is_general  # a trace that is less general is the same one again
-        pairs = zip(given.leaves, given.kinds, strict=True)
-        constants = [Static.unwrap(leaf) for leaf, kind in pairs if kind[0] == "static"]
+        # One that is less general, or repeated, is the same trace again.
+        self._stats["traces"] += is_general and not repeats
         tracer = Tracer(allows_reads=not self._fullgraph, is_general=is_general)
-        effects = Effects(tracer, SideEffects(self._func, constants))
-        watches = effects.python.watches
+        effects = Effects(tracer, SideEffects(self._func, constants_of(given)))
         try:
             effects.python.require_no_iterator()
             trace = run_outside_transforms(lambda: self._record(tracer, given, effects))
         except Exception as error:
             effects.undo_all()
+            if isinstance(error, DrawnNumbersError) and active_count() > 1 and repeats < 3:
+                # Another thread may have drawn them.
+                return self._trace(entry, given, args, kwargs, is_general, repeats + 1)
             if tracer.has_loops or (tracer.has_indices and isinstance(error, TraceError)):
                 return self._trace(entry, given, args, kwargs, is_general=False)
             if self._fullgraph:
                 raise
-            result = self._call_func(args, kwargs, given)  # raises the function's own error
-            name = "" if isinstance(error, PullbackError) else f"{type(error).__name__}: "
-            self._refuse(entry, f"{name}{message_of(error)}")
-            return result
+            return self._call_refused(entry, given, args, kwargs, error)
         except BaseException:
             effects.undo_all()
             raise
         if shares_written_memory(tracer, given.leaves):
             effects.undo_all()  # a graph for other arguments may be right for these in part
             return self._call_func(args, kwargs, given)
-        watches += [Watch("item", *note) for note in tracer.notes.values()]
-        key = (given.spec, given.kinds, get_state())
-        kept = self._contents.choose(key, watches, tracer, trace.outputs)
-        self._watches = merge_watches(self._watches, kept)
+        self._keep_watches(effects.python.watches, tracer, trace, given)
         values = list(map(result_value, trace.results.made, trace.outputs))
         with use_cache(self._uses_cache):
             path, reason = self._path(tracer, trace, given)
@@ -455,6 +459,24 @@ class CompiledFunction:
         self._drop_natives()
         return self._trace(entry, given, args, kwargs, is_general=False)
 
+    def _keep_watches(
+        self, watches: list[Watch], tracer: Tracer, trace: Trace, given: Arguments
+    ) -> None:
+        """Adds the places outside that a graph depends on to those that each call compares."""
+        watches += [Watch("item", *note) for note in tracer.notes.values()]
+        key = (given.spec, given.kinds, get_state())
+        kept = self._contents.choose(key, watches, tracer, trace.outputs)
+        self._watches = merge_watches(self._watches, kept)
+
+    def _call_refused(
+        self, entry: _Entry, given: Arguments, args: Any, kwargs: Any, error: Exception
+    ) -> Any:
+        """The function's own result, or its error; the trace's error is the reason to refuse."""
+        result = self._call_func(args, kwargs, given)
+        name = "" if isinstance(error, PullbackError) else f"{type(error).__name__}: "
+        self._refuse(entry, f"{name}{message_of(error)}")
+        return result
+
     def _record(self, tracer: Tracer, given: Arguments, effects: Effects) -> Trace:
         """Runs the function on traced arguments."""
         leaves = self._traced(tracer, given)
@@ -462,6 +484,7 @@ class CompiledFunction:
         # NumPy's functions are replaced, so that arrays which they make are part of the graph.
         function = run_in_mode(self._func) if given.returns_arrays else self._func
         modes = NUMBERS if given.returns_arrays else 0
+        owners = tracer.snapshots.outside = owners_of_arrays(effects.python.watches)
         with watch_generators(effects.generators), tracer.running(modes):
             returned = function(*map(Static.unwrap, args), **kwargs)
             require_same_containers((args, kwargs), leaves, given.spec)
@@ -473,9 +496,10 @@ class CompiledFunction:
             shared = find_shared(tracer, found, leaves, effects.python.watches)
             recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
             gradients = trace_gradients(tracer, shared.made, recorded)
-            owners = owners_of_arrays(effects.python.watches)
             outputs = [result_node(tracer, value, owners) for value in shared.made]
+            tracer.settle_writes()
             outside = Outside(tracer)
+        effects.python.require_nothing_written(tracer.captured.values(), tracer.written)
         effects.python.require_nothing_stored()
         return Trace(shared, outputs, out_spec, gradients, outside)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback.autograd.graph import increment_version
 from pullback.autograd.graph.views import requires_grad
-from pullback.compiled.random_state import Draws
+from pullback.compiled.random_state import DrawnNumbersError, Draws
 from pullback.compiled.side_effects import SideEffects
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import TraceError
@@ -274,7 +274,7 @@ class Effects(Draws):
         drawn = ["numpy.random"] if self._tracer.draws.has_drawn else []
         drawn += self.drawn_by_function()
         if drawn:
-            raise TraceError(
+            raise DrawnNumbersError(
                 f"it draws random numbers from {drawn[0]}, which its graph would repeat in each "
                 f"call; draw them outside and pass them as arguments"
             )

@@ -14,9 +14,14 @@ import numpy as np
 
 from pullback.compiled.eager.program import Program
 from pullback.compiled.llvm.entry import MISS
+from pullback.errors import TraceError
 from pullback.kernels.random import PYTHON_RANDOM, Generators, RandomSource, watch_generators
 
-__all__ = ["Draws", "run_program"]
+__all__ = ["DrawnNumbersError", "Draws", "run_program"]
+
+
+class DrawnNumbersError(TraceError):
+    """Random numbers were drawn during a trace: by the function, or by another thread."""
 
 
 class Draws:

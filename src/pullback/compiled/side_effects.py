@@ -19,8 +19,11 @@ from typing import Any
 
 from pullback.compiled.watch import EMPTY, Watch, find_watches, read_class
 from pullback.errors import TraceError
+from pullback.fx.picked import root_of
+from pullback.fx.snapshots import WRITES_OUTSIDE
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
+from pullback.tensor.memory import owner_of
 
 __all__ = ["SideEffects"]
 
@@ -61,6 +64,20 @@ class SideEffects:
                     f"{place}; return it instead"
                 )
         self.watches += _made(after, self._before)
+
+    def require_nothing_written(self, captured: Iterable[Any], written: set[int]) -> None:
+        """Refuses a write by NumPy itself to an array from outside that the graph reads.
+
+        Args:
+            captured: the arrays that it reads.
+            written: the ids of roots that the graph writes to.
+        """
+        read = {id(owner_of(array)) for array in captured}
+        for watch in self._before:
+            if watch.kind != "content" or id(owner_of(watch.owner)) not in read:
+                continue
+            if id(root_of(watch.owner)) not in written and watch.has_changed():
+                raise TraceError(WRITES_OUTSIDE)
 
     def _find(self) -> list[Watch]:
         return find_watches(self._function, self._constants).watches

@@ -23,6 +23,7 @@ from pullback.utils import pytree
 __all__ = [
     "Arguments",
     "Static",
+    "constants_of",
     "flat_arguments",
     "inputs_of",
     "is_hashable",
@@ -147,6 +148,12 @@ def kind_of(leaf: Any) -> tuple[Any, ...] | None:
     if isinstance(leaf, Tensor | np.ndarray):
         return None
     return ("static", type(leaf), leaf)
+
+
+def constants_of(given: Arguments) -> list[Any]:
+    """The arguments that are constants of a graph."""
+    pairs = zip(given.leaves, given.kinds, strict=True)
+    return [Static.unwrap(leaf) for leaf, kind in pairs if kind[0] == "static"]
 
 
 def inputs_of(given: Arguments) -> list[Any]:

@@ -13,7 +13,7 @@ the graph runs; a new array that the program makes of data is a copy of it each 
 from __future__ import annotations
 
 import operator as python_operators
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -51,6 +51,7 @@ from pullback.fx.operator_arguments import (
 from pullback.fx.picked import Picks
 from pullback.fx.picked import root_of as _root
 from pullback.fx.refusals import current_tracer, refusal, running_tracer
+from pullback.fx.snapshots import Snapshots
 from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import OptionNumber, TracedNumber
 from pullback.fx.user_code import user_line
@@ -117,6 +118,7 @@ class Tracer:
         has_loops: whether there is such a node. Values behind it are those of one step only.
         has_indices: whether there is such an index.
         picks: what ``x[i]`` with a traced integer has picked.
+        snapshots: elements of captured arrays when the graph first read them.
         refused: the first refusal of an operation, which the program may have caught.
         decompositions: functions by operator that run, and are recorded, in the operator's place.
     """
@@ -144,6 +146,7 @@ class Tracer:
         self.has_indices = False
         self.decompositions: dict[Any, Callable[..., Any]] = {}
         self.picks = Picks()
+        self.snapshots = Snapshots()
         self.refused: TraceError | None = None
         self._lifted: dict[Any, TracedArray] = {}
         self._outside: dict[int, Any] = {}  # memory from outside by id: kept, so that it is unique
@@ -213,6 +216,8 @@ class Tracer:
         key = _lift_key(array)
         found = self._lifted.get(key)
         origin = None if origin is None else self.source_of(origin)
+        if found is not None and self.settle_writes([found.node.target]):
+            found = None
         if found is not None:
             self._note_twin(found.node.target, origin)
         else:
@@ -220,7 +225,18 @@ class Tracer:
             self._note_outside(array, found.node)
             if origin is not None:
                 self.origins[found.node.target] = origin
+            if origin is None or type(origin._counter) is ContentVersion:
+                self.snapshots.note(found.node.target, array)
         return found
+
+    def settle_writes(self, names: Iterable[str] | None = None) -> list[str]:
+        """Makes constants of captured arrays that NumPy has written to, and returns their names."""
+        names = list(self.captured) if names is None else names
+        changed = self.snapshots.find_changed(names, self.captured, self.written)
+        for name in changed:
+            self.captured[name] = self.snapshots.copies[name]
+            self.origins.pop(name, None)
+        return changed
 
     def _capture(self, array: NDArray[Any]) -> TracedArray:
         name = f"_tensor_constant{len(self.captured)}"

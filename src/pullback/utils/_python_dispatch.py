@@ -84,7 +84,13 @@ _entered: ContextVar[tuple[ModeStack, ...]] = ContextVar("pullback_entered_modes
 
 
 def _push_mode(mode: Any) -> None:
-    """Makes a mode the innermost one of this thread."""
+    """Makes a mode the innermost one of this thread.
+
+    >>> mode = TorchDispatchMode()
+    >>> _push_mode(mode)
+    >>> _pop_mode() is mode
+    True
+    """
     stack = ModeStack((*active_modes(), mode))
     stack.__enter__()
     _entered.set((*_entered.get(), stack))
@@ -95,6 +101,10 @@ def _pop_mode() -> Any:
 
     A `with` block that ends while one that began later is active ends that one, as in PyTorch: no
     mode is left after the last block.
+
+    >>> _push_mode(TorchDispatchMode())
+    >>> type(_pop_mode()).__name__
+    'TorchDispatchMode'
     """
     *rest, stack = _entered.get()
     mode = active_modes()[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import random
+import threading
 import types
 import warnings
 
@@ -286,3 +287,83 @@ def test_other_files_and_generators_that_are_not_drawn_from_do_not_matter(tmp_pa
             rng.random()
     assert f.stats["traces"] == 1
     assert (tmp_path / "log.txt").read_text() == "traced\n"
+
+
+def _changing_constant(x):
+    k = np.arange(3)
+    first = x * k
+    k += 1
+    second = x * k
+    k -= 1
+    return first, second, x * k
+
+
+def _counts(x):
+    counts = np.zeros(3, int)
+    total = 0
+    for i in range(4):
+        counts[i % 3] += 1
+        total = total + x * counts
+    return total
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize("function", [_changing_constant, _counts])
+def test_arrays_that_numpy_makes_and_writes_are_constants(function, backend):
+    compiled = pb.compile(function, backend=backend, fullgraph=True)
+    for number in range(3):
+        x = np.arange(3.0) + number
+        np.testing.assert_array_equal(compiled(x), function(x))
+    assert compiled.stats["hits"] == 2
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize("writes_first", [True, False])
+def test_writes_by_numpy_to_an_array_that_the_graph_reads_are_refused(backend, writes_first):
+    def make():
+        w = np.ones(3, int)
+
+        def f(x):
+            if writes_first:
+                w[0] *= 2
+            y = x * w
+            if not writes_first:
+                w[1] += 1
+            return y
+
+        return f
+
+    compiled, plain = pb.compile(make(), backend=backend), make()
+    with pytest.warns(UserWarning, match="NumPy writes to an array from outside"):
+        first = compiled(np.ones(3))
+    np.testing.assert_array_equal(first, plain(np.ones(3)))
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(np.ones(3)), plain(np.ones(3)))
+
+
+def test_numbers_that_another_thread_draws_do_not_matter():
+    has_begun, has_drawn = threading.Event(), threading.Event()
+    calls = []
+
+    def draw():
+        has_begun.wait()
+        random.random()
+        has_drawn.set()
+
+    def f(x):
+        calls.append(0)
+        if len(calls) == 1:
+            has_begun.set()
+            has_drawn.wait()
+        return x * 2
+
+    compiled = pb.compile(f, backend="eager")
+    waiting = threading.Event()
+    others = [threading.Thread(target=draw), threading.Thread(target=waiting.wait)]
+    for thread in others:
+        thread.start()
+    np.testing.assert_array_equal(compiled(X), X * 2)
+    waiting.set()
+    for thread in others:
+        thread.join()
+    assert not compiled.stats["eager"]
