@@ -34,6 +34,7 @@ from pullback.tensor.tensor import (
     as_inference,
     meta_of,
     note_flag,
+    note_history,
     note_made,
     note_read,
     register_alias,
@@ -55,6 +56,8 @@ __all__ = ["DATA_METHODS", "detach", "detach_", "numpy"]
 def _version(self: Tensor) -> int:
     if not self._flags & TRACKED:
         raise InferenceError("Inference tensors do not track version counter.")
+    if TRACES:
+        note_history(self, "reads _version")
     return version(self)
 
 
@@ -124,6 +127,8 @@ def _set_data(self: Tensor, new: Tensor) -> None:
             f"data: the tensor and the new data have incompatible tensor types: "
             f"{type(self._array).__name__} and {type(new._array).__name__}"
         )
+    if TRACES:
+        note_history(self, "sets data")
     leave_tape()
     version_of(self)  # as long as it has the memory that its node may have saved
     if new.shape != self.shape or new.dtype != self.dtype:

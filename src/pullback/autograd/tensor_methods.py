@@ -34,6 +34,7 @@ from pullback.tensor.tensor import (
     meta_of,
     note_flag,
     note_grad,
+    note_history,
     note_hook,
 )
 
@@ -108,6 +109,18 @@ def _grad_fn(self: Tensor) -> Node | None:
         return None
     node = node_of(edge_of(self))
     return None if isinstance(node, AccumulateGrad) else node
+
+
+def _get_is_leaf(self: Tensor) -> bool:
+    if TRACES and self._flags & REQUIRES_GRAD:
+        note_history(self, "reads is_leaf")
+    return _is_leaf(self)
+
+
+def _get_grad_fn(self: Tensor) -> Node | None:
+    if TRACES and self._flags & REQUIRES_GRAD:
+        note_history(self, "reads grad_fn")
+    return _grad_fn(self)
 
 
 def _output_nr(self: Tensor) -> int:
@@ -253,8 +266,8 @@ def attach_methods() -> None:
     _backward.__name__ = "backward"
     members: dict[str, Any] = {
         "requires_grad": property(requires_grad, _set_requires_grad, _del_requires_grad),
-        "is_leaf": property(_is_leaf),
-        "grad_fn": property(_grad_fn),
+        "is_leaf": property(_get_is_leaf),
+        "grad_fn": property(_get_grad_fn),
         "output_nr": property(_output_nr),
         "grad": property(_get_grad, _set_grad, lambda self: _set_grad(self, None)),
         "grad_dtype": property(_get_grad_dtype, _set_grad_dtype),

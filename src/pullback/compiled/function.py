@@ -486,7 +486,10 @@ class CompiledFunction:
         modes = NUMBERS if given.returns_arrays else 0
         owners = tracer.snapshots.outside = owners_of_arrays(effects.python.watches)
         with watch_generators(effects.generators), tracer.running(modes):
+            before = get_state()
             returned = function(*map(Static.unwrap, args), **kwargs)
+            if get_state() != before:
+                raise TraceError("it leaves grad mode or another mode changed; use a with block")
             require_same_containers((args, kwargs), leaves, given.spec)
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
             tracer.picks.check_end()

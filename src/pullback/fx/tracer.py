@@ -331,6 +331,11 @@ class Tracer:
         if current_tracer() is self and isinstance(held, np.ndarray | TracedArray):
             raise refusal(f"a hook of a tensor is registered{user_line()}")
 
+    def note_history(self, tensor: Tensor, what: str) -> None:
+        """Refuses a function that reads or sets the history of an argument, which is not traced."""
+        if current_tracer() is self and id(tensor) in self.arguments:
+            raise refusal(f"it {what} of an argument{user_line()}")
+
     def note_flag(self, tensor: Tensor, value: bool) -> None:
         """Refuses another ``requires_grad`` of a captured tensor or an argument, before it is."""
         if (

@@ -73,6 +73,7 @@ __all__ = [
     "meta_of",
     "note_flag",
     "note_grad",
+    "note_history",
     "note_hook",
     "note_made",
     "note_read",
@@ -179,6 +180,12 @@ def note_hook(tensor: Tensor) -> None:
     """Notes that a hook is registered on a tensor, before it is."""
     for trace in list(TRACES):
         trace.note_hook(tensor)
+
+
+def note_history(tensor: Tensor, what: str) -> None:
+    """Notes in the traces that are running that Python reads or sets the history of a tensor."""
+    for trace in list(TRACES):
+        trace.note_history(tensor, what)
 
 
 def note_made(tensor: Tensor, source: Tensor) -> None:

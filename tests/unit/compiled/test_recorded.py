@@ -310,3 +310,46 @@ def test_containers_among_the_arguments_that_are_changed(backend, requires_grad)
             compiled(values, state)
         assert values[1].tolist() == [2.0, 4.0]
         assert state["count"].item() == 3.0
+
+
+def _set_data(x):
+    x.data = x.data * 2
+    return (x * x).sum()
+
+
+def _disable_grad(x):
+    pb.set_grad_enabled(False)
+    return x * 2
+
+
+HISTORIES = {
+    "sets data": _set_data,
+    "reads is_leaf": lambda x: (x * (2 if x.is_leaf else 3)).sum(),
+    "reads grad_fn": lambda x: (x * (2 if x.grad_fn is None else 3)).sum(),
+    "reads _version": lambda x: (x * (x._version + 1)).sum(),
+    "leaves grad mode": _disable_grad,
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_history_of_an_argument_is_not_part_of_a_graph(name, backend):
+    function = HISTORIES[name]
+
+    def run(f):
+        found = []
+        leaf = pb.tensor([1.0, 2.0], requires_grad=True)
+        written = leaf.clone()
+        with pb.no_grad():
+            written.add_(1)
+        for x in leaf, leaf * 2, leaf, written:
+            try:
+                result = f(x)
+                found += [result.tolist(), result.requires_grad, x.tolist(), pb.is_grad_enabled()]
+            finally:
+                pb.set_grad_enabled(True)
+        return found
+
+    with pytest.warns(UserWarning, match=name):
+        found = run(pb.compile(function, backend=backend))
+    assert found == run(function)
