@@ -17,7 +17,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pullback.compiled.watch import EMPTY, Watch, find_watches, read_class
+from pullback.compiled.watch import (
+    EMPTY,
+    Reached,
+    Watch,
+    find_watches,
+    has_traced_number,
+    read_class,
+)
 from pullback.errors import TraceError
 from pullback.fx.picked import root_of
 from pullback.fx.snapshots import WRITES_OUTSIDE
@@ -39,7 +46,9 @@ class SideEffects:
     def __init__(self, function: Callable[..., Any], constants: Iterable[Any]):
         self._function = function
         self._constants = list(constants)
-        self._before, self.generators, self._iterators = find_watches(function, self._constants)
+        reached = find_watches(function, self._constants)
+        self._before, self.generators, self._iterators = reached[:3]
+        self._misses = [(cache, cache.cache_info().misses) for cache in reached.caches]
         self.watches = list(self._before)
 
     def require_no_iterator(self) -> None:
@@ -55,7 +64,8 @@ class SideEffects:
 
         Places that the trace has made are added to the watches, as places that were not there.
         """
-        after = self._find()
+        reached = self._find()
+        after = reached.watches
         for watch in after:
             if isinstance(watch.value, TracedArray | TracedNumber):
                 place = next((other for other in after if other.value is watch.owner), watch)
@@ -63,6 +73,11 @@ class SideEffects:
                     f"it stores a tensor or number that it has computed outside of itself, as "
                     f"{place}; return it instead"
                 )
+        if reached.numbers:
+            raise TraceError(
+                "it stores a number that it has computed, or an argument, in a container outside "
+                "of itself; return it instead"
+            )
         self.watches += _made(after, self._before)
 
     def require_nothing_written(self, captured: Iterable[Any], written: set[int]) -> None:
@@ -79,12 +94,25 @@ class SideEffects:
             if id(root_of(watch.owner)) not in written and watch.has_changed():
                 raise TraceError(WRITES_OUTSIDE)
 
-    def _find(self) -> list[Watch]:
-        return find_watches(self._function, self._constants).watches
+    def _find(self) -> Reached:
+        """Finds what the function reaches after a trace, without remains of the trace in caches.
+
+        A function with ``lru_cache`` that the trace has called may keep tensors of the trace, and
+        forgets all. Keys that are traced numbers become numbers: ``hash`` has made them guards.
+        """
+        for cache, misses in self._misses:
+            if cache.cache_info().misses != misses:
+                cache.cache_clear()
+        reached = find_watches(self._function, self._constants)
+        while reached.keyed:
+            for container in reached.keyed:
+                _use_plain_keys(container)
+            reached = find_watches(self._function, self._constants)
+        return reached
 
     def undo(self) -> None:
         """Gives all places the objects that they had before."""
-        for watch in (*_made(self._find(), self._before), *self._before):
+        for watch in (*_made(self._find().watches, self._before), *self._before):
             if watch.kind != "layout" and watch.has_changed():
                 _restore(watch, self._before)
 
@@ -135,6 +163,24 @@ def _restore_length(owner: Any, length: int, others: list[Watch]) -> None:
     else:
         del owner[length:]
         owner.extend([None] * (length - len(owner)))
+
+
+def _use_plain_keys(container: Any) -> None:
+    """Gives a dict or set plain numbers as keys in the place of traced ones."""
+    if isinstance(container, dict):
+        items = [(_plain(key), value) for key, value in container.items()]
+        container.clear()
+        container.update(items)
+    else:
+        keys = list(map(_plain, container))
+        container.clear()
+        container.update(keys)
+
+
+def _plain(key: Any) -> Any:
+    if isinstance(key, TracedNumber):
+        return key.value
+    return tuple(map(_plain, key)) if has_traced_number(key) else key
 
 
 def _refill(owner: Any, items: tuple[Any, ...]) -> None:

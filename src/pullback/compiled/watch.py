@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.errors import AutogradError
+from pullback.fx.traced_number import TracedNumber
 from pullback.kernels.random import is_generator
 from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import Tensor
@@ -33,6 +34,7 @@ __all__ = [
     "Watch",
     "find_change",
     "find_watches",
+    "has_traced_number",
     "is_same_constant",
     "merge_watches",
     "owners_of_arrays",
@@ -45,9 +47,10 @@ EMPTY: Any = type("Empty", (), {"__repr__": lambda _: "nothing"})()
 """The value of a place that does not exist."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
+_CACHED_FUNCTION = type(functools.lru_cache(lambda: None))
 _DICT_NAMES = frozenset(["vars", "__dict__"])  # code that names one reads attributes by items
 _MOST = 10_000  # watches of one function
-_MOST_ITEMS = 256  # items of a container that are watched one by one
+_MOST_ITEMS = 256  # items of a container that are watched one by one; first and last of others
 _MOST_BYTES = 1 << 20  # of an array that is compared element by element
 _LIBRARIES = frozenset(["numpy", "scipy", "pullback", "builtins", *sys.stdlib_module_names])
 
@@ -95,11 +98,23 @@ class Watch(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Places outside that a function may read, generators of random numbers, and iterators."""
+    """Places outside that a function reaches, and objects that need more than a comparison.
+
+    Attributes:
+        watches: the places that it may read.
+        generators: generators of random numbers.
+        iterators: iterators of Python and its library.
+        caches: functions with ``functools.lru_cache``.
+        keyed: dicts and sets with a traced number among their keys.
+        numbers: traced numbers that are stored in a container.
+    """
 
     watches: list[Watch]
     generators: list[Any]
     iterators: list[Any]
+    caches: list[Any]
+    keyed: list[Any]
+    numbers: list[Any]
 
 
 def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) -> Reached:
@@ -110,7 +125,14 @@ def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) ->
     for value in constants:
         search.add(value, names)
     search.run()
-    return Reached(list(search.found.values()), search.generators, search.iterators)
+    return Reached(
+        list(search.found.values()),
+        search.generators,
+        search.iterators,
+        search.caches,
+        search.keyed,
+        search.numbers,
+    )
 
 
 def find_change(watches: Iterable[Watch]) -> Watch | None:
@@ -246,6 +268,9 @@ class _Search:
         self.found: dict[Any, Watch] = {}
         self.generators: list[Any] = []
         self.iterators: list[Any] = []
+        self.caches: list[Any] = []
+        self.keyed: list[Any] = []
+        self.numbers: list[Any] = []
         self.waiting: deque[tuple[Any, frozenset[str]]] = deque()
         self.seen: dict[int, frozenset[str]] = {}
         self.kept: list[Any] = []  # what has been seen, so that its id is its own
@@ -257,7 +282,9 @@ class _Search:
 
     def add(self, value: Any, names: frozenset[str]) -> None:
         """Visits a value later; `names` are those of the code that reaches it."""
-        if not isinstance(value, _PLAIN) and value is not EMPTY:
+        if isinstance(value, TracedNumber):
+            self.numbers.append(value)
+        elif not isinstance(value, _PLAIN) and value is not EMPTY:
             self.waiting.append((value, names))
 
     def note(self, watch: Watch) -> None:
@@ -291,12 +318,18 @@ class _Search:
             is_namespace = isinstance(value, dict) and "__builtins__" in value  # of a module
             if not is_namespace and _package(type(value).__module__) != "pullback":
                 self._container(value, names)
+        elif isinstance(value, set) and any(map(has_traced_number, value)):
+            self.keyed.append(value)
         elif isinstance(value, deque | set):
             self.note(Watch("items", value, None, tuple(value)))
-            for item in list(value)[:_MOST_ITEMS]:
+            items = list(value)
+            for item in (*items[:_MOST_ITEMS], *items[-_MOST_ITEMS:]):
                 self.add(item, names)
         elif is_generator(value):
             self.generators.append(value)
+        elif isinstance(value, _CACHED_FUNCTION):
+            self.caches.append(value)
+            self.add(value.__wrapped__, names)
         elif isinstance(value, Iterator) and _package(type(value).__module__) in _LIBRARIES:
             if not isinstance(value, io.IOBase):
                 self.iterators.append(value)
@@ -337,13 +370,16 @@ class _Search:
 
     def _container(self, value: Any, names: frozenset[str]) -> None:
         items = list(value.values()) if isinstance(value, dict) else list(value)
+        if isinstance(value, dict) and any(map(has_traced_number, value)):
+            self.keyed.append(value)
+            return
         if isinstance(value, tuple):
             for item in items:
                 self.add(item, names)
             return
         if len(items) > _MOST_ITEMS and not isinstance(value, dict):
             self.note(Watch("items", value, None, tuple(items)))
-            for item in items[:_MOST_ITEMS]:
+            for item in (*items[:_MOST_ITEMS], *items[-_MOST_ITEMS:]):
                 self.add(item, names)
             return
         self.note(Watch("length", value, None, len(items)))
@@ -423,6 +459,13 @@ def _functions_of(held: Any) -> Iterator[FunctionType]:
         held = held.func
     if isinstance(held, FunctionType):
         yield held
+
+
+def has_traced_number(key: Any) -> bool:
+    """Whether a key is a number of a trace, or a tuple with one."""
+    if isinstance(key, TracedNumber):
+        return True
+    return type(key) is tuple and any(map(has_traced_number, key))
 
 
 def _is_library(value: Any) -> bool:

@@ -58,7 +58,14 @@ from pullback.fx.user_code import user_line
 from pullback.kernels.random import GlobalDraws
 from pullback.tensor import tensor as tensor_module
 from pullback.tensor.levels import next_serial
-from pullback.tensor.tensor import ContentVersion, Tensor, as_operand, fresh, wrap
+from pullback.tensor.tensor import (
+    ContentVersion,
+    Tensor,
+    as_operand,
+    fresh,
+    holds_number,
+    wrap,
+)
 
 __all__ = [
     "PLAIN_STATE",
@@ -560,7 +567,8 @@ class Tracer:
         if isinstance(value, TracedNumber):
             return value.node, value.value
         if isinstance(value, list | tuple):
-            pairs = [self._given(item) for item in value]
+            # Numbers in lists are arrays for NumPy: an index that is one gives a copy, no view.
+            pairs = [_as_array_pair(*self._given(item)) for item in value]
             kind = list if isinstance(value, list) else tuple
             return kind(s for s, _ in pairs), kind(r for _, r in pairs)
         return value, value
@@ -658,6 +666,13 @@ def _read_error(what: str, line: str) -> TraceError:
         f"right for this value only. Choose by pb.where(condition, a, b) instead of a branch, and "
         f"pass what decides about the structure as a Python value."
     )
+
+
+def _as_array_pair(symbol: Any, real: Any) -> tuple[Any, Any]:
+    """An item of a list of tensors: a traced number is an array without axes."""
+    if isinstance(symbol, Node) and isinstance(real, Tensor) and holds_number(real):
+        return symbol, wrap(np.asarray(real._array))
+    return symbol, real
 
 
 def _address(array: NDArray[Any]) -> int:

@@ -464,3 +464,14 @@ def test_an_indexed_view_that_is_written_makes_the_integer_a_guard():
     for i in (0, 1, 2, 1):
         np.testing.assert_array_equal(compiled(x, i), _write_by_view(x, i))
     assert compiled.stats["traces"] == 3
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_take_uses_the_integer_of_each_call(axis):
+    x = np.arange(12.0).reshape(4, 3)
+    take = pb.compile(lambda x, n: np.take(x, n, axis=axis))
+    for n in (1, 2, 0, -1):
+        np.testing.assert_array_equal(take(x, n), np.take(x, n, axis=axis))
+    assert take.stats["traces"] == 1
+    with pytest.raises(IndexError):
+        take(x, 12)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
+import functools
 import itertools
 import random
 import threading
@@ -367,3 +369,114 @@ def test_numbers_that_another_thread_draws_do_not_matter():
     for thread in others:
         thread.join()
     assert not compiled.stats["eager"]
+
+
+def _results(make, calls):
+    """Results and state of calls, by the function and by its compiled form."""
+    found = []
+    for is_compiled in (False, True):
+        function, state = make()
+        call = pb.compile(function) if is_compiled else function
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results = [call(*args) for args in calls]
+        found.append((repr(results), repr(state())))
+    return found
+
+
+NUMBERS = [(X, number) for number in (1, 2, 1, 3, 2, 2)]
+
+
+def _store(container, store):
+    def make():
+        held = container()
+
+        def function(x, number):
+            store(held, number)
+            return x * 2
+
+        return function, lambda: held
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("container", "store"),
+    [
+        (dict, lambda held, n: held.__setitem__(n, "value")),
+        (dict, lambda held, n: held.setdefault((n, "key"), n * 2)),
+        (dict, lambda held, n: held.setdefault("inner", {}).setdefault(n, 1)),
+        (set, lambda held, n: held.add(n)),
+        (list, lambda held, n: held.append((n, 1))),
+        (collections.deque, lambda held, n: held.append(n)),
+        (lambda: [0] * 300, lambda held, n: held.append(n)),
+    ],
+)
+def test_numbers_among_the_arguments_are_stored_as_numbers(container, store):
+    expected, found = _results(_store(container, store), NUMBERS)
+    assert found == expected
+
+
+def test_a_memo_by_numbers_has_what_the_function_computes():
+    def make():
+        memo = {}
+
+        def function(x, number):
+            if number not in memo:
+                memo[number] = np.linspace(0, 1, 2) ** number
+            return x * memo[number]
+
+        return function, lambda: memo
+
+    expected, found = _results(make, NUMBERS)
+    assert found == expected
+
+
+def test_cached_functions_keep_no_tensors_of_a_trace():
+    @functools.lru_cache
+    def grid(count, scale):
+        return np.linspace(0, scale, count)
+
+    function = pb.compile(lambda x, scale: (x * grid(2, scale)).sum())
+    for scale in (1.0, 2.0, 1.0):
+        assert function(X, scale) == 2 * scale
+        assert type(grid(2, scale)) is np.ndarray
+    assert grid(2, 2.0).tolist() == [0.0, 2.0]
+
+
+@dataclasses.dataclass
+class State:
+    x: np.ndarray
+    time: float = 0.0
+
+
+def _advance(state, step):
+    state.x = state.x + step
+    state.time += step
+    return state.x.sum()
+
+
+def _advance_dict(state, step):
+    state["x"] = state["x"] * step
+    state["time"] = state.get("time", 0.0) + step
+    return state["x"]
+
+
+@pytest.mark.parametrize(
+    ("function", "state"),
+    [
+        (_advance, lambda: State(X)),
+        (_advance_dict, lambda: {"x": X}),
+        (_advance_dict, lambda: {"x": X, "time": 1.0}),
+        (lambda held, x: held.append(x) or held[0] * x, lambda: [X]),
+        (lambda held, x: held.pop() * x, lambda: [X, X + 1]),
+    ],
+)
+def test_containers_among_the_arguments_are_changed(function, state):
+    compiled = pb.compile(function)
+    for step in (0.5, 2.0):
+        expected, found = state(), state()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert repr(compiled(found, step)) == repr(function(expected, step))
+        assert repr(found) == repr(expected)

@@ -119,8 +119,10 @@ def _scaled_half(e: Lanes, k: Any, m: Pair, sign: int = -1) -> Pair:
     """(2**k (1 + m) + sign) / 2."""
     scale = e.power_of_two(e.b.sub(k, e.integer(1)))
     shift = e.add(scale, e.constant(0.5 * sign))
+    lost = e.sub(e.constant(0.5 * sign), e.sub(shift, scale))  # from a scale of 2**52 on
     high = e.fma(scale, m.high, shift)
-    return Pair(high, e.fma(scale, m.low, e.fma(scale, m.high, e.sub(shift, high))))
+    low = e.fma(scale, m.low, lost)
+    return Pair(high, e.add(low, e.fma(scale, m.high, e.sub(shift, high))))
 
 
 def _half_exponentials_of_twice(e: Lanes, x: Any) -> tuple[Pair, Pair]:
