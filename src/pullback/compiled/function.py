@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -241,9 +242,7 @@ class CompiledFunction:
         state = get_state()
         given = None if state.modes & ~_TRACED_MODES else self._take_apart(args, kwargs)
         if given is None:
-            if state.modes & TRACE:  # arrays from outside are part of the graph that is made
-                args, kwargs = pytree.map(lift_array, (args, kwargs))
-            return self._call_func(args, kwargs)
+            return self._call_in_trace(args, kwargs, state)
         entry = self._entry(given, state)
         if entry.reason:
             return self._call_func(args, kwargs, given)
@@ -263,6 +262,19 @@ class CompiledFunction:
         self._note_trace(entry, given)
         with show_progress(getattr(self._func, "__name__", "function")):
             return self._trace(entry, given, args, kwargs)
+
+    def _call_in_trace(self, args: Any, kwargs: Any, state: Any) -> Any:
+        """Calls the function as part of what runs: of a trace, or in a mode."""
+        leaves, spec = pytree.flatten((args, kwargs))
+        lifted = list(map(lift_array, leaves))
+        is_lifted = any(map(operator.is_not, lifted, leaves))
+        if not state.modes & TRACE or not is_lifted:
+            return self._call_func(args, kwargs)
+        # Arrays from outside are part of the graph that is made.
+        args, kwargs = pytree.unflatten(spec, lifted)
+        result = self._call_func(args, kwargs)
+        require_same_containers((args, kwargs), lifted, spec)
+        return result
 
     def _run(self, path: Path, given: Arguments, inputs: list[Any]) -> Any:
         """Runs the program of a path; returns the function's result, MISS or FAILED."""

@@ -141,3 +141,39 @@ def test_options_of_an_optimizer_by_its_dict_are_seen():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 np.testing.assert_array_equal(function(pb.ones(2)), [rate, rate])
+
+
+def test_containers_that_a_compiled_function_changes_inside_of_another_one():
+    def inner(state):
+        state["x"] = state["x"] + 1
+        return state["x"].sum()
+
+    compiled = pb.compile(inner)
+
+    def outer(x):
+        state = {"x": x}
+        return compiled(state) + state["x"].sum()
+
+    x = pb.tensor([1.0, 2.0])
+    function = pb.compile(outer)
+    assert [function(x).item() for _ in range(2)] == [10.0, 10.0]
+
+
+def test_containers_of_arrays_that_a_compiled_function_changes_inside_of_another_one():
+    array = np.array([1.0, 2.0])
+
+    def inner(state):
+        state["x"] = state["x"] + 1
+        return (state["x"] * state["y"]).sum()
+
+    compiled = pb.compile(inner)
+
+    def outer(x):
+        state = {"x": x, "y": array}
+        return compiled(state) + state["x"].sum()
+
+    x = pb.tensor([1.0, 2.0])
+    function = pb.compile(outer)
+    with pytest.warns(UserWarning, match="changes a list, dict or other container"):
+        assert function(x).item() == 13.0
+    assert function(x).item() == 13.0
