@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.autograd.graph.views import requires_grad
+from pullback.dispatch.keys import PLAIN_VIEW
 from pullback.errors import TraceError
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
@@ -31,6 +33,8 @@ __all__ = [
     "result_node",
     "result_value",
 ]
+
+_PLAIN_FLAGS = (CPU_FLAGS, CPU_FLAGS | PLAIN_VIEW)
 
 
 def require_known(value: Any) -> None:
@@ -126,7 +130,7 @@ def build_result(values: list[Any], spec: pytree.Spec, as_arrays: bool) -> Any:
 
 def as_array(value: Any) -> Any:
     """A result as an array, or a scalar of NumPy; one with a history or a batch stays a tensor."""
-    if type(value) is not Tensor or value._flags != CPU_FLAGS:
+    if type(value) is not Tensor or value._flags not in _PLAIN_FLAGS or requires_grad(value):
         return value
     array = value._array
     return array if array.ndim else array[()]

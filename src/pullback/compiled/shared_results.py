@@ -60,7 +60,8 @@ class SharedResult(NamedTuple):
         if self.steps and not isinstance(found, Tensor):
             found = wrap(np.asarray(found))
         if self.is_cut:
-            found = found.detach()
+            found = found.view() if isinstance(found, np.ndarray) else found
+            found = found.detach() if isinstance(found, Tensor) else found
         with no_grad() if self.is_unrecorded else nullcontext():
             for step in self.steps:
                 found = _apply(step, found)

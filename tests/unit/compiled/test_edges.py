@@ -475,3 +475,27 @@ def test_take_uses_the_integer_of_each_call(axis):
     assert take.stats["traces"] == 1
     with pytest.raises(IndexError):
         take(x, 12)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x,
+        lambda x: x[::2],
+        lambda x: x.T,
+        lambda x: x.reshape(3, 2),
+        lambda x: x.ravel(),
+        lambda x: x.real,
+        lambda x: np.asarray(x),
+        lambda x: np.atleast_1d(x),
+    ],
+)
+def test_views_of_arrays_are_arrays(view, backend):
+    compiled = pb.compile(lambda x: [view(x), view(x), x + 1], backend=backend)
+    for shape in ((6,), (2, 3)):
+        for _ in range(3):
+            x = np.arange(6.0).reshape(shape)
+            for found in compiled(x)[:2]:
+                assert type(found) is np.ndarray
+                np.testing.assert_array_equal(found, view(x))
