@@ -18,6 +18,16 @@ from pullback.inspector.html_repr import table_html
 __all__ = ["Graph", "PythonCode"]
 
 
+class _NoDefault:
+    """No default value; the reference cannot show ``Parameter.empty`` in a signature."""
+
+    def __repr__(self) -> str:
+        return "inspect.Parameter.empty"
+
+
+_NO_DEFAULT = _NoDefault()
+
+
 class PythonCode(NamedTuple):
     """Source of a function ``forward(self, ...)``, and the names that it reads."""
 
@@ -78,10 +88,11 @@ class Graph:
         return node
 
     def placeholder(
-        self, name: str, type_expr: Any = None, default_value: Any = Parameter.empty
+        self, name: str, type_expr: Any = None, default_value: Any = _NO_DEFAULT
     ) -> Node:
         """Adds an input, which may have an annotation and a default value."""
-        args = () if default_value is Parameter.empty else (default_value,)
+        has_none = default_value is _NO_DEFAULT or default_value is Parameter.empty
+        args = () if has_none else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     def get_attr(self, name: str) -> Node:
