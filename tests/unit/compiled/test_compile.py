@@ -13,6 +13,7 @@ import pytest
 import pullback as pb
 from pullback.errors import TraceError
 from pullback.utils._python_dispatch import TorchDispatchMode
+from tests.memory import least_traced_growth
 
 MATRIX = np.linspace(-1.0, 1.0, 9).reshape(3, 3)
 X = np.array([0.3, -0.2, 0.9])
@@ -591,20 +592,4 @@ def test_wrong_options_are_refused():
 
 def test_calls_do_not_keep_memory():
     f = pb.compile(pb.grad(lambda x: (x**2).sum()))
-    f(X)
-    import gc
-    import tracemalloc
-
-    for _ in range(100):
-        f(X)
-    gc.collect()
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        for _ in range(2000):
-            f(X)
-        gc.collect()
-        after = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert after - before < 20_000
+    assert least_traced_growth(lambda: f(X)) < 5000

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
-import resource
 import threading
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 
 import pullback as pb
 from pullback.utils import pytree
+from tests.memory import least_growth, least_traced_growth, resident_memory
 from tests.unit.compiled.loops import LoopProgram, loop_arguments, with_gradient
 
 pytest.importorskip("llvmlite")
@@ -124,19 +123,20 @@ def test_containers_of_arguments_and_results():
 
 def test_calls_do_not_leak():
     compiled = pb.compile(pb.value_and_grad(lambda x, t: (pb.sin(x) * t).sum()))
-    x, rate = np.arange(2000.0), 0.5
-    small = np.arange(5.0)
-    for values in (x, small):
-        compiled(values, rate)
-    gc.collect()
-    for _ in range(1000):
-        compiled(x, rate)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(2000):
-        compiled(x, rate)
-    for _ in range(100_000):
-        compiled(small, rate)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4000  # kB
+    for x in (np.arange(2000.0), np.arange(5.0)):
+        assert least_traced_growth(lambda x=x: compiled(x, 0.5)) < 5000
+
+
+def test_the_memory_of_temporary_values_is_freed():
+    """It comes from the heap where it is too large for the stack, and Python does not trace it."""
+    compiled = pb.compile(lambda x, w: pb.tanh(pb.tanh(x @ w) @ w).sum())
+    x, w = np.ones((200, 50)), np.ones((50, 50))
+
+    def run_calls():
+        for _ in range(50):
+            compiled(x, w)
+
+    assert least_growth(resident_memory, run_calls) < 10 * x.nbytes
 
 
 def test_threads_do_not_disturb_each_other():
