@@ -354,3 +354,12 @@ def test_the_page_is_up_to_date():
         [sys.executable, script, "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_vectors_of_eigh_have_the_signs_of_scipy():
+    a = np.diag([1.0, 2.0, 4.0]) + 0.1
+    for driver in ("ev", "evd", "evr", "evx"):
+        values, vectors = importlib.import_module("scipy.linalg").eigh(a, driver=driver)
+        ours = pb.scipy.linalg.eigh(pb.tensor(a, requires_grad=True), driver=driver)
+        np.testing.assert_allclose(ours[0].detach().numpy(), values, rtol=1e-13)
+        np.testing.assert_allclose(ours[1].detach().numpy(), vectors, rtol=1e-12, atol=1e-14)
