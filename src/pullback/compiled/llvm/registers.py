@@ -435,13 +435,13 @@ class _LoopEmitter:
         inner.emit_graph(loop.body, loop.body.outputs)
         for row, node in zip(rows, self.stacked, strict=True):
             inner.store_value(node, row, b.mul(k, word(node.size)))
-        self._keep_memory(inner, memory)
         self.finals = {}
         finals = []
         for carry, node in zip(self.carried, self.nexts, strict=True):
-            if carry.id not in memory:
+            if carry.id not in memory:  # read before the memory of other carried values changes
                 self.finals[carry.id] = inner.value(node)
                 finals.append(self.finals[carry.id])
+        self._keep_memory(inner, memory)
         following = b.add(k, word(1))
         k.add_incoming(following, b.block)
         for phi, final in zip(phis, finals, strict=True):
