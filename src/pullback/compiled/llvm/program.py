@@ -121,7 +121,13 @@ def _is_call(node: Node, limit: int) -> bool:
 
 
 def _find_phases(graph: Graph) -> list[_Phase]:
-    """The segments of a graph, and the calls between them."""
+    """The segments of a graph, and the calls between them.
+
+    A call that draws random numbers is in no phase before that of an earlier one: they come from
+    one stream.
+    """
+    random = {node.id for node in graph.effects}
+    drawn = 0  # the phase of the last call that draws
     phase: dict[int, int] = {}
     called: dict[int, bool] = {}
     found: list[tuple[list[Node], list[Node]]] = []
@@ -134,6 +140,8 @@ def _find_phases(graph: Graph) -> list[_Phase]:
         for x in node.inputs:
             if x.op not in ("input", "const"):
                 at = max(at, phase[x.id] + (called[x.id] and not is_called))
+        if node.id in random:
+            at = drawn = max(at, drawn)
         phase[node.id] = at
         while len(found) <= at:
             found.append(([], []))

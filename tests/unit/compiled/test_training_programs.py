@@ -1,0 +1,179 @@
+"""Programs of training that were wrong, or were called as they are without need."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.nn import functional as F  # noqa: N812 - PyTorch's convention
+
+BACKENDS = ["llvm", "eager"]
+
+
+def _batch(seed, rows=6, columns=3):
+    return pb.tensor(np.random.default_rng(seed).normal(size=(rows, columns)))
+
+
+def _train(make, inputs, count, backend=None):
+    """The results of some steps, compiled or not, and the counts of calls."""
+    np.random.seed(0)
+    model, step = make()
+    if backend is not None:
+        step = pb.compile(step, backend=backend)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        losses = [step(*inputs(n)) for n in range(count)]
+    state = [*losses, *model.parameters(), *model.buffers()]
+    return [value.detach().numpy() for value in state], getattr(step, "stats", None)
+
+
+def _require_equal(make, inputs, traces, count=6, backend="llvm"):
+    """Compares a compiled training with the same without compilation."""
+    expected, _ = _train(make, inputs, count)
+    found, stats = _train(make, inputs, count, backend)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+    assert stats["traces"] == traces
+    assert stats["eager"] == 0
+
+
+def _step(model, loss, lr=0.1):
+    optimizer = pb.optim.SGD(model.parameters(), lr=lr)
+
+    def step(*args):
+        optimizer.zero_grad()
+        value = loss(*args)
+        value.backward()
+        optimizer.step()
+        return value
+
+    return model, step
+
+
+# --- random numbers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_random_operators_draw_in_the_order_of_the_function(backend):
+    def function(x, y):
+        return F.dropout(pb.tanh(pb.sort(pb.sin(x)))), F.dropout(y), F.dropout(pb.sort(x))
+
+    compiled = pb.compile(function, backend=backend)
+    for seed in range(3):
+        x, y = _batch(seed), _batch(seed + 10, 4)
+        found = []
+        for call in (function, compiled):
+            np.random.seed(seed)
+            found.append([value.numpy() for value in call(x, y)])
+        for expected, ours in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-12)
+
+
+# --- constants that NumPy makes -------------------------------------------------------------------
+
+
+def _scaled_layers():
+    model = pb.nn.Sequential(*[pb.nn.Linear(3, 3) for _ in range(6)])
+    return _step(model, lambda x: (model(x / np.sqrt(3.0)) ** 2).mean())
+
+
+def _masked_layers():
+    model = pb.nn.Sequential(*[pb.nn.Linear(3, 3) for _ in range(6)])
+    return _step(model, lambda x: (model(x @ np.triu(np.ones((3, 3)))) ** 2).mean())
+
+
+def _scaled_rows():
+    model = pb.nn.Sequential(pb.nn.Embedding(50, 3), *[pb.nn.Linear(3, 3) for _ in range(4)])
+    return _step(model, lambda rows: (model(rows) ** 2).mean() * np.sqrt(2.0))
+
+
+@pytest.mark.parametrize("make", [_scaled_layers, _masked_layers, _scaled_rows])
+def test_constants_of_numpy_in_a_step_with_many_parameters(make):
+    def inputs(n):
+        rows = pb.tensor(np.random.default_rng(n).integers(0, 50, 4))
+        return (rows if make is _scaled_rows else _batch(n),)
+
+    _require_equal(make, inputs, 2, 12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_elements_of_a_tensor_that_numpy_reads_are_compared(backend):
+    w = pb.zeros(3)
+
+    def function(x):
+        return x * w + np.exp(w.numpy()[2])
+
+    compiled = pb.compile(function, backend=backend)
+    x = pb.ones(3)
+    for place in (0, 1, 2, 0, 2):
+        np.testing.assert_allclose(compiled(x), function(x))
+        w[place] = w[place] + 1.0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_elements_of_an_array_that_a_tensor_shares_are_compared(backend):
+    array = np.zeros(3)
+    w = pb.from_numpy(array)
+
+    def function(x):
+        return x * w + np.exp(array[2])
+
+    compiled = pb.compile(function, backend=backend)
+    x = pb.ones(3)
+    for place in (0, 1, 2, 0, 2):
+        np.testing.assert_allclose(compiled(x), function(x))
+        w[place] = w[place] + 1.0
+
+
+# --- values that were read while a step was traced ------------------------------------------------
+
+
+@pytest.mark.parametrize("clip", ["clip_grad_norm_", "clip_grad_value_"])
+def test_bounds_of_gradients_are_inputs(clip):
+    def make():
+        model = pb.nn.Linear(3, 2)
+        optimizer = pb.optim.SGD(model.parameters(), lr=0.5)
+
+        def step(x, bound):
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).mean()
+            loss.backward()
+            getattr(pb.nn.utils, clip)(model.parameters(), bound)
+            optimizer.step()
+            return loss
+
+        return model, step
+
+    _require_equal(make, lambda n: (_batch(n), 0.05 * (n + 1)), 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_running_statistics_without_a_momentum(dtype):
+    model = pb.nn.BatchNorm1d(3, momentum=None, dtype=dtype)
+    twin = pb.nn.BatchNorm1d(3, momentum=None, dtype=dtype)
+    compiled = pb.compile(twin)
+    for seed in range(5):
+        x = _batch(seed).astype(dtype)
+        tolerance = 1e-12 if dtype is np.float64 else 1e-5
+        np.testing.assert_allclose(
+            compiled(x).detach(), model(x).detach(), rtol=tolerance, atol=tolerance
+        )
+        np.testing.assert_allclose(twin.running_var, model.running_var, rtol=tolerance)
+        assert twin.running_mean.dtype == dtype
+    assert compiled.stats["traces"] == 1
+
+
+@pytest.mark.parametrize("weight", [None, [1.0, 2.0, 3.0]])
+def test_classes_of_the_multi_margin_loss_are_inputs(weight):
+    def make():
+        model = pb.nn.Linear(3, 3)
+        loss = pb.nn.MultiMarginLoss(weight=None if weight is None else pb.tensor(weight))
+        return _step(model, lambda x, classes: loss(model(x), classes))
+
+    def inputs(n):
+        return _batch(n), pb.tensor(np.random.default_rng(n).integers(0, 3, 6))
+
+    _require_equal(make, inputs, 2)
