@@ -5,18 +5,19 @@ NumPy may have read the same array while the function was traced: in ``np.sin(w)
 is a constant of the graph, which is right for these elements only. A graph with constants that
 NumPy has made keeps the comparison. Where all elements of an array have changed, and the function,
 traced again, gives the same graph with the same constants, only the graph reads the array: from
-then on its elements are not compared.
+then on its elements are not compared. For an array that the function reaches as a tensor alone, and
+that it has not asked for by ``numpy()``, some elements are enough: rows of an embedding change.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.compiled.watch import Watch, owners_of_arrays, without_read
+from pullback.compiled.watch import HELD, Watch, owners_of_arrays, without_read
 from pullback.fx.node import Node
 from pullback.fx.tracer import Tracer
 from pullback.tensor.memory import owner_of
@@ -31,14 +32,16 @@ class Contents:
     def __init__(self) -> None:
         self._digests: dict[Any, bytes] = {}  # of the last trace of each signature
         self._only_in_graphs: dict[int, Any] = {}  # arrays that NumPy does not read, by id
-        self._changed: tuple[Any, dict[Any, bytes]] | None = None
+        self._changed: dict[int, _Changed] = {}  # since the last trace
+        self._before: dict[Any, bytes] = {}  # digests of that
 
-    def note_change(self, change: Watch) -> None:
-        """Notes the place whose change is the reason to trace again."""
-        self._changed = None
-        if change.kind == "content" and bool(np.all(change.owner != change.value)):
-            self._changed = owner_of(change.owner), self._digests
-        self._digests = {}
+    def note_change(self, change: Watch, watches: list[Watch]) -> None:
+        """Notes the place whose change is the reason to trace again.
+
+        A training step changes all parameters at once: all arrays that have changed are noted.
+        """
+        self._changed = _find_changed(watches) if change.kind == "content" else {}
+        self._before, self._digests = self._digests, {}
 
     def choose(
         self, key: Any, watches: list[Watch], tracer: Tracer, outputs: Iterable[Any]
@@ -55,11 +58,42 @@ class Contents:
         digest = _digest_constants(tracer, outputs, owners_of_arrays(watches))
         if digest is not None:
             self._digests[key] = digest
-            if self._changed is not None and self._changed[1].get(key) == digest:
-                owner = self._changed[0]
-                self._only_in_graphs[id(owner)] = owner
+            if self._before.get(key) == digest:
+                exposed = {id(owner_of(root)) for root in tracer.exposed.values()}
+                for place, (owner, is_whole) in self._changed.items():
+                    if is_whole or place not in exposed:
+                        self._only_in_graphs[place] = owner
             arrays = [x for x in arrays if id(owner_of(x)) in self._only_in_graphs]
         return without_read(watches, arrays, tracer.read_roots)
+
+
+class _Changed(NamedTuple):
+    """An array that has changed: NumPy reads it as a whole, or by a tensor's ``numpy()`` only."""
+
+    owner: Any
+    is_whole: bool  # whether all elements have changed
+
+
+def _find_changed(watches: list[Watch]) -> dict[int, _Changed]:
+    """The arrays that have changed, by id; without those that NumPy may read in part."""
+    contents = [watch for watch in watches if watch.kind == "content"]
+    found: dict[int, _Changed] = {}
+    for watch in contents:
+        if watch.has_changed():
+            owner = owner_of(watch.owner)
+            found[id(owner)] = _Changed(owner, True)
+    for watch in contents:
+        place = id(owner_of(watch.owner))
+        if place in found and not _has_changed_wholly(watch):
+            if watch.name is not HELD:
+                del found[place]
+            else:
+                found[place] = found[place]._replace(is_whole=False)
+    return found
+
+
+def _has_changed_wholly(watch: Watch) -> bool:
+    return watch.owner.shape == watch.value.shape and bool(np.all(watch.owner != watch.value))
 
 
 def _digest_constants(tracer: Tracer, outputs: Iterable[Any], outside: set[int]) -> bytes | None:

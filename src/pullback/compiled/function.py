@@ -392,7 +392,7 @@ class CompiledFunction:
                 f"{change} from outside changes from call to call; pass it as an argument"
             )
         self._stats["changes"] += 1
-        self._contents.note_change(change)
+        self._contents.note_change(change, self._watches)
         self._entries.clear()
         self._drop_natives()
         self._watches = []

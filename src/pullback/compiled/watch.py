@@ -30,6 +30,7 @@ from pullback.tensor.tensor import Tensor
 
 __all__ = [
     "EMPTY",
+    "HELD",
     "Reached",
     "Watch",
     "find_change",
@@ -45,6 +46,9 @@ __all__ = [
 
 EMPTY: Any = type("Empty", (), {"__repr__": lambda _: "nothing"})()
 """The value of a place that does not exist."""
+
+HELD = "held by a tensor"
+"""The name of the content of an array that the function reaches as a tensor."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 _CACHED_FUNCTION = type(functools.lru_cache(lambda: None))
@@ -341,13 +345,18 @@ class _Search:
             self._object(value, names)
 
     def _array(self, value: Any) -> None:
-        held = value._array if isinstance(value, Tensor) else value
-        if isinstance(value, Tensor):
-            self.follow(Watch("slot", value, "_array", held), frozenset())
-            return
-        self.note(Watch("layout", held, None, _layout(held)))
-        if held.nbytes <= _MOST_BYTES and not held.dtype.hasobject:
-            self.note(Watch("content", held, None, held.copy("K")))
+        if isinstance(value, np.ndarray):
+            self._elements(value, None)
+        elif isinstance(value._array, np.ndarray):
+            self.note(Watch("slot", value, "_array", value._array))
+            self._elements(value._array, HELD)
+        else:
+            self.follow(Watch("slot", value, "_array", value._array), frozenset())
+
+    def _elements(self, array: np.ndarray[Any, Any], holder: Any) -> None:
+        self.note(Watch("layout", array, None, _layout(array)))
+        if array.nbytes <= _MOST_BYTES and not array.dtype.hasobject:
+            self.note(Watch("content", array, holder, array.copy("K")))
 
     def _function(self, function: FunctionType) -> None:
         package = _package(function.__globals__.get("__name__"))

@@ -44,7 +44,7 @@ class BodyTracer(Tracer):
     def __init__(self, outer: Tracer, *, may_differentiate: bool):
         super().__init__(is_general=True)
         self.outer = outer
-        self._exposed, self.read_roots = outer._exposed, outer.read_roots
+        self.exposed, self.read_roots = outer.exposed, outer.read_roots
         self.may_differentiate = may_differentiate
         self.tensors: dict[int, Tensor] = {}
         self.operands: list[tuple[Node, TracedArray | TracedNumber]] = []

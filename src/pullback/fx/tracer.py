@@ -158,7 +158,7 @@ class Tracer:
         self._lifted: dict[Any, TracedArray] = {}
         self._outside: dict[int, Any] = {}  # memory from outside by id: kept, so that it is unique
         self.read_roots: dict[int, Any] = {}  # memory that Python has read, without a guard
-        self._exposed: dict[int, Any] = {}  # memory that Python has an array of
+        self.exposed: dict[int, Any] = {}  # memory that Python has an array of
         self.made_here: dict[int, Tensor] = {}  # tensors that the program has made of such memory
         self._sources: dict[int, Tensor] = {}  # by the id of such a tensor: the one from outside
         self.histories = Histories()  # of captured tensors and arguments
@@ -306,7 +306,7 @@ class Tracer:
             return
         if isinstance(held, TracedArray) and shares:
             root = _root(held.value)
-            self._exposed[id(root)] = root
+            self.exposed[id(root)] = root
         if not isinstance(held, np.ndarray):
             return
         root = _root(held)
@@ -315,7 +315,7 @@ class Tracer:
             return
         if self._is_written(root):
             raise _read_error(what, user_line())
-        self._exposed[id(root)] = root
+        self.exposed[id(root)] = root
         if not shares:
             self.read_roots[id(root)] = root
 
@@ -415,7 +415,7 @@ class Tracer:
         kernel = kernel or function
         changed = written_arrays(operator, args, kwargs) if operator.schema.is_mutable else []
         written = [array for array in changed if self.is_outside(array)]
-        if any(id(_root(array)) in self._exposed for array in changed):
+        if any(id(_root(array)) in self.exposed for array in changed):
             raise _read_error("numpy() of memory that is written to", user_line())
         for array in written:
             key = (_address(array), array.shape, array.strides)
