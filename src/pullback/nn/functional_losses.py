@@ -55,16 +55,16 @@ def multi_margin_loss(
     """
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: p is {p}; only 1 and 2 are supported")
-    x, classes = asarray(input), asarray(target).detach().numpy()
+    x, classes = asarray(input), asarray(target).detach()
     require_dtypes("multi_margin_loss", {"input": x, "weight": weight})
     if x.ndim not in (1, 2) or classes.shape != x.shape[:-1]:
         raise ValueError(
             f"multi_margin_loss: expected scores (batch, classes) and classes (batch,), got shapes "
-            f"{tuple(x.shape)} and {classes.shape}"
+            f"{tuple(x.shape)} and {tuple(classes.shape)}"
         )
-    places = np.arange(x.shape[-1]) == classes[..., None]
+    others = classes[..., None] != np.arange(x.shape[-1])
     right = x[(*np.indices(classes.shape), classes)][..., None]
-    gaps = activation.relu(margin - right + x) ** p * asarray((~places).astype(x.dtype))
+    gaps = activation.relu(margin - right + x) ** p * others.astype(x.dtype)
     if weight is not None:
         gaps = gaps * asarray(weight)[classes][..., None]
     return _reduced("multi_margin_loss", gaps.sum(-1) / x.shape[-1], reduction)

@@ -96,11 +96,11 @@ class _BatchNorm(Module):
             raise ModuleInputError(
                 f"expected {self.num_features} channels, got {shape[1]} (shape {shape})"
             )
-        momentum = 0.0 if self.momentum is None else self.momentum
+        momentum: Any = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                momentum = 1.0 / float(self.num_batches_tracked.item())
+                momentum = 1.0 / self.num_batches_tracked.astype(self.running_mean.dtype)
         uses_batch = self.training or self.running_mean is None
         tracked = not self.training or self.track_running_stats
         return F.batch_norm(  # type: ignore[no-any-return]

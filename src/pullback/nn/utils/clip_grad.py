@@ -12,6 +12,7 @@ from pullback._generated import functions_shape as shapes
 from pullback._generated.functions_linalg import linalg_vector_norm as vector_norm
 from pullback.autograd import no_grad
 from pullback.errors import NotFiniteError
+from pullback.fx.traced_number import TracedNumber
 from pullback.fx.tracer import current_tracer
 from pullback.operators.creation.functions import asarray
 from pullback.tensor import Tensor
@@ -21,6 +22,11 @@ __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_
 
 def _listed(tensors: Any) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _bound(value: Any) -> Any:
+    """A bound as a float; that of a traced program may be another one in each call."""
+    return value if isinstance(value, TracedNumber) else float(value)
 
 
 def get_total_norm(
@@ -67,7 +73,7 @@ def clip_grads_with_norm_(
     >>> round(x.grad.item(), 5)
     4.0
     """
-    factor: Any = float(max_norm) / (total_norm + 1e-6)
+    factor: Any = _bound(max_norm) / (total_norm + 1e-6)
     if current_tracer() is not None:
         factor = np.minimum(factor, 1.0)
     else:
@@ -121,7 +127,8 @@ def clip_grad_value_(
     >>> x.grad.tolist()
     [6.0, -7.0]
     """
+    bound = _bound(clip_value)
     with no_grad():
         for parameter in _listed(parameters):
             if parameter.grad is not None:
-                parameter.grad.clip_(-float(clip_value), float(clip_value))
+                parameter.grad.clip_(-bound, bound)
