@@ -6,7 +6,7 @@ is a constant of the graph, which is right for these elements only. A graph with
 NumPy has made keeps the comparison. Where all elements of an array have changed, and the function,
 traced again, gives the same graph with the same constants, only the graph reads the array: from
 then on its elements are not compared. For an array that the function reaches as a tensor alone, and
-that it has not asked for by ``numpy()``, some elements are enough: rows of an embedding change.
+whose ``numpy()`` it does not read, some elements are enough: rows of an embedding change.
 """
 
 from __future__ import annotations
@@ -25,20 +25,23 @@ from pullback.tensor.tensor import ContentVersion
 
 __all__ = ["Contents"]
 
+_MOST_GRAPHS = 64  # whose arrays are known
+
 
 class Contents:
     """Choice of the captured arrays of one function whose elements are compared between calls."""
 
     def __init__(self) -> None:
         self._digests: dict[Any, bytes] = {}  # of the last trace of each signature
-        self._only_in_graphs: dict[int, Any] = {}  # arrays that NumPy does not read, by id
+        # arrays that NumPy does not read, by id, for each graph: another one may have its constants
+        self._only_in_graphs: dict[bytes, dict[int, Any]] = {}
         self._changed: dict[int, _Changed] = {}  # since the last trace
         self._before: dict[Any, bytes] = {}  # digests of that
 
     def note_change(self, change: Watch, watches: list[Watch]) -> None:
         """Notes the place whose change is the reason to trace again.
 
-        A training step changes all parameters at once: all arrays that have changed are noted.
+        A training step changes all parameters at once: each array that has changed counts.
         """
         self._changed = _find_changed(watches) if change.kind == "content" else {}
         self._before, self._digests = self._digests, {}
@@ -59,12 +62,20 @@ class Contents:
         if digest is not None:
             self._digests[key] = digest
             if self._before.get(key) == digest:
-                exposed = {id(owner_of(root)) for root in tracer.exposed.values()}
-                for place, (owner, is_whole) in self._changed.items():
-                    if is_whole or place not in exposed:
-                        self._only_in_graphs[place] = owner
-            arrays = [x for x in arrays if id(owner_of(x)) in self._only_in_graphs]
+                self._learn(digest, tracer)
+            known = self._only_in_graphs.get(digest, {})
+            arrays = [x for x in arrays if id(owner_of(x)) in known]
         return without_read(watches, arrays, tracer.read_roots)
+
+    def _learn(self, digest: bytes, tracer: Tracer) -> None:
+        """Notes that the arrays that have changed do not matter for the constants of a graph."""
+        if len(self._only_in_graphs) >= _MOST_GRAPHS:
+            self._only_in_graphs.clear()
+        known = self._only_in_graphs.setdefault(digest, {})
+        exposed = {id(owner_of(root)) for root in tracer.exposed.values()}
+        for place, (owner, is_whole) in self._changed.items():
+            if is_whole or place not in exposed:
+                known[place] = owner
 
 
 class _Changed(NamedTuple):

@@ -128,6 +128,26 @@ def test_elements_of_an_array_that_a_tensor_shares_are_compared(backend):
         w[place] = w[place] + 1.0
 
 
+@pytest.mark.parametrize("reads", ["flag", "argument", "branch"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_array_that_numpy_reads_in_a_later_graph_is_compared(reads, backend):
+    w, flags = np.ones(3), {"is_read": False}
+
+    def function(x, is_read):
+        y = x * w * np.sqrt(2.0)
+        conditions = {"flag": flags["is_read"], "argument": is_read}
+        if x[0] > 4 if reads == "branch" else conditions[reads]:
+            y = y + np.exp(w[0] / 10)
+        return y
+
+    compiled = pb.compile(function, backend=backend)
+    for n in range(9):
+        flags["is_read"] = n > 4
+        x = np.full(3, float(n))
+        np.testing.assert_allclose(compiled(x, n > 4), function(x, n > 4), rtol=1e-12)
+        w += 1.0
+
+
 # --- values that were read while a step was traced ------------------------------------------------
 
 
