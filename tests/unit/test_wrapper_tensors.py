@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -185,3 +187,28 @@ def test_a_device_is_the_cpu():
     assert pb.Tensor._make_wrapper_subclass(Tagged, (2,), device="cpu").device == "cpu"
     with pytest.raises(ValueError, match="device must be 'cpu'"):
         pb.Tensor._make_wrapper_subclass(Tagged, (2,), device="cuda")
+
+
+def test_a_deep_copy_has_memory_of_its_own():
+    x = Tagged(pb.tensor([1.0, 2.0]), requires_grad=True)
+    copied = copy.deepcopy({"x": x, "again": x})
+    assert copied["x"] is copied["again"]
+    assert type(copied["x"]) is Tagged
+    with pb.no_grad():
+        copied["x"].mul_(3)
+    np.testing.assert_array_equal(copied["x"].inner.numpy(), [3.0, 6.0])
+    np.testing.assert_array_equal(x.inner.numpy(), [1.0, 2.0])
+    assert copied["x"].requires_grad
+
+
+def test_the_text_has_the_name_of_the_class():
+    x = Tagged(pb.tensor([1.0, 2.0]), requires_grad=True)
+    assert repr(x) == "tensor(Tagged(shape=(2,), dtype=float64), requires_grad=True)"
+
+
+def test_optimizers_refuse_them_by_name():
+    x = Tagged(pb.tensor([1.0, 2.0]), requires_grad=True)
+    (x * x).sum().backward()
+    for kind in (pb.optim.SGD, pb.optim.Adam):
+        with pytest.raises(TypeError, match=r"wrapper tensor, Tagged.*optimize the tensors"):
+            kind([x], lr=0.1).step()

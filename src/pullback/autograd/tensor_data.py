@@ -245,7 +245,9 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - 
     found = memo.get(id(self))
     if found is not None:
         return found  # type: ignore[no-any-return]
-    copy = memo[id(self)] = wrap(self._array.copy(order="K"))
+    array = self._array
+    copied = array.deepcopy(memo) if isinstance(array, Payload) else array.copy(order="K")
+    copy = memo[id(self)] = wrap(copied)
     copy._flags |= self._flags & REQUIRES_GRAD
     if self._meta is not None and self._meta.grad is not None:
         meta_of(copy).grad = __deepcopy__(self._meta.grad, memo)

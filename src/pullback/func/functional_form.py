@@ -50,12 +50,13 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         raise ValueError(f"functionalize: remove must be one of {_REMOVES}, not {remove!r}")
 
     @functools.wraps(func)
-    def run(*args: Any) -> Any:
-        leaves, spec = pytree.flatten(args)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        leaves, spec = pytree.flatten((args, kwargs))
         if any(map(_is_batched, leaves)):
-            return func(*args)  # batching rules write to the memory of vmap's own level
+            # Batching rules write to the memory of vmap's own level.
+            return func(*args, **kwargs)
         copies = pytree.unflatten(spec, [_values(leaf) for leaf in leaves])
-        module = make_fx(func)(*copies)
+        module = make_fx(lambda args, kwargs: func(*args, **kwargs))(*copies)
         functional = functional_form(module, keeps_views=remove == "mutations")
         return functional(*leaves)
 

@@ -26,6 +26,7 @@ from pullback.kernels.errstate import errstate
 from pullback.optim.traced import Untraced, note_groups, trace_update
 from pullback.tensor import Tensor
 from pullback.tensor.tensor import TRACES, as_class_of, fresh
+from pullback.tensor.wrapper import WrapperPayload
 
 __all__ = [
     "Array",
@@ -420,6 +421,12 @@ class ElementwiseOptimizer(Optimizer):
         """The state of a parameter, which is made before its first update."""
         state = self.state[param]
         if not state:
+            if isinstance(param._array, WrapperPayload):
+                raise TypeError(
+                    f"{type(self).__name__}.step(): a parameter is a wrapper tensor, "
+                    f"{param._array!r}, whose memory cannot be updated; optimize the tensors that "
+                    f"it wraps"
+                )
             made = self.init_state(param, group)
             state.update({name: as_class_of(param, value) for name, value in made.items()})
         return state

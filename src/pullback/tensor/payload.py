@@ -55,6 +55,10 @@ class Payload:
         """The same values in memory of their own."""
         raise NotImplementedError(f"{type(self).__name__} has no copy()")
 
+    def deepcopy(self, memo: dict[int, Any]) -> Self:  # noqa: ARG002 - for subclasses
+        """The payload of a deep copy of a tensor."""
+        return self.copy()
+
     def shares_memory(self, other: Any) -> bool:
         """Whether this was made as a view of another payload's or array's memory."""
         raise NotImplementedError(f"{type(self).__name__} has no shares_memory()")
@@ -113,7 +117,8 @@ class Payload:
         raise self.refusal("strides")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype.name})"
+        name = (self.tensor_class or type(self)).__name__
+        return f"{name}(shape={self.shape}, dtype={self.dtype.name})"
 
     # --- what follows from the shape --------------------------------------------------------------
 

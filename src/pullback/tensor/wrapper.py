@@ -9,6 +9,7 @@ tensors around one payload: views, detached tensors, saved values.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +41,12 @@ class WrapperPayload(Payload):
         """A payload of its own with the same attributes: what they hold is not copied."""
         copied = WrapperPayload(self.tensor_class, self.shape, self.dtype)
         copied.attributes.update(self.attributes)
+        return copied
+
+    def deepcopy(self, memo: dict[int, Any]) -> WrapperPayload:
+        """A payload with deep copies of the attributes."""
+        copied = WrapperPayload(self.tensor_class, self.shape, self.dtype)
+        copied.attributes.update(deepcopy(self.attributes, memo))
         return copied
 
     def ones(self, shape: tuple[int, ...], dtype: Any) -> Any:

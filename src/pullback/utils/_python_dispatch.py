@@ -5,6 +5,8 @@ The names are PyTorch's, ``torch.utils._python_dispatch``. ``docs/tracing.md`` h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
@@ -123,14 +125,18 @@ def _get_current_dispatch_mode() -> Any:
     return modes[-1] if modes else None
 
 
-def _pop_mode_temporarily() -> ModeStack:
-    """A block in which the innermost mode is not active.
+@contextmanager
+def _pop_mode_temporarily() -> Iterator[Any]:
+    """A block in which the innermost mode is not active; its variable is that mode.
 
-    >>> with TorchDispatchMode(), _pop_mode_temporarily():
-    ...     _get_current_dispatch_mode_stack()
-    []
+    >>> mode = TorchDispatchMode()
+    >>> with mode, _pop_mode_temporarily() as found:
+    ...     found is mode, _get_current_dispatch_mode_stack()
+    (True, [])
     """
-    return ModeStack(active_modes()[:-1])
+    *rest, mode = active_modes()
+    with ModeStack(tuple(rest)):
+        yield mode
 
 
 def _get_current_dispatch_mode_stack() -> list[Any]:
@@ -142,11 +148,14 @@ def _get_current_dispatch_mode_stack() -> list[Any]:
     return list(active_modes())
 
 
-def _disable_current_modes() -> ModeStack:
-    """A block in which no mode is active.
+@contextmanager
+def _disable_current_modes() -> Iterator[list[Any]]:
+    """A block in which no mode is active; its variable is the list of those that were.
 
-    >>> with TorchDispatchMode(), _disable_current_modes():
-    ...     _get_current_dispatch_mode_stack()
-    []
+    >>> with TorchDispatchMode(), _disable_current_modes() as found:
+    ...     len(found), _get_current_dispatch_mode_stack()
+    (1, [])
     """
-    return without_modes()
+    modes = list(active_modes())
+    with without_modes():
+        yield modes

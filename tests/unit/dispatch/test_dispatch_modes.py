@@ -300,3 +300,14 @@ def test_a_result_of_another_kind_is_refused(needs_grad):
     with Number(), pytest.raises(TypeError, match="a tuple of 2 tensors"):
         pb.linalg.slogdet(square)
     assert pb.ops.pullback.sin.default._schema is pb.ops.pullback.sin.default.schema
+
+
+def test_blocks_without_modes_give_the_modes():
+    class Mode(TorchDispatchMode):
+        pass
+
+    with Mode() as outer, Mode() as inner:
+        with _pop_mode_temporarily() as found:
+            assert found is inner
+        with _disable_current_modes() as all_of_them:
+            assert all_of_them == [outer, inner]

@@ -95,3 +95,15 @@ def test_memory_that_two_inputs_share_is_refused():
 def test_an_unknown_option_is_refused():
     with pytest.raises(ValueError, match="remove must be one of"):
         functionalize(_fill, remove="everything")
+
+
+def test_keyword_arguments_are_passed_on():
+    def f(x, *, scale):
+        y = x.clone()
+        y.mul_(scale["by"])
+        return y
+
+    x = pb.tensor([1.0, 2.0])
+    assert functionalize(f)(x, scale={"by": pb.tensor(3.0)}).tolist() == [3.0, 6.0]
+    assert functionalize(f)(x, scale={"by": 4.0}).tolist() == [4.0, 8.0]
+    assert pb.func.vmap(lambda v: functionalize(f)(v, scale={"by": 4.0}))(x).tolist() == [4, 8]

@@ -202,3 +202,8 @@ def test_a_graph_can_be_differentiated_and_mapped():
 def test_another_tracing_mode_is_refused():
     with pytest.raises(ValueError, match="tracing_mode must be 'real'"):
         make_fx(pb.sin, tracing_mode="symbolic")
+
+
+def test_operators_above_autograd_are_refused_by_name():
+    with pytest.raises(ValueError, match="pre_dispatch must be False"):
+        make_fx(pb.sin, pre_dispatch=True)

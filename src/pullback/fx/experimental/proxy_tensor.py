@@ -24,6 +24,8 @@ def make_fx(
     f: Callable[..., Any],
     decomposition_table: dict[Any, Callable[..., Any]] | None = None,
     tracing_mode: str = "real",
+    *,
+    pre_dispatch: bool = False,
 ) -> Callable[..., GraphModule]:
     """A function of the arguments of `f` that returns the graph of `f` for them.
 
@@ -37,6 +39,7 @@ def make_fx(
         decomposition_table: functions by operator that are traced in the operator's place.
         tracing_mode: ``"real"`` or ``"fake"``, which are the same here: shapes are those of the
             arguments, and values cannot be read. ``"symbolic"`` shapes do not exist.
+        pre_dispatch: must be False: operators above autograd are not recorded.
 
     >>> import pullback as pb
     >>> module = make_fx(pb.func.grad(lambda x: pb.sin(x).sum()))(pb.tensor([0.0, 1.0]))
@@ -53,6 +56,11 @@ def make_fx(
         raise ValueError(
             f"make_fx: tracing_mode must be 'real' or 'fake', not {tracing_mode!r}: a graph is "
             f"right for the shapes of its arguments; trace again for others"
+        )
+
+    if pre_dispatch:
+        raise ValueError(
+            "make_fx: pre_dispatch must be False: operators are recorded below autograd"
         )
 
     @functools.wraps(f)
