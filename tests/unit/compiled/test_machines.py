@@ -48,6 +48,17 @@ def test_older_processors(name, monkeypatch):
             check(dtype, size)
 
 
+def test_processors_that_code_cannot_be_made_for_are_refused(monkeypatch):
+    monkeypatch.setenv("PULLBACK_CPU", "nonsense")  # LLVM itself would end the process
+    with pytest.raises(ValueError, match=r"must be one of x86-64, x86-64-v2.* not 'nonsense'"):
+        pb.compile(pb.sin)
+    pb.compile(pb.sin, backend="eager")
+    monkeypatch.setenv("PULLBACK_CPU", "x86-64-v3")
+    monkeypatch.setattr("pullback.compiled.llvm.compiler._host", lambda: ("old", "+sse2,-avx2"))
+    with pytest.raises(ValueError, match="this processor has no avx2"):
+        pb.compile(pb.sin)
+
+
 def test_an_interpreter_whose_objects_are_not_read(monkeypatch):
     monkeypatch.setattr("pullback.compiled.llvm.program.IS_TESTED", False)
     check("f8", 13)

@@ -44,6 +44,14 @@ __all__ = [
     "require_llvmlite",
 ]
 
+_LEVELS = {
+    "x86-64": "",
+    "x86-64-v2": "sse4.2 popcnt",
+    "x86-64-v3": "avx2 fma bmi2 f16c",
+    "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
+}
+"""What ``PULLBACK_CPU`` may name, and features without which its code does not run."""
+
 _lock = threading.RLock()
 
 
@@ -74,12 +82,14 @@ if hasattr(os, "register_at_fork"):  # a forked process has no thread that would
 
 
 def require_llvmlite() -> None:
-    """Raises if llvmlite is not installed."""
+    """Raises if llvmlite is not installed, or cannot make code for the processor of the user."""
     if importlib.util.find_spec("llvmlite") is None:
         raise MissingPackageError(
             "compile: backend='llvm' needs llvmlite, which is not installed; run "
             "pip install pullback[compile], or use backend='eager'"
         )
+    if is_supported() and (chosen := os.environ.get("PULLBACK_CPU")):
+        require_processor(chosen)
 
 
 def is_supported() -> bool:
@@ -123,7 +133,26 @@ def _processor() -> tuple[str, str]:
     ``x86-64-v3`` (AVX2) or ``x86-64`` (SSE2) restricts code to what older processors have.
     """
     chosen = os.environ.get("PULLBACK_CPU", "")
-    return (chosen, "") if chosen else _host()
+    if not chosen:
+        return _host()
+    require_processor(chosen)
+    return chosen, ""
+
+
+def require_processor(name: str) -> None:
+    """Raises for a processor that LLVM has no name for, which ends the process, or that differs.
+
+    >>> require_processor("x86-64")
+    """
+    if name not in _LEVELS:
+        raise ValueError(f"PULLBACK_CPU must be one of {', '.join(_LEVELS)}, not {name!r}")
+    found = _host()[1].split(",")
+    missing = [feature for feature in _LEVELS[name].split() if f"+{feature}" not in found]
+    if missing:
+        raise ValueError(
+            f"PULLBACK_CPU is {name!r}, and this processor has no {', '.join(missing)}; its code "
+            f"could not run here"
+        )
 
 
 @functools.lru_cache
