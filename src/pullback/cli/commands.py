@@ -49,7 +49,7 @@ def _run(arguments: list[str]) -> int:
         arguments, of_script = arguments[:cut], arguments[cut + 1 :]
     options = _parser().parse_args(arguments)
     if options.command == "compile-report":
-        return _report(options.script, options.arguments)
+        return _report(options.script, options.arguments, options.m)
     if options.command == "demo":
         run_demo()
         return 0
@@ -74,11 +74,11 @@ def _described(command: str, describe: Callable[[str], str], name: str) -> int:
     return 0
 
 
-def _report(script: str, arguments: list[str]) -> int:
-    if not os.path.isfile(script):
+def _report(script: str, arguments: list[str], is_module: bool) -> int:
+    if not is_module and not os.path.isfile(script):
         print(f"pullback compile-report: there is no file {_one_line(script)}", file=sys.stderr)
         return 2
-    return run_report(script, arguments)
+    return run_report(script, arguments, is_module=is_module)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     error = commands.add_parser("error", help="show the cause and the fix of an error")
     error.add_argument("name", nargs="?", metavar="NAME", help="such as saved-version; or all")
     report = commands.add_parser("compile-report", help="run a script, show what it compiled")
+    report.add_argument("-m", action="store_true", help="SCRIPT is the name of a module")
     report.add_argument("script", metavar="SCRIPT", help="a Python file")
     report.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
     commands.add_parser("codegen", help="derivative tables: see 'pullback codegen --help'")

@@ -9,6 +9,7 @@ import traceback
 from typing import Any
 
 import pullback as pb
+from pullback.cli.script import script_arguments
 from pullback.dispatch import PythonDispatcher
 from pullback.inspector.html_repr import text_html
 
@@ -43,16 +44,15 @@ def inspect_script(script: str, arguments: list[str], out: str | None) -> int:
     if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
         print(f"pullback inspect: there is no folder for --out {path!r}", file=sys.stderr)
         return 2
-    before = sys.argv, list(sys.path)
-    sys.argv, sys.path[0:1] = [script, *arguments], [os.path.dirname(os.path.abspath(script))]
     try:
-        with pb.profiler.profile(check_finite=True) as measured:
+        with (
+            script_arguments(script, arguments),
+            pb.profiler.profile(check_finite=True) as measured,
+        ):
             names = runpy.run_path(script, run_name="__main__")
     except Exception:
         traceback.print_exc()
         return 1
-    finally:
-        sys.argv, sys.path[:] = before
     results, inputs = _tensors_of(names)
     if not results:
         print(

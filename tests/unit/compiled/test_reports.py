@@ -94,12 +94,39 @@ def test_the_command_reports_about_a_script(tmp_path, code):
     path.write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, "-m", "pullback", "compile-report", str(path), str(code), "--flag"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == (1 if code else 0), done.stderr
+    assert done.returncode == code, done.stderr
     assert done.stdout.startswith(f"['{code}', '--flag'] __main__\n")
     assert "compile-report: 2 compiled function(s)" in done.stdout
     assert f"double ({path}:6)" in done.stdout
     assert "1 segment(s): 1 elementwise" in done.stdout
     assert f"<lambda> ({path}:10)\n  never called" in done.stdout
+
+
+ENDS = {
+    "raise KeyError('boom')": (1, "KeyError: 'boom'"),
+    "sys.exit('a message')": (1, "a message"),
+    "raise KeyboardInterrupt": (130, "KeyboardInterrupt"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("is_module", [False, True])
+def test_the_command_reports_about_a_script_however_it_ends(tmp_path, end, is_module):
+    (tmp_path / "beside.py").write_text("FACTOR = 2", encoding="utf-8")
+    text = SCRIPT.replace("import sys", "import sys, beside").replace(
+        "sys.exit(int(sys.argv[1]))", end
+    )
+    (tmp_path / "script.py").write_text(text, encoding="utf-8")
+    given = ["-m", "script"] if is_module else [str(tmp_path / "script.py")]
+    command = [sys.executable, "-m", "pullback", "compile-report", *given, "-m", "--flag"]
+    folder = tmp_path if is_module else None
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    code, message = ENDS[end]
+    # Python ends itself by the signal where a program ends with KeyboardInterrupt.
+    assert done.returncode in (code, -2 if code == 130 else code), done.stderr
+    assert message in done.stderr
+    assert done.stdout.startswith("['-m', '--flag'] __main__\n")
+    assert "compile-report: 2 compiled function(s)" in done.stdout
 
 
 def test_the_command_names_a_file_that_is_not_there():

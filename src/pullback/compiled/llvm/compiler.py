@@ -42,6 +42,7 @@ __all__ = [
     "name_address",
     "read_number",
     "require_llvmlite",
+    "require_processor",
 ]
 
 _LEVELS = {
