@@ -289,7 +289,9 @@ def exact_sum_lanes(code: Code, value: Any, error: Any, width: int, bits: int) -
 
 def exact_sum(code: Code, x: Any, y: Any, width: int, bits: int) -> tuple[Any, Any]:
     """x + y and its rounding error (Knuth's two-sum)."""
-    return Lanes(code.b, width, bits).two_sum(x, y)
+    lanes = Lanes(code.b, width, bits)
+    total, error = lanes.two_sum(lanes.number(x), lanes.number(y))
+    return total.value, error.value
 
 
 class Slot:

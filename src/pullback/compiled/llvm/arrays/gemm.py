@@ -221,7 +221,7 @@ class GemmEmitter:
             for j, slot in enumerate(slots):
                 place = b.add(b.add(at_b, k), WORD(j * gemm.b.right))
                 value = self._filled(code.load(y, dtype, place, 1, count), count)
-                b.store(lanes.fma(factor, value, b.load(slot)), slot)
+                b.store(lanes.fma(factor, value, b.load(slot)).value, slot)
 
         full = gemm.k // self.lanes * self.lanes
         if full <= _UNROLLED_DOTS * self.lanes:
@@ -332,7 +332,7 @@ class GemmEmitter:
                 factor = code.load(first, dtype, b.add(column, WORD(i * gemm.a.down)), 1, 1)
                 for slot, value, (_, count) in zip(row, values, parts, strict=True):
                     spread = code.spread(factor, count)
-                    b.store(Lanes(b, count, bits).fma(spread, value, b.load(slot)), slot)
+                    b.store(Lanes(b, count, bits).fma(spread, value, b.load(slot)).value, slot)
 
         if ways == 1:
             code.loop(0, depth, 1, step)

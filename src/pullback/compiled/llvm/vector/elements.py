@@ -7,6 +7,7 @@ take many instructions are emitted once for each width, as functions of the modu
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -177,12 +178,25 @@ def elementwise(
     if dtype.kind == "f":
         if name in _MATHEMATICS:
             return _call(builder, name, list(operands), width)
-        return rounding.FUNCTIONS[name](Lanes(builder, width, 8 * dtype.itemsize), *operands)
+        return _evaluate(
+            rounding.FUNCTIONS[name], Lanes(builder, width, 8 * dtype.itemsize), operands
+        )
     bits = 1 if dtype.kind == "b" else 8 * dtype.itemsize
     lanes = Integers(builder, width, bits, dtype.kind == "i")
-    if dtype.kind == "b" and name in integers.TRUTH_FUNCTIONS:
-        return integers.TRUTH_FUNCTIONS[name](lanes, *operands)
-    return integers.FUNCTIONS[name](lanes, *operands)
+    is_truth = dtype.kind == "b" and name in integers.TRUTH_FUNCTIONS
+    functions = integers.TRUTH_FUNCTIONS if is_truth else integers.FUNCTIONS
+    return _evaluate(functions[name], lanes, operands)
+
+
+def _evaluate(function: Callable[..., Any], e: Lanes | Integers, operands: Sequence[Any]) -> Any:
+    """The LLVM value (or a `Complex` of two) of a formula on such values."""
+    found = function(e, *(_map_parts(e.number, x) for x in operands))
+    return _map_parts(e.value, found)
+
+
+def _map_parts(function: Callable[[Any], Any], value: Any) -> Any:
+    """A function of a value, or of both parts of a complex one."""
+    return Complex(*map(function, value)) if isinstance(value, Complex) else function(value)
 
 
 def _where(builder: Any, condition: Any, x: Any, y: Any) -> Any:
@@ -272,7 +286,7 @@ def _function(module: Any, name: str, lanes: int, arity: int) -> Any:
     function.attributes.add("noinline")
     function.attributes.add("nounwind")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    builder.ret(_MATHEMATICS[name](Lanes(builder, lanes), *function.args))
+    builder.ret(_evaluate(_MATHEMATICS[name], Lanes(builder, lanes), function.args))
     return function
 
 
@@ -339,7 +353,7 @@ def _complex(
         return join(*(_compare(builder, name, a, b, part) for a, b in zip(x, y, strict=True)))
     if name in _COMPLEX_LIBRARY:
         return _complex_library(builder, _COMPLEX_LIBRARY[name], operands[0], width)
-    return _COMPLEX[name](Lanes(builder, width, 4 * dtype.itemsize), *operands)
+    return _evaluate(_COMPLEX[name], Lanes(builder, width, 4 * dtype.itemsize), operands)
 
 
 def _complex_library(builder: Any, name: str, x: Complex, width: int) -> Complex:
@@ -367,70 +381,59 @@ def _complex_library(builder: Any, name: str, x: Complex, width: int) -> Complex
     return Complex(*results)
 
 
-def _multiply(e: Lanes, x: Complex, y: Complex) -> Complex:
-    return Complex(
-        e.sub(e.mul(x.real, y.real), e.mul(x.imag, y.imag)),
-        e.add(e.mul(x.real, y.imag), e.mul(x.imag, y.real)),
-    )
+def _multiply(x: Complex, y: Complex) -> Complex:
+    return Complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
 
 
 def _divide(e: Lanes, x: Complex, y: Complex) -> Complex:
     """Smith's algorithm: the smaller part of the divisor is divided by the larger one."""
-    b, zero = e.b, e.constant(0.0)
-    size_real, size_imag = e.abs(y.real), e.abs(y.imag)
-    is_real = b.fcmp_ordered(">=", size_real, size_imag)
+    size_real, size_imag = abs(y.real), abs(y.imag)
+    is_real = size_real >= size_imag
     large, small = e.where(is_real, y.real, y.imag), e.where(is_real, y.imag, y.real)
-    ratio = e.div(small, large)
-    scale = e.div(e.constant(1.0), e.add(large, e.mul(small, ratio)))
+    ratio = small / large
+    scale = 1.0 / (large + small * ratio)
     first, second = e.where(is_real, x.real, x.imag), e.where(is_real, x.imag, x.real)
-    turned = e.mul(second, ratio)
-    real = e.mul(e.add(first, turned), scale)
-    rest = e.where(
-        is_real, e.sub(x.imag, e.mul(x.real, ratio)), e.sub(e.mul(x.imag, ratio), x.real)
-    )
-    imag = e.mul(rest, scale)
-    is_zero = b.and_(e.equal(size_real, zero), e.equal(size_imag, zero))
+    turned = second * ratio
+    real = (first + turned) * scale
+    rest = e.where(is_real, x.imag - x.real * ratio, x.imag * ratio - x.real)
+    imag = rest * scale
+    is_zero = (size_real == 0.0) & (size_imag == 0.0)
     return Complex(
-        e.where(is_zero, e.div(x.real, size_real), real),
-        e.where(is_zero, e.div(x.imag, size_real), imag),
+        e.where(is_zero, x.real / size_real, real), e.where(is_zero, x.imag / size_real, imag)
     )
 
 
 def _reciprocal(e: Lanes, x: Complex) -> Complex:
     """The same of 1 without the products by zero, as NumPy: signs of zeros and NaN differ."""
-    is_real = e.b.fcmp_ordered(">=", e.abs(x.real), e.abs(x.imag))
+    is_real = abs(x.real) >= abs(x.imag)
     large, small = e.where(is_real, x.real, x.imag), e.where(is_real, x.imag, x.real)
-    ratio = e.div(small, large)
-    size = e.add(large, e.mul(small, ratio))
-    one = e.constant(1.0)
-    return Complex(
-        e.div(e.where(is_real, one, ratio), size),
-        e.div(e.neg(e.where(is_real, ratio, one)), size),
-    )
+    ratio = small / large
+    size = large + small * ratio
+    return Complex(e.where(is_real, 1.0, ratio) / size, -e.where(is_real, ratio, 1.0) / size)
 
 
 def _both(function: Callable[..., Any]) -> Callable[..., Complex]:
     """A function of complex numbers that treats their parts alike."""
-    return lambda e, *args: Complex(*(function(e, *parts) for parts in zip(*args, strict=True)))
+    return lambda _, *args: Complex(*(function(*parts) for parts in zip(*args, strict=True)))
 
 
 def _size(e: Lanes, x: Complex) -> Any:
-    return _call(e.b, "hypot", [x.real, x.imag], e.width)
+    return e.number(_call(e.b, "hypot", [x.real.value, x.imag.value], e.width))
 
 
 _COMPLEX: dict[str, Callable[..., Any]] = {
     "absolute": _size,
-    "add": _both(Lanes.add),
-    "conjugate": lambda e, x: Complex(x.real, e.neg(x.imag)),
+    "add": _both(operator.add),
+    "conjugate": lambda _, x: Complex(x.real, -x.imag),
     "imag": lambda _, x: x.imag,
     "divide": _divide,
-    "isfinite": lambda e, x: e.b.and_(*(rounding.FUNCTIONS["isfinite"](e, p) for p in x)),
-    "isinf": lambda e, x: e.b.or_(*(rounding.FUNCTIONS["isinf"](e, p) for p in x)),
-    "isnan": lambda e, x: e.b.fcmp_unordered("uno", x.real, x.imag),
-    "multiply": _multiply,
-    "negative": _both(Lanes.neg),
+    "isfinite": lambda e, x: rounding.is_finite(e, x.real) & rounding.is_finite(e, x.imag),
+    "isinf": lambda e, x: rounding.is_infinite(e, x.real) | rounding.is_infinite(e, x.imag),
+    "isnan": lambda e, x: e.is_nan(*x),
+    "multiply": lambda _, x, y: _multiply(x, y),
+    "negative": _both(operator.neg),
     "real": lambda _, x: x.real,
     "reciprocal": _reciprocal,
-    "square": lambda e, x: _multiply(e, x, x),
-    "subtract": _both(Lanes.sub),
+    "square": lambda _, x: _multiply(x, x),
+    "subtract": _both(operator.sub),
 }

@@ -68,14 +68,14 @@ class _Reduced(NamedTuple):
 def _reduce(e: Lanes, x: Any, tail: Any = None) -> _Reduced:
     """The parts of exp(x + tail) for |x| <= 746; the tail may be as large as the last bits of x."""
     n, k = e.round(x, 1 / math.log(2))
-    high = e.fma(n, e.constant(-LN2_HIGH), x)
-    low = e.mul(n, e.constant(LN2_LOW))
-    r = e.sub(high, low)
-    c = e.sub(e.sub(high, r), low)
+    high = e.fma(n, -LN2_HIGH, x)
+    low = n * LN2_LOW
+    r = high - low
+    c = high - r - low
     p = e.polynomial(r, _EXP)
-    square = e.mul(r, r)
+    square = r * r
     if tail is not None:  # exp(r + t) = exp(r) + exp(r) t
-        c = e.mul(e.add(c, tail), e.add(e.fma(square, p, r), e.constant(1.0)))
+        c = (c + tail) * (e.fma(square, p, r) + 1.0)
     return _Reduced(k, r, e.fma(square, p, c))
 
 
@@ -83,29 +83,29 @@ def exp_pair(e: Lanes, x: Any, tail: Any = None) -> tuple[Any, Pair]:
     """(k, y) with exp(x + tail) = 2**k y, for |x| <= 746."""
     k, r, rest = _reduce(e, x, tail)
     minus_one = e.fast_two_sum(r, rest)
-    high, low = e.fast_two_sum(e.constant(1.0), minus_one.high)
-    return k, Pair(high, e.add(low, minus_one.low))
+    high, low = e.fast_two_sum(1.0, minus_one.high)
+    return k, Pair(high, low + minus_one.low)
 
 
 def exp(e: Lanes, x: Any) -> Any:
     """e**x; 1 + r is ready before the polynomial, so that the chain of dependencies is short."""
     x = e.at_most(e.at_least(x, _SMALLEST), _LARGEST)
     n, k = e.round(x, 1 / math.log(2))
-    high = e.fma(n, e.constant(-LN2_HIGH), x)
-    low = e.mul(n, e.constant(LN2_LOW))
-    r = e.sub(high, low)
-    near, lost = e.fast_two_sum(e.constant(1.0), r)
-    lost = e.add(lost, e.sub(e.sub(high, r), low))
-    return e.scale(e.add(near, e.fma(e.mul(r, r), e.polynomial(r, _EXP), lost)), k)
+    high = e.fma(n, -LN2_HIGH, x)
+    low = n * LN2_LOW
+    r = high - low
+    near, lost = e.fast_two_sum(1.0, r)
+    lost = lost + (high - r - low)
+    return e.scale(near + e.fma(r * r, e.polynomial(r, _EXP), lost), k)
 
 
 def exp2(e: Lanes, x: Any) -> Any:
     """2**x."""
     n, k = e.round(e.at_most(e.at_least(x, -1080.0), 1030.0))
-    fraction = e.sub(e.at_most(e.at_least(x, -1080.0), 1030.0), n)
-    high, low = e.two_product(fraction, e.constant(LN2.high))
-    shift, y = exp_pair(e, high, e.fma(fraction, e.constant(LN2.low), low))
-    return e.scale(e.total(y), e.b.add(k, shift))
+    fraction = e.at_most(e.at_least(x, -1080.0), 1030.0) - n
+    high, low = e.two_product(fraction, LN2.high)
+    shift, y = exp_pair(e, high, e.fma(fraction, LN2.low, low))
+    return e.scale(e.total(y), k + shift)
 
 
 def _half_expm1(e: Lanes, x: Any) -> Pair:
@@ -117,12 +117,12 @@ def _half_expm1(e: Lanes, x: Any) -> Pair:
 
 def _scaled_half(e: Lanes, k: Any, m: Pair, sign: int = -1) -> Pair:
     """(2**k (1 + m) + sign) / 2."""
-    scale = e.power_of_two(e.b.sub(k, e.integer(1)))
-    shift = e.add(scale, e.constant(0.5 * sign))
-    lost = e.sub(e.constant(0.5 * sign), e.sub(shift, scale))  # from a scale of 2**52 on
+    scale = e.power_of_two(k - 1)
+    shift = scale + 0.5 * sign
+    lost = 0.5 * sign - (shift - scale)  # from a scale of 2**52 on
     high = e.fma(scale, m.high, shift)
     low = e.fma(scale, m.low, lost)
-    return Pair(high, e.add(low, e.fma(scale, m.high, e.sub(shift, high))))
+    return Pair(high, low + e.fma(scale, m.high, shift - high))
 
 
 def _half_exponentials_of_twice(e: Lanes, x: Any) -> tuple[Pair, Pair]:
@@ -132,11 +132,11 @@ def _half_exponentials_of_twice(e: Lanes, x: Any) -> tuple[Pair, Pair]:
     is reduced in one step, whose rounding the result bears (0.2 units in the last place).
     """
     n, k = e.round(x, 2 / math.log(2))
-    r = e.fma(n, e.constant(-LN2.high), e.add(x, x))
+    r = e.fma(n, -LN2.high, x + x)
     p = e.polynomial(r, _EXP)
-    square = e.mul(r, r)
+    square = r * r
     high = e.fma(square, p, r)  # exp(r) - 1
-    low = e.fma(n, e.constant(-LN2.low), e.fma(square, p, e.sub(r, high)))
+    low = e.fma(n, -LN2.low, e.fma(square, p, r - high))
     m = Pair(high, low)
     return _scaled_half(e, k, m), _scaled_half(e, k, m, 1)
 
@@ -145,57 +145,57 @@ def expm1(e: Lanes, x: Any) -> Any:
     """e**x - 1."""
     half = _half_expm1(e, e.at_most(e.at_least(x, -100.0), 709.9))
     y = e.total(half)
-    return e.where(e.less(e.abs(x), e.constant(_TINY)), x, e.add(y, y))
+    return e.where(abs(x) < _TINY, x, y + y)
 
 
 def tanh(e: Lanes, x: Any) -> Any:
     """(exp(2|x|) - 1) / (exp(2|x|) + 1)."""
-    size = e.at_most(e.abs(x), 20.0)
+    size = e.at_most(abs(x), 20.0)
     y = e.quotient(*_half_exponentials_of_twice(e, size))
-    y = e.where(e.less(size, e.constant(_TINY)), size, y)
+    y = e.where(size < _TINY, size, y)
     return e.copysign(y, x)
 
 
 def _half_exponentials(e: Lanes, size: Any) -> tuple[Pair, Pair]:
     """exp(a) / 8 and exp(-a) / 8 for 0 <= a <= 711; the second is 2**-60 or less beyond 42."""
     k, y = exp_pair(e, size)
-    inverse = e.pair_quotient(Pair(e.constant(1.0), e.constant(0.0)), y)
-    up = e.power_of_two(e.b.sub(k, e.integer(3)))
-    small = e.b.select(e.b.icmp_signed("<", k, e.integer(60)), k, e.integer(60))
-    down = e.power_of_two(e.b.sub(e.integer(-3), small))
+    inverse = e.pair_quotient(Pair(1.0, 0.0), y)
+    up = e.power_of_two(k - 3)
+    small = e.where(k < 60, k, 60)
+    down = e.power_of_two(-3 - small)
     growing = e.pair_scale(y, up)
     return growing, e.pair_scale(inverse, down)
 
 
 def sinh(e: Lanes, x: Any) -> Any:
     """A polynomial up to 1, then (exp(x) - exp(-x)) / 2."""
-    size = e.abs(x)
-    square = e.mul(x, x)
-    near = e.fma(e.mul(x, square), e.polynomial(square, _SINH), x)
+    size = abs(x)
+    square = x * x
+    near = e.fma(x * square, e.polynomial(square, _SINH), x)
     up, down = _half_exponentials(e, e.at_most(size, 711.0))
-    y = e.pair_sum(up, Pair(e.neg(down.high), e.neg(down.low)))
-    far = e.copysign(e.mul(e.total(y), e.constant(4.0)), x)
-    return e.where(e.less(size, e.constant(1.0)), near, far)
+    y = e.pair_sum(up, Pair(-down.high, -down.low))
+    far = e.copysign(e.total(y) * 4.0, x)
+    return e.where(size < 1.0, near, far)
 
 
 def cosh(e: Lanes, x: Any) -> Any:
     """(exp(x) + exp(-x)) / 2."""
-    up, down = _half_exponentials(e, e.at_most(e.abs(x), 711.0))
+    up, down = _half_exponentials(e, e.at_most(abs(x), 711.0))
     y = e.pair_sum(up, down)
-    return e.mul(e.total(y), e.constant(4.0))
+    return e.total(y) * 4.0
 
 
 def sigmoid(e: Lanes, x: Any) -> Any:
     """1 / (1 + exp(-x)), by exp(-|x|), which does not overflow."""
-    k, y = exp_pair(e, e.neg(e.at_most(e.abs(x), -_SMALLEST)))
-    is_negative = e.less(x, e.constant(0.0))
-    near = e.b.select(e.b.icmp_signed(">", k, e.integer(-1000)), k, e.integer(-1000))
+    k, y = exp_pair(e, -e.at_most(abs(x), -_SMALLEST))
+    is_negative = x < 0.0
+    near = e.where(k > -1000, k, -1000)
     scale = e.power_of_two(near)
-    below = e.two_sum(e.constant(1.0), e.mul(y.high, scale))
+    below = e.two_sum(1.0, y.high * scale)
     divisor = Pair(below.high, e.fma(y.low, scale, below.low))
     above = Pair(
-        e.where(is_negative, y.high, e.constant(1.0)),
-        e.where(is_negative, y.low, e.constant(0.0)),
+        e.where(is_negative, y.high, 1.0),
+        e.where(is_negative, y.low, 0.0),
     )
-    shift = e.b.select(is_negative, k, e.integer(0))
+    shift = e.where(is_negative, k, 0)
     return e.scale(e.quotient(above, divisor), shift)

@@ -60,36 +60,34 @@ _FIRST_TAIL = 0.4
 
 def _near(e: Lanes, x: Any) -> Any:
     """erf(x) for |x| <= 1."""
-    z = e.mul(x, x)
-    slope = e.fma(z, e.polynomial(z, _ERF), e.constant(_SLOPE_MINUS_ONE))
+    z = x * x
+    slope = e.fma(z, e.polynomial(z, _ERF), _SLOPE_MINUS_ONE)
     return e.fma(x, slope, x)
 
 
 def _tail(e: Lanes, x: Any) -> Any:
     """erfc(x) for 0.4 <= x <= 28."""
-    two = e.constant(2.0)
-    t = e.div(e.sub(x, two), e.add(x, two))
-    rest = e.mul(t, e.polynomial(t, _ERFC[1:]))
-    scaled = e.fast_two_sum(e.constant(_ERFC[0]), rest)
+    t = (x - 2.0) / (x + 2.0)
+    rest = t * e.polynomial(t, _ERFC[1:])
+    scaled = e.fast_two_sum(_ERFC[0], rest)
     square = e.two_product(x, x)
-    k, y = exp_pair(e, e.neg(square.high), e.neg(square.low))
-    divisor = e.two_sum(e.constant(1.0), e.add(x, x))
+    k, y = exp_pair(e, -square.high, -square.low)
+    divisor = e.two_sum(1.0, x + x)
     return e.scale(e.quotient(e.pair_product(y, scaled), divisor), k)
 
 
 def erf(e: Lanes, x: Any) -> Any:
     """The error function."""
-    size = e.abs(x)
-    far = e.sub(e.constant(1.0), _tail(e, e.at_most(e.at_least(size, 1.0), 28.0)))
-    return e.where(e.less(size, e.constant(1.0)), _near(e, x), e.copysign(far, x))
+    size = abs(x)
+    far = 1.0 - _tail(e, e.at_most(e.at_least(size, 1.0), 28.0))
+    return e.where(size < 1.0, _near(e, x), e.copysign(far, x))
 
 
 def erfc(e: Lanes, x: Any) -> Any:
     """1 - erf(x) without cancellation."""
-    size = e.abs(x)
-    one = e.constant(1.0)
+    size = abs(x)
     tail = _tail(e, e.at_most(e.at_least(size, _FIRST_TAIL), 28.0))
-    near = e.sub(one, _near(e, x))
-    far = e.where(e.less(x, e.constant(0.0)), e.sub(e.constant(2.0), tail), tail)
-    is_near = e.b.and_(e.less(x, e.constant(_FIRST_TAIL)), e.greater(x, e.neg(one)))
+    near = 1.0 - _near(e, x)
+    far = e.where(x < 0.0, 2.0 - tail, tail)
+    is_near = (x < _FIRST_TAIL) & (x > -1.0)
     return e.where(is_near, near, far)

@@ -82,59 +82,59 @@ class _Reduced(NamedTuple):
 def _reduce(e: Lanes, x: Any) -> _Reduced:
     """The parts of x for |x| <= _REDUCTION_LIMIT."""
     n, k = e.round(x, 2 / math.pi)
-    first = e.fma(n, e.constant(-_HALF_PI[0]), x)  # exact: a multiple of 2**-52 below 1
-    second = e.two_product(n, e.constant(-_HALF_PI[1]))
+    first = e.fma(n, -_HALF_PI[0], x)  # exact: a multiple of 2**-52 below 1
+    second = e.two_product(n, -_HALF_PI[1])
     r, tail = e.two_sum(first, second.high)
-    tail = e.add(tail, e.fma(n, e.constant(-_HALF_PI[2]), second.low))
-    z = e.mul(r, r)
+    tail = tail + e.fma(n, -_HALF_PI[2], second.low)
+    z = r * r
     # sin(r + t) = r + (r**3 P(z) + t (1 - z / 2))
-    half = e.mul(z, e.constant(0.5))
-    turned = e.fma(e.neg(half), tail, tail)
-    sine = e.fast_two_sum(r, e.fma(e.mul(r, z), e.polynomial(z, _SIN), turned))
+    half = z * 0.5
+    turned = e.fma(-half, tail, tail)
+    sine = e.fast_two_sum(r, e.fma(r * z, e.polynomial(z, _SIN), turned))
     # cos(r + t) = 1 - z / 2 + (z**2 Q(z) - r t)
-    lead = e.fast_two_sum(e.constant(1.0), e.neg(half))
-    rest = e.fma(e.mul(z, z), e.polynomial(z, _COS), e.fma(e.neg(r), tail, lead.low))
+    lead = e.fast_two_sum(1.0, -half)
+    rest = e.fma(z * z, e.polynomial(z, _COS), e.fma(-r, tail, lead.low))
     # what rounding the square loses
-    rest = e.fma(e.constant(-0.5), e.fma(r, r, e.neg(z)), rest)
+    rest = e.fma(-0.5, e.fma(r, r, -z), rest)
     return _Reduced(k, sine, e.fast_two_sum(lead.high, rest))
 
 
 def _is_far(e: Lanes, x: Any) -> Any:
-    return e.b.fcmp_unordered(">=", e.abs(x), e.constant(_REDUCTION_LIMIT))
+    return e.unordered(">=", abs(x), _REDUCTION_LIMIT)
 
 
-def _is_odd(e: Lanes, k: Any) -> Any:
-    return e.b.icmp_signed("!=", e.b.and_(k, e.integer(1)), e.integer(0))
+def _is_odd(k: Any) -> Any:
+    return (k & 1) != 0
 
 
 def _quarter_turn(e: Lanes, k: Any, parts: _Reduced) -> Any:
     """sin(r + k pi / 2)."""
-    y = e.where(_is_odd(e, k), parts.cosine.high, parts.sine.high)
-    sign = e.b.shl(e.b.and_(k, e.integer(2)), e.integer(62))
-    return e.from_bits(e.b.xor(e.bits(y), sign))
+    y = e.where(_is_odd(k), parts.cosine.high, parts.sine.high)
+    sign = (k & 2) << 62
+    return e.from_bits(e.bits(y) ^ sign)
 
 
 def sin(e: Lanes, x: Any) -> Any:
     """The sine."""
     parts = _reduce(e, x)
-    y = e.where(e.equal(x, e.constant(0.0)), x, _quarter_turn(e, parts.k, parts))
+    y = e.where(x == 0.0, x, _quarter_turn(e, parts.k, parts))
     return e.library_where(_is_far(e, x), "sin", [x], y)
 
 
 def cos(e: Lanes, x: Any) -> Any:
     """The cosine."""
     parts = _reduce(e, x)
-    y = _quarter_turn(e, e.b.add(parts.k, e.integer(1)), parts)
+    y = _quarter_turn(e, parts.k + 1, parts)
     return e.library_where(_is_far(e, x), "cos", [x], y)
 
 
 def tan(e: Lanes, x: Any) -> Any:
     """sin / cos, or -cos / sin in odd quadrants."""
     k, sine, cosine = _reduce(e, x)
-    is_odd = _is_odd(e, k)
+    is_odd = _is_odd(k)
     above = Pair(*(e.where(is_odd, c, s) for s, c in zip(sine, cosine, strict=True)))
-    below = Pair(*(e.where(is_odd, e.neg(s), c) for s, c in zip(sine, cosine, strict=True)))
-    y = e.where(e.less(e.abs(x), e.constant(2.0**-28)), x, e.quotient(above, below))
+    below = Pair(*(e.where(is_odd, -s, c) for s, c in zip(sine, cosine, strict=True)))
+    y = e.where(abs(x) < 2.0**-28, x, e.quotient(above, below))
     return e.library_where(_is_far(e, x), "tan", [x], y)
 
 
@@ -143,90 +143,82 @@ def _angle(e: Lanes, above: Any, below: Any) -> tuple[Any, Any]:
 
     The tangent is turned to at most tan(pi / 8).
     """
-    is_low = e.b.fcmp_ordered("<=", above, e.mul(below, e.constant(_TAN_PI_8)))
-    is_high = e.b.fcmp_ordered("<=", below, e.mul(above, e.constant(_TAN_PI_8)))
-    difference, total = e.two_sum(above, e.neg(below)), e.two_sum(above, below)
-    zero = e.constant(0.0)
+    is_low = above <= below * _TAN_PI_8
+    is_high = below <= above * _TAN_PI_8
+    difference, total = e.two_sum(above, -below), e.two_sum(above, below)
 
     def chosen(low: Any, middle: Any, high: Any) -> Any:
         return e.where(is_low, low, e.where(is_high, high, middle))
 
-    numerator = Pair(
-        chosen(above, difference.high, e.neg(below)), chosen(zero, difference.low, zero)
-    )
-    divisor = Pair(chosen(below, total.high, above), chosen(zero, total.low, zero))
-    first = e.div(numerator.high, divisor.high)
-    rest = e.add(
-        e.fma(e.neg(first), divisor.high, numerator.high),
-        e.fma(e.neg(first), divisor.low, numerator.low),
-    )
-    tail = e.div(rest, divisor.high)
-    z = e.mul(first, first)
-    tail = e.fma(e.mul(first, z), e.polynomial(z, _ATAN), tail)
-    quarters = chosen(zero, e.constant(1.0), e.constant(2.0))
+    numerator = Pair(chosen(above, difference.high, -below), chosen(0.0, difference.low, 0.0))
+    divisor = Pair(chosen(below, total.high, above), chosen(0.0, total.low, 0.0))
+    first = numerator.high / divisor.high
+    rest = e.fma(-first, divisor.high, numerator.high) + e.fma(-first, divisor.low, numerator.low)
+    tail = rest / divisor.high
+    z = first * first
+    tail = e.fma(first * z, e.polynomial(z, _ATAN), tail)
+    quarters = chosen(0.0, 1.0, 2.0)
     return quarters, Pair(first, tail)
 
 
 def _turned(e: Lanes, quarters: Any, angle: Pair) -> Any:
     """quarters pi / 4 + angle."""
-    high, low = e.two_sum(e.mul(quarters, e.constant(_QUARTER_PI.high)), angle.high)
-    low = e.add(low, e.fma(quarters, e.constant(_QUARTER_PI.low), angle.low))
-    return e.add(high, low)
+    high, low = e.two_sum(quarters * _QUARTER_PI.high, angle.high)
+    low = low + e.fma(quarters, _QUARTER_PI.low, angle.low)
+    return high + low
 
 
 def atan(e: Lanes, x: Any) -> Any:
     """The inverse tangent."""
-    size = e.abs(x)
-    quarters, angle = _angle(e, e.at_most(size, 2.0**60), e.constant(1.0))
-    y = e.where(e.less(size, e.constant(2.0**-28)), size, _turned(e, quarters, angle))
+    size = abs(x)
+    quarters, angle = _angle(e, e.at_most(size, 2.0**60), 1.0)
+    y = e.where(size < 2.0**-28, size, _turned(e, quarters, angle))
     return e.copysign(y, x)
 
 
 def atan2(e: Lanes, y: Any, x: Any) -> Any:
     """The angle of the point (x, y)."""
-    b, zero, inf = e.b, e.constant(0.0), e.constant(math.inf)
-    above, below = e.abs(y), e.abs(x)
-    is_infinite = b.and_(e.equal(above, inf), e.equal(below, inf))
-    above, below = (e.where(is_infinite, e.constant(1.0), v) for v in (above, below))
-    one_infinite = b.or_(e.equal(above, inf), e.equal(below, inf))
+    above, below = abs(y), abs(x)
+    is_infinite = (above == math.inf) & (below == math.inf)
+    above, below = (e.where(is_infinite, 1.0, v) for v in (above, below))
+    one_infinite = (above == math.inf) | (below == math.inf)
     above, below = (
-        e.where(one_infinite, e.where(e.equal(v, inf), e.constant(1.0), zero), v)
-        for v in (above, below)
+        e.where(one_infinite, e.where(v == math.inf, 1.0, 0.0), v) for v in (above, below)
     )
-    largest = e.where(e.greater(above, below), above, below)
+    largest = e.where(above > below, above, below)
     is_large, is_small = (
-        e.greater(largest, e.constant(2.0**900)),
-        e.less(largest, e.constant(2.0**-900)),
+        largest > 2.0**900,
+        largest < 2.0**-900,
     )
-    factor = e.where(is_large, e.constant(2.0**-150), e.constant(1.0))
-    factor = e.where(is_small, e.constant(2.0**150), factor)
-    above, below = e.mul(above, factor), e.mul(below, factor)
-    is_origin = e.equal(largest, zero)
-    quarters, angle = _angle(e, above, e.where(is_origin, e.constant(1.0), below))
-    is_left = b.icmp_signed("<", e.bits(x), e.integer(0))
-    quarters = e.where(is_left, e.sub(e.constant(4.0), quarters), quarters)
-    angle = Pair(*(e.where(is_left, e.neg(part), part) for part in angle))
+    factor = e.where(is_large, 2.0**-150, 1.0)
+    factor = e.where(is_small, 2.0**150, factor)
+    above, below = above * factor, below * factor
+    is_origin = largest == 0.0
+    quarters, angle = _angle(e, above, e.where(is_origin, 1.0, below))
+    is_left = e.bits(x) < 0
+    quarters = e.where(is_left, 4.0 - quarters, quarters)
+    angle = Pair(*(e.where(is_left, -part, part) for part in angle))
     near = _turned(e, quarters, angle)
-    ratio = e.div(above, below)  # exact where the angle is its tangent; may be subnormal
-    is_tiny = b.and_(b.not_(is_left), e.less(ratio, e.constant(2.0**-28)))
+    ratio = above / below  # exact where the angle is its tangent; may be subnormal
+    is_tiny = ~is_left & (ratio < 2.0**-28)
     result = e.copysign(e.where(is_tiny, ratio, near), y)
-    result = e.where(b.and_(is_origin, b.not_(is_left)), y, result)
-    return e.where(b.fcmp_unordered("uno", x, y), e.add(x, y), result)
+    result = e.where(is_origin & ~is_left, y, result)
+    return e.where(e.is_nan(x, y), x + y, result)
 
 
 def _arcsine(e: Lanes, x: Any) -> tuple[Any, Pair]:
     """(is_far, t): asin(|x|) is t where |x| <= 1/2, and pi / 2 - 2 t where it is far."""
-    size = e.abs(x)
-    is_far = e.greater(size, e.constant(0.5))
-    half = e.mul(e.sub(e.constant(1.0), size), e.constant(0.5))
-    square = e.where(is_far, half, e.mul(size, size))
+    size = abs(x)
+    is_far = size > 0.5
+    half = (1.0 - size) * 0.5
+    square = e.where(is_far, half, size * size)
     root = e.sqrt(half)
-    is_one = e.equal(half, e.constant(0.0))
-    lost = e.div(e.fma(e.neg(root), root, half), e.add(root, root))
-    lost = e.where(is_one, e.constant(0.0), lost)
+    is_one = half == 0.0
+    lost = e.fma(-root, root, half) / (root + root)
+    lost = e.where(is_one, 0.0, lost)
     first = e.where(is_far, root, size)
-    tail = e.where(is_far, lost, e.constant(0.0))
-    tail = e.fma(e.mul(first, square), e.polynomial(square, _ASIN), tail)
+    tail = e.where(is_far, lost, 0.0)
+    tail = e.fma(first * square, e.polynomial(square, _ASIN), tail)
     return is_far, Pair(first, tail)
 
 
@@ -234,18 +226,17 @@ def asin(e: Lanes, x: Any) -> Any:
     """The inverse sine; NaN outside of [-1, 1]."""
     is_far, t = _arcsine(e, x)
     near = e.total(t)
-    far = _turned(e, e.constant(2.0), e.pair_scale(t, e.constant(-2.0)))
+    far = _turned(e, 2.0, e.pair_scale(t, -2.0))
     return e.copysign(e.where(is_far, far, near), x)
 
 
 def acos(e: Lanes, x: Any) -> Any:
     """The inverse cosine; NaN outside of [-1, 1]."""
     is_far, t = _arcsine(e, x)
-    is_negative = e.less(x, e.constant(0.0))
-    two, one = e.constant(2.0), e.constant(1.0)
+    is_negative = x < 0.0
     # far: 2 t, or pi - 2 t; near: pi / 2 - t, or pi / 2 + t
-    factor = e.where(is_far, two, e.neg(one))
-    factor = e.where(is_negative, e.neg(factor), factor)
-    turns = e.where(is_negative, e.constant(4.0), e.constant(0.0))
-    quarters = e.where(is_far, turns, two)
+    factor = e.where(is_far, 2.0, -1.0)
+    factor = e.where(is_negative, -factor, factor)
+    turns = e.where(is_negative, 4.0, 0.0)
+    quarters = e.where(is_far, turns, 2.0)
     return _turned(e, quarters, e.pair_scale(t, factor))
