@@ -538,15 +538,7 @@ class CompiledFunction:
             is_plain = tensors is not None and not (get_state().modes and makes_tensors)
             is_plain = is_plain and not trace.results.shared
             call = native_code.TracedCall(
-                given.leaves,
-                given.kinds,
-                given.spec,
-                trace.out_spec,
-                given.returns_arrays,
-                get_state(),
-                self._watches,
-                tensors or [],
-                self._next_call(),
+                given, trace.out_spec, get_state(), self._watches, tensors or [], self._next_call()
             )
             try:
                 native = native_code.compile_native(tracer, outputs, call if is_plain else None)

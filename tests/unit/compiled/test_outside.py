@@ -476,3 +476,16 @@ def test_requires_grad_of_tensors_that_the_function_makes(backend):
     for _ in range(3):
         assert [g.tolist() for g in compiled(pb.tensor(X))] == [g.tolist() for g in f(pb.tensor(X))]
     assert compiled.stats["traces"] == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_other_strides_of_an_array_that_numpy_reads_are_seen(backend):
+    w = np.arange(9.0).reshape(3, 3)
+    f = pb.compile(lambda x: x * np.sin(w), backend=backend)
+    x = np.ones((3, 3))
+    assert np.array_equal(f(x), f(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        w.strides = (8, 24)
+    np.testing.assert_allclose(f(x), np.sin(w), rtol=1e-15)
+    assert f.stats["traces"] == 2

@@ -22,7 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.llvm.compiler import ir
+from pullback.compiled.llvm.instructions import declare
 from pullback.compiled.lowering.ir import Node
+from pullback.compiled.signatures import Arguments
 from pullback.compiled.watch import EMPTY, Watch
 from pullback.dispatch import modes
 from pullback.tensor.tensor import CPU_FLAGS, Tensor
@@ -32,10 +34,11 @@ __all__ = [
     "MISS",
     "Captured",
     "Code",
-    "Constant",
     "Leaf",
+    "Result",
     "Signature",
     "Symbols",
+    "TracedCall",
     "can_emit_call",
     "emit_call",
     "emit_pointers",
@@ -52,7 +55,8 @@ _METH_FASTCALL = 0x80
 _METH_KEYWORDS = 0x02
 _TYPE, _BODY = 8, 16  # offsets in an object: its type, what follows the head
 _TUPLE_ITEMS, _LIST_ITEMS = tuple.__basicsize__, 24
-_ARRAY_DATA, _ARRAY_NDIM, _ARRAY_SHAPE, _ARRAY_DTYPE, _ARRAY_FLAGS = 16, 24, 32, 56, 64
+_ARRAY_DATA, _ARRAY_NDIM, _ARRAY_SHAPE, _ARRAY_STRIDES = 16, 24, 32, 40
+_ARRAY_DTYPE, _ARRAY_FLAGS = 56, 64
 _DTYPE_ORDER, _DTYPE_NUMBER = 26, 28
 _CONTIGUOUS_AND_ALIGNED = 0x101
 _NEW_ARRAY = 94  # PyArray_NewFromDescr in the table of NumPy's interface
@@ -76,24 +80,34 @@ class Captured(NamedTuple):
     node: Node
 
 
-class Signature(NamedTuple):
-    """A call: the structure of arguments and results, and what is checked."""
+class TracedCall(NamedTuple):
+    """The call that was traced, with what it depended on and what it returned."""
 
-    arguments: pytree.Spec  # of the tuple of positional arguments
+    given: Arguments
+    out_spec: pytree.Spec
+    state: Any  # of the thread
+    watches: list[Watch]
+    tensors: list[Tensor]  # captured ones, which have to hold the same arrays
+    otherwise: Any  # the function that is called where a guard does not hold
+
+
+class Result(NamedTuple):
+    """One leaf of the results: an output of the program, or a constant."""
+
+    kind: str  # "array" or "tensor", "scalar" (NumPy's), "number" or "constant"
+    value: Any  # the index of the output; the object that is a constant
+
+
+class Signature(NamedTuple):
+    """A call as machine code has it: how the program's inputs and results are made of objects."""
+
+    call: TracedCall
     leaves: list[Leaf]
     inputs: list[int]  # for each leaf, the index of the program's input; -1 if it reads it not
     nodes: list[Node | None]  # for each leaf that is an array, its node
     captured: dict[int, Captured]  # by input
-    state: Any
-    watches: list[Watch]
-    tensors: list[Tensor]  # captured ones, which have to hold the same arrays
-    otherwise: Any  # the function that is called where a guard does not hold
+    results: list[Result]
     hits: int  # the address of a counter of calls
-    results: pytree.Spec
-    outputs: list[Any]  # for each result, the index of an output, or an object in a `Constant`
-    numbers: set[int]  # the outputs that are Python numbers
-    scalars: set[int]  # the outputs that are scalars of NumPy
-    makes_tensors: bool
 
 
 class Code(NamedTuple):
@@ -105,12 +119,6 @@ class Code(NamedTuple):
     checks: set[int]  # the outputs that have to be true
     arena: int  # bytes
     work: int  # an estimate of its operations on elements
-
-
-class Constant(NamedTuple):
-    """A result that is always the same object."""
-
-    value: Any
 
 
 class Symbols:
@@ -183,11 +191,12 @@ def _numpy_table() -> Any:
     return ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))
 
 
-def can_emit_call(signature: Signature) -> bool:
+def can_emit_call(call: TracedCall) -> bool:
     """Whether `emit_call` has a form for the structure of arguments and results, and all checks."""
-    if len(signature.watches) > _MOST_WATCHES or not all(map(_can_check, signature.watches)):
+    if len(call.watches) > _MOST_WATCHES or not all(map(_can_check, call.watches)):
         return False
-    return _is_plain(signature.arguments) and _is_plain(signature.results)
+    positional, by_name = call.given.spec.children
+    return not by_name.size and _is_plain(positional) and _is_plain(call.out_spec)
 
 
 def _can_check(watch: Watch) -> bool:
@@ -211,6 +220,7 @@ class _Function:
         self.symbols = symbols
         self.byte, self.int32, self.word = ir.IntType(8), ir.IntType(32), ir.IntType(64)
         self.pointer = self.byte.as_pointer()
+        self.null = ir.Constant(self.pointer, None)
         arguments = [self.pointer, self.pointer.as_pointer(), self.word, self.pointer]
         kind = ir.FunctionType(self.pointer, arguments)
         self.function = ir.Function(module, kind, name)
@@ -226,10 +236,7 @@ class _Function:
 
     def call(self, name: str, result: Any, *args: Any) -> Any:
         """Calls a function of the process."""
-        known = self.module.globals.get(name)
-        if known is None:
-            known = ir.Function(self.module, ir.FunctionType(result, [a.type for a in args]), name)
-        return self.b.call(known, args)
+        return self.b.call(declare(self.module, name, result, [a.type for a in args]), args)
 
     def increase(self, pointer: Any) -> Any:
         """Counts a new reference to an object; None and others are immortal since Python 3.12."""
@@ -252,6 +259,10 @@ class _Function:
 
     def equal(self, x: Any, y: Any) -> Any:
         return self.b.icmp_unsigned("==", x, y)
+
+    def field_is(self, pointer: Any, offset: int, value: Any) -> Any:
+        """Whether the field at an offset of an object has a value."""
+        return self.equal(self.field(pointer, offset, value.type), value)
 
 
 def emit_pointers(module: Any, name: str, inner: Any) -> None:
@@ -288,10 +299,9 @@ class _Call(_Function):
     def require_object(self, pointer: Any) -> None:
         """Ends the function where an allocation has failed; Python's error is set."""
         following, failed = self.b.append_basic_block("made"), self.b.append_basic_block("failed")
-        nothing = ir.Constant(self.pointer, None)
-        self.b.cbranch(self.b.icmp_unsigned("!=", pointer, nothing), following, failed)
+        self.b.cbranch(self.equal(pointer, self.null), failed, following)
         self.b.position_at_end(failed)
-        self.b.ret(nothing)
+        self.b.ret(self.null)
         self.b.position_at_end(following)
 
     # --- guards -----------------------------------------------------------------------------------
@@ -300,58 +310,53 @@ class _Call(_Function):
         """Checks the thread's state, and the names that the function reads from outside."""
         slot = self.b.alloca(self.pointer)
         variable = self.symbols.object(modes._state)
-        nothing = ir.Constant(self.pointer, None)
-        status = self.call("PyContextVar_Get", self.int32, variable, nothing, slot)
+        status = self.call("PyContextVar_Get", self.int32, variable, self.null, slot)
         self.require(self.b.icmp_signed("==", status, self.int32(0)))
         now = self.b.load(slot)
         self.decrease(now)  # states are never freed
-        self.require(self.equal(now, self.symbols.object(self.signature.state)))
-        for watch in self.signature.watches:
+        call = self.signature.call
+        self.require(self.equal(now, self.symbols.object(call.state)))
+        for watch in call.watches:
             self.require(self._holds(watch))
-        for tensor in self.signature.tensors:
-            held = self.symbols.object(tensor)
+        for tensor in call.tensors:
             for name in ("_array", "_flags"):
-                now = self.field(held, _slot_offset(Tensor, name), self.pointer)
-                self.require(self.equal(now, self.symbols.object(getattr(tensor, name))))
+                same = self.symbols.object(getattr(tensor, name))
+                offset = _slot_offset(Tensor, name)
+                self.require(self.field_is(self.symbols.object(tensor), offset, same))
 
     def _holds(self, watch: Watch) -> Any:
         """Whether a place has the object that it had; objects of watches of equal ones differ."""
         owner = self.symbols.object(watch.owner)
         if watch.kind == "length":
-            return self.equal(self.field(owner, _BODY, self.word), self.word(watch.value))
+            return self.field_is(owner, _BODY, self.word(watch.value))
         if watch.kind == "layout":
             return self._same_layout(owner, watch)
         if watch.kind == "content":
             return self._same_content(owner, watch)
+        same = self.null if watch.value is EMPTY else self.symbols.object(watch.value)
         if watch.kind == "cell":
-            now = self.field(owner, _BODY, self.pointer)
-        elif watch.kind == "slot":
-            now = self.field(owner, _slot_offset(type(watch.owner), watch.name), self.pointer)
-        elif watch.kind == "element":
-            now = self.field(
-                self.field(owner, _LIST_ITEMS, self.pointer), 8 * watch.name, self.pointer
-            )
-        else:
-            find = "PyDict_GetItem" if watch.kind == "item" else "_PyType_Lookup"
-            now = self.call(find, self.pointer, owner, self.symbols.object(watch.name))
-        if watch.value is EMPTY:
-            return self.equal(now, ir.Constant(self.pointer, None))
-        return self.equal(now, self.symbols.object(watch.value))
+            return self.field_is(owner, _BODY, same)
+        if watch.kind == "slot":
+            return self.field_is(owner, _slot_offset(type(watch.owner), watch.name), same)
+        if watch.kind == "element":
+            return self.field_is(self.field(owner, _LIST_ITEMS, self.pointer), 8 * watch.name, same)
+        find = "PyDict_GetItem" if watch.kind == "item" else "_PyType_Lookup"
+        return self.equal(
+            self.call(find, self.pointer, owner, self.symbols.object(watch.name)), same
+        )
 
     def _same_layout(self, owner: Any, watch: Watch) -> Any:
-        """Whether an array has its memory, dtype and shape still."""
-        address, dtype, shape, _ = watch.value
-        self.require(
-            self.equal(
-                self.field(owner, _ARRAY_DATA, self.pointer), self.symbols.address(address, "data")
-            )
-        )
-        held = self.field(owner, _ARRAY_DTYPE, self.pointer)
-        self.require(self.equal(held, self.symbols.object(dtype)))
-        for axis, length in enumerate(shape):
-            axes = self.field(owner, _ARRAY_SHAPE, self.pointer)
-            self.require(self.equal(self.field(axes, 8 * axis, self.word), self.word(length)))
-        return self.equal(self.field(owner, _ARRAY_NDIM, self.int32), self.int32(len(shape)))
+        """Whether an array has its memory, dtype, shape and strides still."""
+        address, dtype, shape, strides = watch.value
+        self.require(self.field_is(owner, _ARRAY_DATA, self.symbols.address(address, "data")))
+        self.require(self.field_is(owner, _ARRAY_DTYPE, self.symbols.object(dtype)))
+        self.require(self.field_is(owner, _ARRAY_NDIM, self.int32(len(shape))))
+        same = ir.Constant(ir.IntType(1), 1)
+        for offset, numbers in ((_ARRAY_SHAPE, shape), (_ARRAY_STRIDES, strides)):
+            for axis, number in enumerate(numbers):
+                axes = self.field(owner, offset, self.pointer)
+                same = self.b.and_(same, self.field_is(axes, 8 * axis, self.word(number)))
+        return same
 
     def _same_content(self, owner: Any, watch: Watch) -> Any:
         """Whether an array has its elements still."""
@@ -368,11 +373,8 @@ class _Call(_Function):
         if spec.kind is type(None):
             self.require(self.equal(value, self.symbols.object(None)))
             return []
-        self.require(
-            self.equal(self.field(value, _TYPE, self.pointer), self.symbols.object(spec.kind))
-        )
-        size = self.field(value, _BODY, self.word)
-        self.require(self.equal(size, self.word(len(spec.children))))
+        self.require(self.field_is(value, _TYPE, self.symbols.object(spec.kind)))
+        self.require(self.field_is(value, _BODY, self.word(len(spec.children))))
         found = []
         items = value
         start = _TUPLE_ITEMS
@@ -390,43 +392,39 @@ class _Call(_Function):
         if leaf.kind == "number":
             return self._number(leaf.value, value)
         if leaf.kind == "scalar":
-            kind = self.field(value, _TYPE, self.pointer)
-            self.require(self.equal(kind, self.symbols.object(leaf.value)))
+            self.require(self.field_is(value, _TYPE, self.symbols.object(leaf.value)))
             return self.b.gep(value, [self.word(_BODY)])
         if leaf.kind == "tensor":
-            kind = self.field(value, _TYPE, self.pointer)
-            flags = self.field(value, _slot_offset(Tensor, "_flags"), self.pointer)
-            same = self.equal(kind, self.symbols.object(Tensor))
-            self.require(self.b.and_(same, self.equal(flags, self.symbols.object(CPU_FLAGS))))
+            is_tensor = self.field_is(value, _TYPE, self.symbols.object(Tensor))
+            flags = self.symbols.object(CPU_FLAGS)
+            has_flags = self.field_is(value, _slot_offset(Tensor, "_flags"), flags)
+            self.require(self.b.and_(is_tensor, has_flags))
             value = self.field(value, _slot_offset(Tensor, "_array"), self.pointer)
         assert node is not None
         return self.array_pointer(value, node)
 
     def array_pointer(self, value: Any, node: Node) -> Any:
         """The address of an array's elements; type, dtype, shape and layout are checked."""
-        self.require(
-            self.equal(self.field(value, _TYPE, self.pointer), self.symbols.object(np.ndarray))
-        )
+        self.require(self.field_is(value, _TYPE, self.symbols.object(np.ndarray)))
         dtype = self.field(value, _ARRAY_DTYPE, self.pointer)
-        holds = self.equal(self.field(dtype, _DTYPE_NUMBER, self.int32), self.int32(node.dtype.num))
-        order = ord(node.dtype.byteorder)
-        holds = self.b.and_(
-            holds, self.equal(self.field(dtype, _DTYPE_ORDER, self.byte), self.byte(order))
-        )
-        ndim = self.field(value, _ARRAY_NDIM, self.int32)
-        holds = self.b.and_(holds, self.equal(ndim, self.int32(len(node.shape))))
-        needed = _CONTIGUOUS_AND_ALIGNED
-        flags = self.b.and_(self.field(value, _ARRAY_FLAGS, self.int32), self.int32(needed))
-        self.require(self.b.and_(holds, self.equal(flags, self.int32(needed))))
+        order = self.byte(ord(node.dtype.byteorder))
+        needed = self.int32(_CONTIGUOUS_AND_ALIGNED)
+        flags = self.b.and_(self.field(value, _ARRAY_FLAGS, self.int32), needed)
+        holds = [
+            self.field_is(dtype, _DTYPE_NUMBER, self.int32(node.dtype.num)),
+            self.field_is(dtype, _DTYPE_ORDER, order),
+            self.field_is(value, _ARRAY_NDIM, self.int32(len(node.shape))),
+            self.equal(flags, needed),
+        ]
+        self.require(functools.reduce(self.b.and_, holds))
         if node.shape:
             shape = self.field(value, _ARRAY_SHAPE, self.pointer)
-            axes = [self.field(shape, 8 * axis, self.word) for axis in range(len(node.shape))]
-            same = [self.equal(n, self.word(m)) for n, m in zip(axes, node.shape, strict=True)]
+            same = [self.field_is(shape, 8 * a, self.word(n)) for a, n in enumerate(node.shape)]
             self.require(functools.reduce(self.b.and_, same))
         return self.field(value, _ARRAY_DATA, self.pointer)
 
     def _number(self, kind: type, value: Any) -> Any:
-        self.require(self.equal(self.field(value, _TYPE, self.pointer), self.symbols.object(kind)))
+        self.require(self.field_is(value, _TYPE, self.symbols.object(kind)))
         if kind in (float, complex):
             return self.b.gep(value, [self.word(_BODY)])
         slot, overflow = self.b.alloca(self.word), self.b.alloca(self.int32)
@@ -438,8 +436,8 @@ class _Call(_Function):
     def read_arguments(self) -> dict[int, Any]:
         """The addresses of the program's inputs; everything that the signature says is checked."""
         signature, word = self.signature, self.word
-        spec = signature.arguments
-        self.require(self.equal(self.function.args[3], ir.Constant(self.pointer, None)))
+        spec = signature.call.given.spec.children[0]
+        self.require(self.equal(self.function.args[3], self.null))
         self.require(self.equal(self.function.args[2], word(len(spec.children))))
         self.check_state()
         found: dict[int, Any] = {
@@ -458,26 +456,25 @@ class _Call(_Function):
 
     # --- results ----------------------------------------------------------------------------------
 
-    def make_results(self, outputs: list[Node], checks: set[int]) -> tuple[list[Any], list[Any]]:
-        """Arrays for the outputs (None for numbers), and the addresses of their elements."""
-        single = self.signature.numbers | self.signature.scalars | checks
-        arrays: list[Any] = []
+    def make_targets(self, outputs: list[Node], checks: set[int]) -> tuple[dict[int, Any], Any]:
+        """New arrays for the outputs that are arrays, and the addresses of all outputs."""
+        results = self.signature.results
+        single = checks.union(r.value for r in results if r.kind in ("number", "scalar"))
+        arrays: dict[int, Any] = {}
         targets = []
         for place, node in enumerate(outputs):
             if place in single:
                 slot = self.b.alloca(ir.ArrayType(self.byte, 16))
-                arrays.append(None)
                 targets.append(self.b.bitcast(slot, self.pointer))
             else:
-                array = self.make_array(node)
+                array = arrays[place] = self.make_array(node)
                 self.require_object(array)
-                arrays.append(array)
                 targets.append(self.field(array, _ARRAY_DATA, self.pointer))
         return arrays, targets
 
     def make_array(self, node: Node) -> Any:
         """A new array for an output."""
-        shape = ir.Constant(self.pointer, None)
+        shape = self.null
         if node.shape:
             kind = ir.ArrayType(self.word, len(node.shape))
             name = self.module.get_unique_name("shape")
@@ -486,26 +483,18 @@ class _Call(_Function):
             variable.linkage = "internal"
             shape = variable.bitcast(self.pointer)
         dtype = self.increase(self.symbols.object(node.dtype))
-        nothing = ir.Constant(self.pointer, None)
-        kinds = [
-            self.pointer,
-            self.pointer,
-            self.int32,
-            *[self.pointer] * 3,
-            self.int32,
-            self.pointer,
-        ]
-        address = self.symbols.address(_numpy_table()[_NEW_ARRAY], "new_array")
-        function = self.b.bitcast(address, ir.FunctionType(self.pointer, kinds).as_pointer())
         args = [self.symbols.object(np.ndarray), dtype, self.int32(len(node.shape)), shape]
-        return self.b.call(function, [*args, nothing, nothing, self.int32(0), nothing])
+        args += [self.null, self.null, self.int32(0), self.null]  # strides, data, flags, owner
+        address = self.symbols.address(_numpy_table()[_NEW_ARRAY], "new_array")
+        kind = ir.FunctionType(self.pointer, [arg.type for arg in args])
+        return self.b.call(self.b.bitcast(address, kind.as_pointer()), args)
 
     def make_scalar(self, node: Node, slot: Any) -> Any:
         """A scalar of NumPy for an output without axes."""
         kind = ir.FunctionType(self.pointer, [self.pointer] * 3).as_pointer()
         address = self.symbols.address(_numpy_table()[_NEW_SCALAR], "new_scalar")
-        dtype, nothing = self.symbols.object(node.dtype), ir.Constant(self.pointer, None)
-        return self.b.call(self.b.bitcast(address, kind), [slot, dtype, nothing])
+        dtype = self.symbols.object(node.dtype)
+        return self.b.call(self.b.bitcast(address, kind), [slot, dtype, self.null])
 
     def make_number(self, node: Node, slot: Any) -> Any:
         """A Python number of an output without axes."""
@@ -569,7 +558,7 @@ def emit_call(
     call = _Call(module, symbols, name, signature)
     b, outputs = call.b, program.outputs
     given = call.read_arguments()
-    arrays, targets = call.make_results(outputs, program.checks)
+    arrays, targets = call.make_targets(outputs, program.checks)
     memory = _allocate(call, program.arena)
     arguments = [*(given[n] for n in range(program.inputs)), *targets, memory]
     releases = program.work > _GIL_WORK
@@ -583,25 +572,24 @@ def emit_call(
         call.call("free", ir.VoidType(), call.heap)
     _check_flags(call, [targets[place] for place in sorted(program.checks)])
     made: list[Any] = []
-    for item in signature.outputs:
-        if isinstance(item, Constant):
-            made.append(call.increase(symbols.object(item.value)))
-        elif item in signature.numbers:
-            made.append(call.make_number(outputs[item], targets[item]))
-        elif item in signature.scalars:
-            made.append(call.make_scalar(outputs[item], targets[item]))
+    for kind, value in signature.results:
+        if kind == "constant":
+            made.append(call.increase(symbols.object(value)))
+        elif kind == "number":
+            made.append(call.make_number(outputs[value], targets[value]))
+        elif kind == "scalar":
+            made.append(call.make_scalar(outputs[value], targets[value]))
         else:
-            made.append(call.make_tensor(arrays[item]) if signature.makes_tensors else arrays[item])
+            made.append(call.make_tensor(arrays[value]) if kind == "tensor" else arrays[value])
     hits = b.bitcast(symbols.address(signature.hits, "hits"), call.word.as_pointer())
     b.store(b.add(b.load(hits), call.word(1)), hits)
-    b.ret(call.build(signature.results, made))
+    b.ret(call.build(signature.call.out_spec, made))
     b.position_at_end(call.miss)
-    other = symbols.object(signature.otherwise, "otherwise")
+    other = symbols.object(signature.call.otherwise, "otherwise")
     b.ret(call.call("PyObject_Vectorcall", call.pointer, other, *call.function.args[1:]))
     b.position_at_end(call.undo)
-    for array in arrays:
-        if array is not None:
-            call.call("Py_DecRef", ir.VoidType(), array)
+    for array in arrays.values():
+        call.call("Py_DecRef", ir.VoidType(), array)
     b.branch(call.miss)
 
 
@@ -613,8 +601,7 @@ def _allocate(call: _Call, size: int) -> Any:
         slot.align = 64
         return b.bitcast(slot, call.pointer)
     call.heap = call.call("malloc", call.pointer, call.word(size + 64))
-    nothing = ir.Constant(call.pointer, None)
-    with b.if_then(b.icmp_unsigned("==", call.heap, nothing)):
+    with b.if_then(call.equal(call.heap, call.null)):
         b.ret(call.call("PyErr_NoMemory", call.pointer))
     address = b.add(b.ptrtoint(call.heap, call.word), call.word(63))
     return b.inttoptr(b.and_(address, call.word(-64)), call.pointer)

@@ -22,10 +22,11 @@ from pullback.compiled.llvm.entry import (
     MISS,
     Captured,
     Code,
-    Constant,
     Leaf,
+    Result,
     Signature,
     Symbols,
+    TracedCall,
     can_emit_call,
     emit_call,
     emit_pointers,
@@ -48,7 +49,6 @@ from pullback.kernels.errstate import errstate
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["NativeHalves", "NativeProgram", "TracedCall", "compile_native"]
-
 
 _HALF = np.dtype(np.float16)  # has no machine code; NumPy makes it of int8 and bool
 
@@ -75,20 +75,6 @@ class _Phase(NamedTuple):
 
     segment: _Segment | None
     calls: list[Node]
-
-
-class TracedCall(NamedTuple):
-    """The call that was traced: its arguments and the structure of its results."""
-
-    leaves: list[Any]
-    kinds: tuple[Any, ...]
-    spec: Any  # of (args, kwargs)
-    out_spec: Any
-    returns_arrays: bool
-    state: Any
-    watches: list[Any]
-    tensors: list[Tensor]  # captured ones
-    otherwise: Any  # the function for other calls
 
 
 class _Step(NamedTuple):
@@ -203,7 +189,7 @@ class NativeProgram:
         hits: the number of whole calls.
     """
 
-    def __init__(self, tracer: Tracer, lowered: Lowered, signature: Any):
+    def __init__(self, tracer: Tracer, lowered: Lowered, call: TracedCall | None):
         self.tracer = tracer
         self.lowered = lowered
         self.graph = reroll(lowered.graph)
@@ -213,7 +199,7 @@ class NativeProgram:
         self._constants = [node for node in self.graph.nodes if node.op == "const"]
         self._phases = _find_phases(self.graph)
         self._call_text = ""  # of the function for whole calls
-        self._compile(signature)
+        self._compile(call)
 
     def _segments(self) -> list[_Segment]:
         return [phase.segment for phase in self._phases if phase.segment is not None]
@@ -235,7 +221,7 @@ class NativeProgram:
             return self._write()
         return f"{source_digest()} {names} {blas} {graph_digest(graphs)}"
 
-    def _compile(self, signature: Any) -> None:
+    def _compile(self, call: TracedCall | None) -> None:
         engine = None
         if self._segments():
             engine = load_code(self._key(), self._write, is_vectorized=True)
@@ -245,20 +231,13 @@ class NativeProgram:
                 self._steps.append(_make_step(engine, segment))
             self._steps += [_Step(None, None, 0, node) for node in calls]
             self.opaque += calls
-        if len(self._steps) == 1 and self._steps[0].segment is not None:
-            self._make_call(engine, self._steps[0], signature)
+        if len(self._steps) == 1 and call is not None and can_emit_call(call):
+            self._make_call(engine, self._steps[0], call)
 
-    def _make_call(self, engine: Any, step: _Step, signature: Any) -> None:
+    def _make_call(self, engine: Any, step: _Step, call: TracedCall) -> None:
         """Makes the function for whole calls, if there is a form of it."""
         lowered, segment = self.lowered, step.segment
-        assert segment is not None
-        if (
-            signature is None
-            or not IS_TESTED
-            or lowered.writes
-            or lowered.aliases
-            or signature.spec.children[1].size
-        ):
+        if segment is None or not IS_TESTED or lowered.writes or lowered.aliases:
             return
         results = [*self.graph.outputs, *self.graph.checks]
         if any(node.op in ("input", "const") for node in results):
@@ -268,8 +247,8 @@ class NativeProgram:
             return
         places = {node.id: place for place, node in enumerate(segment.inputs)}
         sources = [places.get(n.id, -1) for n in self.graph.inputs]
-        native = self._signature(signature, sources, order)
-        if native is None or not can_emit_call(native):
+        signature = self._signature(call, sources, order)
+        if signature is None:
             return
         program = Code(
             function_address(engine, segment.name),
@@ -281,7 +260,7 @@ class NativeProgram:
         )
         module = ir.Module(name="pullback")
         symbols = Symbols(module)
-        emit_call(module, symbols, "call", program, native)
+        emit_call(module, symbols, "call", program, signature)
         self._call_text = text = str(module)
         own = load_code(text, lambda: text, is_vectorized=True, addresses=symbols.addresses)
         kept = (engine, own, symbols.kept, self.hits)
@@ -303,13 +282,15 @@ class NativeProgram:
 
         return Program(self.run, source, self.tracer, outputs, "", llvm_ir, "", self)
 
-    def _signature(self, given: Any, sources: list[int], order: dict[int, int]) -> Signature | None:
-        """The signature for `emit_call`."""
-        lowered = self.lowered
+    def _signature(
+        self, call: TracedCall, sources: list[int], order: dict[int, int]
+    ) -> Signature | None:
+        """The signature for `emit_call`; None where it has no form."""
+        given = call.given
         captured = {}
         inputs = [-1] * len(given.leaves)
         nodes: list[Node | None] = [None] * len(given.leaves)
-        for place, (source, own) in enumerate(zip(lowered.sources, sources, strict=True)):
+        for place, (source, own) in enumerate(zip(self.lowered.sources, sources, strict=True)):
             if source.kind == "captured":
                 array = self.tracer.captured[source.name]
                 if own >= 0:
@@ -322,38 +303,22 @@ class NativeProgram:
         if not all(map(_is_in_c_order, given.leaves)):  # it would serve arrays of another layout
             return None
         leaves = [_leaf(*pair) for pair in zip(given.leaves, given.kinds, strict=True)]
-        outputs: list[Any] = []
-        numbers, scalars = set(), set()
-        for result in lowered.results:
+        results = []
+        for result in self.lowered.results:
             if isinstance(result, Output):
                 node = self.graph.outputs[result.output]
-                place = order[node.id]
+                kind = "array" if given.returns_arrays else "tensor"
                 if result.number is not None:
-                    numbers.add(place)
+                    kind = "number"
                 elif given.returns_arrays and not node.shape:
-                    scalars.add(place)
-                outputs.append(place)
+                    kind = "scalar"
+                results.append(Result(kind, order[node.id]))
             elif isinstance(result, Tensor | np.ndarray | OutsideArray):
                 return None
             else:
-                outputs.append(Constant(result))
-        return Signature(
-            given.spec.children[0],
-            leaves,
-            inputs,
-            nodes,
-            captured,
-            given.state,
-            given.watches,
-            given.tensors,
-            given.otherwise,
-            ctypes.addressof(self.hits),
-            given.out_spec,
-            outputs,
-            numbers,
-            scalars,
-            not given.returns_arrays,
-        )
+                results.append(Result("constant", result))
+        hits = ctypes.addressof(self.hits)
+        return Signature(call, leaves, inputs, nodes, captured, results, hits)
 
     def run(self, *inputs: Any) -> Any:
         """Runs the program on tensors and numbers; returns a list of results, or MISS."""
@@ -479,6 +444,8 @@ class NativeHalves:
 
 
 @collector_off()
-def compile_native(tracer: Tracer, outputs: list[Any], signature: Any = None) -> NativeProgram:
+def compile_native(
+    tracer: Tracer, outputs: list[Any], call: TracedCall | None = None
+) -> NativeProgram:
     """The native program of a trace; raises ``CannotLower``."""
-    return NativeProgram(tracer, lower(tracer, outputs), signature)
+    return NativeProgram(tracer, lower(tracer, outputs), call)
