@@ -7,6 +7,8 @@ say in the field ``lower`` needs no rule, nor do in-place and ``out=`` variants.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple, TypeVar
@@ -23,7 +25,7 @@ from pullback.compiled.lowering.expressions import (
     reduce,
     where,
 )
-from pullback.compiled.lowering.ir import Node, Place, c_strides
+from pullback.compiled.lowering.ir import Place, c_strides
 
 __all__ = ["MOVES", "RULES", "affine_place", "moved"]
 
@@ -276,74 +278,69 @@ def _cross(a: Value, b: Value, axis: int = -1) -> Value:
 # --- indexing -------------------------------------------------------------------------------------
 
 
-def _bounded(index: Value, length: int) -> Node:
+def _bounded(index: Value, length: int) -> Value:
     """An index that counts from the end where it is negative; a check that it is inside."""
     builder = index.builder
     if index.dtype.kind not in "iu":
         raise CannotLower("an index of another kind than integers")
-    node = builder.cast(index.node, INT64)
-    known = node.value if node.op == "const" else builder.value_of(node)
+    index = cast(index, INT64)
+    known = index.node.value if index.node.op == "const" else builder.value_of(index.node)
     if known is not None:
         if known.size and (known.min() < -length or known.max() >= length):
             raise CannotLower("an index outside of its axis")
-        fixed = np.broadcast_to(np.where(known < 0, known + length, known), node.shape)
-        return builder.const(fixed, np.int64)
-    low = builder.full(-length, (), INT64)
-    inside = builder.elementwise(
-        "logical_and",
-        builder.elementwise("greater_equal", node, low),
-        builder.elementwise("less", node, builder.full(length, (), INT64)),
-    )
-    builder.require(inside)
-    negative = builder.elementwise("less", node, builder.full(0, (), INT64))
-    other = builder.elementwise("add", node, builder.full(length, (), INT64))
-    return builder.elementwise("where", negative, other, node)
+        fixed = np.broadcast_to(np.where(known < 0, known + length, known), index.shape)
+        return index.like(builder.const(fixed, np.int64))
+    builder.require(((index >= -length) & (index < length)).node)
+    return where(index < 0, index + length, index)
 
 
-def _scaled(builder: Builder, node: Node, factor: int) -> Node:
-    return builder.elementwise("multiply", node, builder.full(factor, (), INT64))
+def _along(builder: Builder, length: int, axis: int, ndim: int) -> Value:
+    """0, 1, ..., length - 1 along one of several axes."""
+    return Value(builder.along(builder.iota(length), axis, ndim), builder)
 
 
-def _total(builder: Builder, parts: list[Node]) -> Node:
-    found = parts[0]
-    for part in parts[1:]:
-        found = builder.elementwise("add", found, part)
-    return found
+def _take(x: Value, positions: Value) -> Value:
+    """The elements at flat positions."""
+    return x.like(x.builder.take(x.node, positions.node))
 
 
-def _positions(x: Value, indices: list[Value | None]) -> Node:
+def _put(kind: str, x: Value, positions: Value, values: Value) -> Value:
+    """`x` with values that are set or added at flat positions; a sum has the common dtype."""
+    dtype = np.result_type(x.dtype, values.dtype) if kind == "add" else x.dtype
+    part = cast(values, dtype)
+    part = part.reshape(part.shape[max(0, len(part.shape) - len(positions.shape)) :])
+    return x.like(x.builder.put(kind, cast(x, dtype).node, positions.node, part.node))
+
+
+def _positions(x: Value, indices: list[Value | None]) -> Value:
     """The flat positions of the elements at index arrays, as NumPy's advanced indexing has them."""
-    builder, ndim = x.builder, len(x.shape)
+    ndim = len(x.shape)
     if len(indices) > ndim or prod(x.shape) == 0:
         raise CannotLower("indices of an array without elements")
-    given = [*indices, *[None] * (ndim - len(indices))]
-    axes = [a for a, i in enumerate(given) if i is not None]
-    index_shape = np.broadcast_shapes(*(i.shape for i in given if i is not None))
+    given = dict(enumerate(indices))
+    chosen = {axis: index for axis, index in given.items() if index is not None}
+    axes = list(chosen)
+    index_shape = np.broadcast_shapes(*(index.shape for index in chosen.values()))
     together = axes == list(range(axes[0], axes[-1] + 1))
-    lead = axes[0] if together else 0
     rest = [a for a in range(ndim) if a not in axes]
     before = [a for a in rest if together and a < axes[0]]
-    after = [a for a in rest if a not in before]
-    assert len(before) == lead
-    total = len(before) + len(index_shape) + len(after)
+    after = rest[len(before) :]
     strides = [prod(x.shape[a + 1 :]) for a in range(ndim)]
     parts = []
-    for place, axis in enumerate([*before, *after]):
+    for place, axis in enumerate(rest):
         at = place if place < len(before) else place + len(index_shape)
-        along = builder.along(builder.iota(x.shape[axis]), at, total)
-        parts.append(_scaled(builder, along, strides[axis]))
-    for axis in axes:
-        index = given[axis]
-        assert index is not None
-        node = _bounded(index, x.shape[axis])
-        shape = (*(1,) * (len(index_shape) - len(node.shape)), *node.shape, *(1,) * len(after))
-        parts.append(_scaled(builder, builder.reshape(node, shape), strides[axis]))
-    return _total(builder, parts)
+        along = _along(x.builder, x.shape[axis], at, len(rest) + len(index_shape))
+        parts.append(along * strides[axis])
+    for axis, index in chosen.items():
+        bounded = _bounded(index, x.shape[axis])
+        lead = (1,) * (len(index_shape) - len(index.shape))
+        parts.append(bounded.reshape((*lead, *index.shape, *(1,) * len(after))) * strides[axis])
+    return functools.reduce(operator.add, parts)
 
 
 @_rule("index")
 def _index(x: Value, indices: Any) -> Value:
-    return x.like(x.builder.take(x.node, _positions(x, list(indices))))
+    return _take(x, _positions(x, list(indices)))
 
 
 @_rule("index_put")
@@ -352,34 +349,26 @@ def _index_put(x: Value, indices: Any, values: Any, accumulate: bool = False) ->
         if accumulate:
             raise CannotLower("a number that is added at positions")
         values = x.like(x.builder.full(values, (), x.dtype))
-    dtype = np.result_type(x.dtype, values.dtype) if accumulate else x.dtype
-    base = cast(x, dtype)
-    positions = _positions(base, list(indices))
-    kind = "add" if accumulate else "set"
-    part = cast(values, dtype).node
-    extra = len(part.shape) - len(positions.shape)
-    if extra > 0:
-        part = x.builder.reshape(part, part.shape[extra:])
-    return x.like(x.builder.put(kind, base.node, positions, part))
+    return _put("add" if accumulate else "set", x, _positions(x, list(indices)), values)
 
 
-def _along_axis(x: Value, index: Value, axis: int) -> Node:
+def _along_axis(x: Value, index: Value, axis: int) -> Value:
     """The positions of ``take_along_axis``; the shapes agree but on the axis."""
-    builder, ndim = x.builder, len(x.shape)
+    ndim = len(x.shape)
     axis %= max(1, ndim)
     if len(index.shape) != ndim or prod(x.shape) == 0 or not ndim:
         raise CannotLower("an index of another number of axes")
     parts = []
     for a in range(ndim):
-        step = prod(x.shape[a + 1 :])
-        if a == axis:
-            parts.append(_scaled(builder, _bounded(index, x.shape[a]), step))
-        else:
-            if index.shape[a] > x.shape[a]:
-                raise CannotLower("an index that is broadcast")
-            along = builder.along(builder.iota(index.shape[a]), a, ndim)
-            parts.append(_scaled(builder, along, step))
-    return builder.broadcast(_total(builder, parts), index.shape)
+        if a != axis and index.shape[a] > x.shape[a]:
+            raise CannotLower("an index that is broadcast")
+        is_index = a == axis
+        own = (
+            _bounded(index, x.shape[a]) if is_index else _along(x.builder, index.shape[a], a, ndim)
+        )
+        parts.append(own * prod(x.shape[a + 1 :]))
+    found = functools.reduce(operator.add, parts)
+    return found.like(found.builder.broadcast(found.node, index.shape))
 
 
 @_rule("take_along_axis")
@@ -392,22 +381,19 @@ def _take_along_axis(x: Value, indices: Value, axis: int | None = -1) -> Value:
     )
     if not same:
         raise CannotLower("an index that is broadcast")
-    return x.like(x.builder.take(x.node, _along_axis(x, indices, axis)))
+    return _take(x, _along_axis(x, indices, axis))
 
 
 @_rule("gather")
 def _gather(x: Value, axis: int, index: Value) -> Value:
-    return x.like(x.builder.take(x.node, _along_axis(x, index, axis)))
+    return _take(x, _along_axis(x, index, axis))
 
 
 @_rule("scatter_add")
 def _scatter_add(x: Value, axis: int, index: Value, src: Value) -> Value:
     if src.shape != index.shape:
         raise CannotLower("a source of another shape")
-    positions = _along_axis(x, index, axis)
-    dtype = np.result_type(x.dtype, src.dtype)
-    base, part = cast(x, dtype), cast(src, dtype)
-    return x.like(x.builder.put("add", base.node, positions, part.node))
+    return _put("add", x, _along_axis(x, index, axis), src)
 
 
 @_rule("_pick")
