@@ -9,6 +9,7 @@ from typing import Any
 from pullback.compiled.llvm.compiler import ir
 
 __all__ = [
+    "clamp",
     "declare",
     "emit_loop",
     "emit_vectors",
@@ -58,6 +59,13 @@ def splat(builder: Any, element: Any, width: int) -> Any:
     empty = ir.Constant(ir.VectorType(element.type, width), ir.Undefined)
     first = builder.insert_element(empty, element, ir.IntType(32)(0))
     return shuffle(builder, first, first, (0,) * width)
+
+
+def clamp(builder: Any, positions: Any, size: int) -> Any:
+    """Positions in `size` elements; the first or the last one in the place of others."""
+    low, high = (number_in_lanes(positions.type, n) for n in (0, max(size - 1, 0)))
+    positions = builder.select(builder.icmp_signed("<", positions, low), low, positions)
+    return builder.select(builder.icmp_signed(">", positions, high), high, positions)
 
 
 def emit_loop(builder: Any, first: Any, last: Any, step: int, body: Callable[[Any], None]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from pullback.compiled.llvm.arena import Arena
 from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.groups import emit_group
-from pullback.compiled.llvm.instructions import emit_loop, emit_vectors, splat
+from pullback.compiled.llvm.instructions import clamp, emit_loop, emit_vectors, splat
 from pullback.compiled.llvm.register_values import (
     Elements,
     constant,
@@ -25,7 +25,7 @@ from pullback.compiled.llvm.register_values import (
     width_of,
 )
 from pullback.compiled.llvm.schedule import Group, choose_limit, is_alias, make_schedule
-from pullback.compiled.llvm.vector import Complex, cast, elementwise
+from pullback.compiled.llvm.vector import Complex, compute, elementwise
 from pullback.compiled.lowering.elementwise import COMBINERS
 from pullback.compiled.lowering.ir import Graph, Loop, Node, Place, copy_nodes, is_number
 
@@ -196,11 +196,8 @@ class _Emitter:
 
     def _elementwise(self, node: Node) -> None:
         operands = [self.value(x) for x in node.inputs]
-        dtypes = [x.dtype for x in node.inputs]
         width = width_of(node.size)
-        self.values[node.id] = map_chunks(
-            lambda row: _apply(self.b, node, row, dtypes, width), operands
-        )
+        self.values[node.id] = map_chunks(lambda row: compute(self.b, node, row, width), operands)
 
     def _reduce(self, node: Node) -> None:
         x = node.inputs[0]
@@ -262,7 +259,7 @@ class _Emitter:
         pointer, at = self.pointer(x), self.value(positions)
         parts = []
         for number in range(node.size):
-            one = self._clamped(self.elements.shuffle(at, [number]), x.size)
+            one = clamp(self.b, self.elements.shuffle(at, [number])[0], x.size)
             parts.append(self.elements.load(pointer, node.dtype, one, [0]))
         self.values[node.id] = self.elements.join(parts, [1] * node.size)
 
@@ -272,18 +269,13 @@ class _Emitter:
         self.store_value(base, target, 0)
         at, given = self.value(positions), self.value(values)
         for number in range(positions.size):
-            place = self._clamped(self.elements.shuffle(at, [number]), node.size)
+            place = clamp(self.b, self.elements.shuffle(at, [number])[0], node.size)
             one = self.elements.shuffle(given, [number])
             if node.attrs[0] == "add":
                 old = self.elements.load(target, node.dtype, place, [0])
                 one = self._join("add", old, one, node.dtype, 1)
             self.elements.store(target, node.dtype, place, [0], one)
         self.values[node.id] = self.elements.load(target, node.dtype, 0, np.arange(node.size))
-
-    def _clamped(self, position: Any, size: int) -> Any:
-        int64 = np.dtype(np.int64)
-        low = elementwise(self.b, "maximum", [position[0], self.word(0)], int64, 1)
-        return elementwise(self.b, "minimum", [low, self.word(max(0, size - 1))], int64, 1)
 
     # --- writes -----------------------------------------------------------------------------------
 
@@ -528,11 +520,3 @@ def _last_uses(schedule: list[Group], kept: list[Node], limit: int) -> dict[int,
             node = node.inputs[0]
             found[node.id] = position + 1
     return found
-
-
-def _apply(b: Any, node: Node, operands: list[Any], dtypes: list[Any], width: int) -> Any:
-    """The value of an element-wise function on vectors."""
-    name = node.function
-    if name == "cast":
-        return cast(b, operands[0], dtypes[0], node.dtype, width)
-    return elementwise(b, name, operands, dtypes[-1], width)

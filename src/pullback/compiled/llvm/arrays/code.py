@@ -28,15 +28,16 @@ from pullback.compiled.lowering.elementwise import COMBINERS
 __all__ = [
     "POINTER",
     "WORD",
+    "Accumulator",
     "Buffer",
     "Chunks",
     "Code",
-    "Slot",
     "combine",
     "exact_sum",
     "exact_sum_lanes",
     "neutral",
     "sum_lanes",
+    "with_error",
 ]
 
 WORD = ir.IntType(64)
@@ -114,6 +115,15 @@ class Code:
                 self.loop(0, lengths[axis], 1, lambda index: level(axis + 1, [*outer, index]))
 
         level(0, [])
+
+    def range_of(self, chunks: Chunks | None, length: int) -> tuple[Any, Any]:
+        """The first index of the chunk that is computed, and the end; of all without chunks."""
+        if chunks is None or chunks.number == 1:
+            return 0, length
+        first = self.b.mul(self.chunk, WORD(chunks.length))
+        end = self.b.add(first, WORD(chunks.length))
+        is_inside = self.b.icmp_signed("<", end, WORD(length))
+        return first, self.b.select(is_inside, end, WORD(length))
 
     # --- memory -----------------------------------------------------------------------------------
 
@@ -294,7 +304,7 @@ def exact_sum(code: Code, x: Any, y: Any, width: int, bits: int) -> tuple[Any, A
     return total.value, error.value
 
 
-class Slot:
+class _Slot:
     """A vector, or both parts of a complex one, on the stack; LLVM makes registers of it."""
 
     def __init__(self, code: Code, start: Any):
@@ -313,3 +323,40 @@ class Slot:
         parts = value if isinstance(value, Complex) else (value,)
         for part, place in zip(parts, self._places, strict=True):
             self._b.store(part, place)
+
+
+class Accumulator:
+    """The result of a reduction so far, in each lane; of an exact one also the sum of its errors.
+
+    Long sums of floating-point numbers keep the rounding errors of their steps.
+    """
+
+    def __init__(
+        self, code: Code, combiner: str, dtype: np.dtype[Any], width: int, *, is_exact: bool
+    ):
+        self.code, self.combiner, self.dtype, self.width = code, combiner, dtype, width
+        self.total = _Slot(code, code.constant(neutral(combiner, dtype), dtype, width))
+        self.error = _Slot(code, code.constant(0, dtype, width)) if is_exact else None
+
+    def add(self, value: Any) -> None:
+        """Accumulates one vector of elements."""
+        code, before = self.code, self.total.load()
+        if self.error is None:
+            total = combine(code, self.combiner, before, value, self.dtype, self.width)
+        else:
+            total, lost = exact_sum(code, before, value, self.width, 8 * self.dtype.itemsize)
+            self.error.store(code.b.fadd(self.error.load(), lost))
+        self.total.store(total)
+
+    def finish(self) -> Any:
+        """The result in each lane."""
+        total = self.total.load()
+        if self.error is None:
+            return total
+        return with_error(self.code, total, self.error.load(), self.dtype, self.width)
+
+
+def with_error(code: Code, total: Any, error: Any, dtype: np.dtype[Any], width: int) -> Any:
+    """A sum and the sum of its errors, which are NaN for an infinite sum."""
+    is_finite = elementwise(code.b, "isfinite", [total], dtype, width)
+    return code.b.select(is_finite, code.b.fadd(total, error), total)

@@ -20,12 +20,9 @@ from pullback.compiled.llvm.arena import Arena, Block
 from pullback.compiled.llvm.arrays.code import (
     POINTER,
     WORD,
+    Accumulator,
     Buffer,
     Code,
-    Slot,
-    combine,
-    exact_sum,
-    neutral,
 )
 from pullback.compiled.llvm.arrays.columns import split_columns
 from pullback.compiled.llvm.arrays.gemm import GemmEmitter, make_gemm, uses_loops
@@ -41,7 +38,7 @@ from pullback.compiled.llvm.arrays.threads import (
 )
 from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.instructions import declare, emit_loop
-from pullback.compiled.llvm.vector import elementwise, is_supported
+from pullback.compiled.llvm.vector import is_supported
 from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
 
 __all__ = ["Emitted", "can_emit", "emit_arrays"]
@@ -450,25 +447,14 @@ def _combine_chunks(code: Code, node: Node, count: int) -> None:
     is_exact = combiner == "sum" and dtype.kind == "f"
 
     def body(at: Any, width: int) -> None:
-        slot = Slot(code, code.constant(neutral(combiner, dtype), dtype, width))
-        error = Slot(code, code.constant(0, dtype, width)) if is_exact else None
+        found = Accumulator(code, combiner, dtype, width, is_exact=is_exact)
 
         def add(chunk: Any) -> None:
             place = code.b.add(code.b.mul(chunk, WORD(node.size)), at)
-            value = code.load(partial, dtype, place, 1, width)
-            if error is not None:
-                total, lost = exact_sum(code, slot.load(), value, width, 8 * dtype.itemsize)
-                error.store(code.b.fadd(error.load(), lost))
-            else:
-                total = combine(code, combiner, slot.load(), value, dtype, width)
-            slot.store(total)
+            found.add(code.load(partial, dtype, place, 1, width))
 
         code.loop(0, count, 1, add)
-        total = slot.load()
-        if error is not None:
-            is_finite = elementwise(code.b, "isfinite", [total], dtype, width)
-            total = code.b.select(is_finite, code.b.fadd(total, error.load()), total)
-        code.store(total, result, dtype, at, 1, width)
+        code.store(found.finish(), result, dtype, at, 1, width)
 
     code.vectors(node.size, min(LANES, node.size), body)
 

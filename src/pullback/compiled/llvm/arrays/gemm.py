@@ -130,20 +130,13 @@ class GemmEmitter:
     def emit(self) -> None:
         """Writes the tiles of one chunk."""
         code, b, gemm = self.code, self.code.b, self.gemm
-        count, each = self.chunks()
-        total = prod(gemm.lead) * self.tiles
         if self.packs:
             kind = ir.ArrayType(Lanes(b, 1, 8 * self.dtype.itemsize).real, _BLOCK * self.columns)
             slot = code.variable(kind)
             slot.align = 64
             with b.goto_entry_block():
                 self.buffer = b.bitcast(slot, ir.IntType(8).as_pointer())
-        first: Any = 0
-        last: Any = total
-        if count > 1:
-            first = b.mul(code.chunk, WORD(each))
-            end = b.add(first, WORD(each))
-            last = b.select(b.icmp_signed("<", end, WORD(total)), end, WORD(total))
+        first, last = code.range_of(self.chunks(), prod(gemm.lead) * self.tiles)
         code.loop(first, last, 1, self._tile)
 
     def _tile(self, tile: Any) -> None:

@@ -12,22 +12,22 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pullback.compiled.llvm.arrays.code import (
     WORD,
+    Accumulator,
     Chunks,
     Code,
-    Slot,
     combine,
     exact_sum,
     exact_sum_lanes,
     neutral,
     sum_lanes,
+    with_error,
 )
 from pullback.compiled.llvm.arrays.plan import squeeze, strip
 from pullback.compiled.llvm.compiler import has_avx512
-from pullback.compiled.llvm.vector import CALLED, cast, elementwise
+from pullback.compiled.llvm.instructions import clamp
+from pullback.compiled.llvm.vector import CALLED, compute, elementwise
 from pullback.compiled.lowering.ir import Node, c_strides, is_number
 
 __all__ = ["LANES", "Access", "Moves", "Nest", "Store"]
@@ -234,16 +234,10 @@ class Nest:
             code.loop(0, node.size, 1, fill)
 
     def _level(self, axis: int, indices: list[Any]) -> None:
-        code, b = self.code, self.code.b
+        code = self.code
         for total in self.sums.values():
             total.begin(axis, indices)
-        first: Any = 0
-        last: Any = self.lengths[axis]
-        if axis == 0 and self.chunks.number > 1:
-            first = b.mul(code.chunk, WORD(self.chunks.length))
-            end = b.add(first, WORD(self.chunks.length))
-            bound = WORD(self.lengths[0])
-            last = b.select(b.icmp_signed("<", end, bound), end, bound)
+        first, last = code.range_of(self.chunks if axis == 0 else None, self.lengths[axis])
         if axis < len(self.lengths) - 1:
             code.loop(first, last, 1, lambda i: self._level(axis + 1, [*indices, i]))
         else:
@@ -325,10 +319,7 @@ class Nest:
         operands = [self.value(x, indices, width, memo) for x in self.operands(node)]
         if node.op == "take":
             return self._take(node, operands[0], width)
-        own = node.inputs[-1].dtype
-        if node.function == "cast":
-            return cast(self.code.b, operands[0], own, node.dtype, width)
-        return elementwise(self.code.b, node.function, operands, own, width)
+        return compute(self.code.b, node, operands, width)
 
     def value(self, node: Node, indices: list[Any], width: int, memo: dict[Node, Any]) -> Any:
         """The elements of a node at the place of the loops."""
@@ -364,15 +355,13 @@ class Nest:
         self.code, self.uniform, self.sums = code, {}, {}
         self.stores = [Store(x, None, 0, c_strides(self.space)) for x in (positions, values)]
         self._find_loops()
-        zero, last = WORD(0), WORD(max(node.size - 1, 0))
         b, pointer = code.b, code.pointer(node)
 
         def body(indices: list[Any]) -> None:
             memo: dict[Node, Any] = {}
             place = self.value(positions, indices, 1, memo)
             value = self.value(values, indices, 1, memo)
-            place = b.select(b.icmp_signed("<", place, zero), zero, place)
-            place = b.select(b.icmp_signed(">", place, last), last, place)
+            place = clamp(b, place, node.size)
             if node.attrs[0] == "add":
                 before = code.load(pointer, node.dtype, place, 1, 1)
                 value = elementwise(b, "add", [before, value], node.dtype, 1)
@@ -381,24 +370,13 @@ class Nest:
         code.indices(self.lengths, body)
 
     def _take(self, node: Node, positions: Any, width: int) -> Any:
-        code, b = self.code, self.code.b
-        int64 = np.dtype(np.int64)
-        low = code.constant(0, int64, width)
-        high = code.constant(max(node.inputs[0].size - 1, 0), int64, width)
-        positions = b.select(b.icmp_signed("<", positions, low), low, positions)
-        positions = b.select(b.icmp_signed(">", positions, high), high, positions)
+        code = self.code
+        positions = clamp(code.b, positions, node.inputs[0].size)
         pointer = code.pointer(node.inputs[0])
         if width == 1:
             return code.load(pointer, node.dtype, positions, 1, 1)
         lanes = [code.lane(positions, lane) for lane in range(width)]
         return code.join([code.load(pointer, node.dtype, lane, 1, 1) for lane in lanes])
-
-
-class _Accumulator(NamedTuple):
-    """A vector of partial results, and the sum of its rounding errors, if that is kept."""
-
-    total: Slot
-    error: Slot | None
 
 
 class _Sum:
@@ -421,7 +399,7 @@ class _Sum:
         steps = prod(inner[:-1]) * -(-inner[-1] // nest.lanes) if inner else 1
         is_sum = self.combiner == "sum" and self.dtype.kind == "f"
         self.is_exact = is_sum and self.in_registers and steps > _PLAIN_STEPS
-        self.accumulators: dict[int, _Accumulator] = {}  # by their width
+        self.accumulators: dict[int, Accumulator] = {}  # by their width
         kept = [n for a, n in enumerate(lengths) if a not in axes]
         self.strides = c_strides(tuple(kept))
         self.kept = kept
@@ -447,9 +425,9 @@ class _Sum:
             length = self.nest.lengths[-1] if self.nest.lengths else 1
             width = min(self.nest.lanes, length)
             for size in {width, length % width} - {0}:
-                total = Slot(code, code.constant(start, self.dtype, size))
-                error = Slot(code, code.constant(0, self.dtype, size)) if self.is_exact else None
-                self.accumulators[size] = _Accumulator(total, error)
+                self.accumulators[size] = Accumulator(
+                    code, self.combiner, self.dtype, size, is_exact=self.is_exact
+                )
             return
         pointer = code.pointer(self.target)
         count = prod(n for a, n in enumerate(self.nest.lengths) if a > axis and a not in self.axes)
@@ -466,14 +444,7 @@ class _Sum:
         """Accumulates one vector of elements."""
         code = self.nest.code
         if self.in_registers:
-            own = self.accumulators[width]
-            before = own.total.load()
-            if own.error is not None:
-                total, error = exact_sum(code, before, value, width, 8 * self.dtype.itemsize)
-                own.error.store(code.b.fadd(own.error.load(), error))
-            else:
-                total = combine(code, self.combiner, before, value, self.dtype, width)
-            own.total.store(total)
+            self.accumulators[width].add(value)
             return
         pointer = code.pointer(self.target)
         place = self._place(indices)
@@ -512,6 +483,4 @@ class _Sum:
         for other, its in sums[1:]:
             total, lost = exact_sum(code, total, other, 1, bits)
             error = code.b.fadd(code.b.fadd(error, its), lost)
-        # the errors of an infinite sum are NaN
-        is_finite = elementwise(code.b, "isfinite", [total], self.dtype, 1)
-        return code.b.select(is_finite, code.b.fadd(total, error), total)
+        return with_error(code, total, error, self.dtype, 1)

@@ -25,11 +25,13 @@ from pullback.compiled.llvm.vector import (
 )
 from pullback.compiled.llvm.vector.integers import Integers
 from pullback.compiled.llvm.vector.lanes import Lanes
+from pullback.compiled.lowering.ir import Node
 
 __all__ = [
     "CALLED",
     "Complex",
     "cast",
+    "compute",
     "elementwise",
     "is_supported",
     "part_dtype",
@@ -152,6 +154,14 @@ def is_supported(name: str, dtype: np.dtype[Any]) -> bool:
 
 
 _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert")
+
+
+def compute(builder: Any, node: Node, operands: Sequence[Any], width: int) -> Any:
+    """The value of an element-wise node on vectors of its operands."""
+    before = node.inputs[-1].dtype
+    if node.function == "cast":
+        return cast(builder, operands[0], before, node.dtype, width)
+    return elementwise(builder, node.function, operands, before, width)
 
 
 def elementwise(
