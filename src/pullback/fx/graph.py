@@ -188,6 +188,10 @@ class Graph:
         finally:
             self._place = before
 
+    def last_node(self) -> Node:
+        """The node that was added at the end most recently; the root of an empty graph."""
+        return self._nodes[-1] if self._nodes else self._root
+
     def find_nodes(self, *, op: str, target: Any = None) -> list[Node]:
         """The nodes of a kind and, if given, with a target."""
         return [n for n in self._nodes if n.op == op and (target is None or n.target == target)]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.dispatch.keys import INTERCEPT, KEY_BITS, DispatchKey
+from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
 from pullback.fx.node import Node
 from pullback.fx.refusals import refusal
@@ -55,6 +56,26 @@ class TracedArray(Payload):
         self.node = node
         self.tracer = tracer
         self.number = number
+
+    @property
+    def memory(self) -> NDArray[Any]:  # type: ignore[override]
+        """The array of this run, which in-place writes change."""
+        return self.value
+
+    def place(self) -> Node:
+        """The last node of the graph so far."""
+        return self.tracer.graph.last_node()
+
+    def rebuilt(self, content: NDArray[Any], place: Node) -> TracedArray:
+        """A copy of its memory, made behind a node of the graph: no later write has changed it."""
+        graph, source = self.tracer.graph, self.node
+        nodes = graph.nodes
+        later = set(nodes[nodes.index(place) + 1 :])
+        while source in later:  # what a write has returned
+            source = source.meta["view_of"]
+        with graph.inserting_after(place):
+            node = graph.call_function(ENTRIES["pullback::clone"].operator, (source,))
+        return self.tracer.made(content, node)
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]

@@ -170,7 +170,7 @@ class Tracer:
         """Adds an input with the array that it has in this run."""
         node = self.graph.placeholder(name)
         self._note_outside(array, node)
-        return self._made(array, node)
+        return self.made(array, node)
 
     def input_number(self, name: str, value: Any) -> TracedNumber:
         """Adds an input that is a Python number."""
@@ -187,7 +187,8 @@ class Tracer:
         """Whether an array lies in memory of an argument or of a captured value."""
         return id(_root(array)) in self._outside
 
-    def _made(self, array: NDArray[Any], node: Node) -> TracedArray:
+    def made(self, array: NDArray[Any], node: Node) -> TracedArray:
+        """A value of the program: its array in this run, and the node that computes it."""
         node.meta["tensor_meta"] = TensorMetadata(array.shape, array.dtype, array.strides)
         return TracedArray(array, node, self)
 
@@ -248,7 +249,7 @@ class Tracer:
     def _capture(self, array: NDArray[Any]) -> TracedArray:
         name = f"_tensor_constant{len(self.captured)}"
         self.captured[name] = array
-        return self._made(array, self.graph.get_attr(name))
+        return self.made(array, self.graph.get_attr(name))
 
     def _note_twin(self, name: str, tensor: Tensor | None) -> None:
         """Notes a second tensor from outside that has the memory of a captured value."""
@@ -371,9 +372,7 @@ class Tracer:
         """Records a call of an operator on traced arrays and plain values."""
         operator = ENTRIES[f"pullback::{name}"].operator
         given = [wrap(v) if isinstance(v, TracedArray) else v for v in args]
-        result = self.record(operator, tuple(given), {})
-        held: TracedArray = result._array
-        return held
+        return self.record(operator, tuple(given), {})._array  # type: ignore[no-any-return]
 
     def __torch_dispatch__(
         self, func: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -462,7 +461,7 @@ class Tracer:
             lead = () if place < carried else (call.length or 0,)
             array = np.empty((*lead, *value.shape), value.dtype)
             array[...] = value
-            found.append(self._made(array, item))
+            found.append(self.made(array, item))
         return found
 
     def _fix_integers(self, schema: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -501,7 +500,7 @@ class Tracer:
                 if isinstance(held, TracedArray):
                     held.node = node
                 return original
-        made = self._made(array, node)
+        made = self.made(array, node)
         root = _root(array)
         for original, real in tensors:
             if isinstance(real._array, np.ndarray) and _root(real._array) is root:

@@ -32,6 +32,8 @@ class Payload:
         flags: the flags of a tensor around it: the bits of the backend and functionality keys at
             which its kernels are, ``TRACKED``, and those of an autograd key.
         device: what ``Tensor.device`` says.
+        memory: the array that in-place writes change, if the payload has one: they are logged, with
+            the ``place()`` of each, and ``rebuilt(array, place)`` is the payload before a write.
     """
 
     __slots__ = ()
@@ -40,6 +42,7 @@ class Payload:
     dtype: np.dtype[Any]
     flags: ClassVar[int]
     device: ClassVar[str] = "cpu"
+    memory: NDArray[Any] | None = None
     base: ClassVar[None] = None  # of whose memory an array is a part
     tensor_class: Any = None  # the class of tensors around it, if that is a subclass of Tensor
     attributes: dict[str, Any]  # what such tensors have in their __dict__
@@ -48,6 +51,14 @@ class Payload:
     def is_made_here(self) -> bool:
         """Whether the program that computes with it has made it, and not its caller."""
         return True
+
+    def place(self) -> Any:
+        """The place in a program at which it is now."""
+        raise NotImplementedError(f"{type(self).__name__} has no place()")
+
+    def rebuilt(self, content: NDArray[Any], place: Any) -> Payload:
+        """The payload with the content that it had at a place."""
+        raise NotImplementedError(f"{type(self).__name__} has no rebuilt()")
 
     # --- what subclasses have to say --------------------------------------------------------------
 

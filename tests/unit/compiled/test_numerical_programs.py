@@ -39,3 +39,66 @@ def test_gradient_of_a_garch_likelihood():
     # The backward loop carries the array before and after its write: the one in registers has to be
     # read before the one in memory changes.
     _check(pb.value_and_grad(_garch), lambda rng: (rng.uniform(0.1, 0.3, 3), rng.normal(size=30)))
+
+
+# --- programs that write over values that the backward pass needs ---------------------------------
+
+
+def _soft_clusters(centers, points):
+    for _ in range(3):
+        distances = ((points[:, None] - centers[None]) ** 2).sum(2)
+        weights = np.exp(-distances)
+        weights /= weights.sum(1, keepdims=True)
+        centers = (weights.T @ points) / weights.sum(0)[:, None]
+    return ((points - weights @ centers) ** 2).sum()
+
+
+def _householder(matrix, _):
+    r = matrix.copy()
+    for k in range(r.shape[1]):
+        x = r[k:, k].copy()
+        x[0] += np.sign(x[0]) * np.linalg.norm(x)
+        v = x / np.linalg.norm(x)
+        r[k:, k:] -= 2 * np.outer(v, v @ r[k:, k:])
+    return np.sum(np.log(np.abs(np.diag(r))))
+
+
+def _shallow_water(h, u):
+    h, u = np.copy(h), np.copy(u)
+    for _ in range(6):
+        hm = 0.5 * (h[1:] + h[:-1]) - 0.02 * (h[1:] * u[1:] - h[:-1] * u[:-1])
+        um = 0.5 * (u[1:] + u[:-1]) - 0.02 * (0.5 * u[1:] ** 2 - 0.5 * u[:-1] ** 2 + h[1:] - h[:-1])
+        h[1:-1] -= 0.04 * (hm[1:] * um[1:] - hm[:-1] * um[:-1])
+        u[1:-1] -= 0.04 * (0.5 * um[1:] ** 2 + hm[1:] - 0.5 * um[:-1] ** 2 - hm[:-1])
+        h[0], h[-1], u[0], u[-1] = h[1], h[-2], -u[1], -u[-2]
+    return np.sum((h - 1.0) ** 2)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (_soft_clusters, ((2, 2), (9, 2))),
+        (_householder, ((5, 3), (1,))),
+        (_shallow_water, ((8,), (8,))),
+    ],
+)
+def test_gradients_where_saved_values_are_written_over(function, shapes, backend):
+    gradient = pb.value_and_grad(function, argnums=(0, 1) if function is _shallow_water else 0)
+    compiled = _check(
+        gradient, lambda rng: tuple(rng.normal(size=s) for s in shapes), backend=backend
+    )
+    assert compiled.stats["eager"] == 0
+
+
+def test_second_derivatives_where_saved_values_are_written_over():
+    def function(x):
+        y = np.exp(x)
+        y *= np.sin(y)
+        z = y[::-1] * y
+        y[:2] = z[1:] ** 2
+        y /= 1 + y * y
+        return np.sum(y * z[::-1].sum())
+
+    compiled = _check(pb.hessian(function), lambda rng: (rng.normal(size=3),))
+    assert compiled.stats["eager"] == 0

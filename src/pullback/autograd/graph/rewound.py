@@ -66,9 +66,15 @@ def _content(held: Any, counter: Any, version: int) -> Any:
     if log is None or array is None or log.end != counter[0]:
         return None
     content = log.rebuild(version, array)
-    if content is not None and type(held) is BatchedArray:
-        return BatchedArray(content, held.levels)
-    return content
+    if content is None:
+        return None
+    inner: Any = held.array if type(held) is BatchedArray else held
+    if inner is not array:
+        place = log.places.get(version)
+        if place is None:  # it was no traced memory then
+            return None
+        content = inner.rebuilt(content, place)
+    return BatchedArray(content, held.levels) if inner is not held else content
 
 
 def _rebuild(node: Node, value: Any, held: Any, counter: Any, version: int) -> tuple[Tensor, int]:

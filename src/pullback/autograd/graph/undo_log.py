@@ -16,6 +16,8 @@ scratch copy is kept between loads, and all rewinding of one pass is a single sw
 - *Clock.* Tangents are tensors with version counters and logs of their own. A global clock relates
   them: version `v` of a tensor ended at the time of its entry, and its tangents then are rewound to
   that time. A tangent that was made later did not exist.
+- *Traces.* Writes of a program that is being traced are logged as others, with the place in the
+  graph before each write. The payload that is rebuilt is a copy made there (`Payload.rebuilt`).
 - *Memory.* A part that was logged since the last save of the memory is *covered*: no saved value
   has its present content, so a write over it needs no entry. Kernels that save call `uncover`. If a
   value was saved without that call, loading it raises.
@@ -97,6 +99,7 @@ class UndoLog:
         "made",
         "olds",
         "parts",
+        "places",
         "tangents",
         "whole",
     )
@@ -115,6 +118,7 @@ class UndoLog:
         self.parts: list[Any] = []
         self.olds: list[Any] = []
         self.clocks = compact_array("q")
+        self.places: dict[int, Any] = {}  # in a trace: where the write after a version begins
         self._covering: dict[Any, int] | None = None
         self._scratch: tuple[Any, ...] | None = None
         self._position = 0  # how many entries the scratch copy has not undone yet
@@ -180,6 +184,8 @@ class UndoLog:
             self.parts.append(parts)
             self.olds.append(olds)
             self._covering = None
+        for later in [number for number in self.places if number > version]:
+            del self.places[later]
         self.end = version + 1
 
     def uncover(self) -> None:
@@ -288,18 +294,24 @@ def log_of(counter: list[Any]) -> UndoLog:
 
 
 def physical(held: Any) -> Any:
-    """The array of a tensor, with batch dimensions; None of other payloads."""
+    """The array of a tensor, with batch dimensions; None of payloads without memory."""
     if type(held) is BatchedArray:
         held = held.array
-    return held if type(held) is _ndarray else None
+    return held if type(held) is _ndarray else getattr(held, "memory", None)
 
 
 def log_write(tensor: Tensor) -> None:
     """Logs the content of a tensor before an in-place write."""
     counter = tensor._counter or version_of(tensor)
-    array = physical(tensor._array)
+    held = tensor._array
+    array = physical(held)
     if type(counter) is list and array is not None:
-        log_of(counter).append(counter[0], array)
+        log = log_of(counter)
+        log.append(counter[0], array)
+        if array is not held:
+            inner: Any = held.array if type(held) is BatchedArray else held
+            if inner is not array:
+                log.places.setdefault(counter[0], inner.place())
 
 
 def log_item(counter: list[Any], whole: NDArray[Any], index: Any, part: Any) -> UndoLog:
