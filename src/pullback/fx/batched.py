@@ -17,6 +17,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from pullback.batching.kernels import batched_kernel, is_composite
 from pullback.batching.rules import array_rule, is_random, tensor_rule
+from pullback.fx.promoted import promote_traced
 from pullback.fx.refusals import refusal
 from pullback.fx.traced_array import TracedArray
 from pullback.tensor.batched import BATCHED_FLAGS, BatchedArray, Levels
@@ -188,7 +189,7 @@ def record_batched(
     batch = _Batch(tracer, (*args, *kwargs.values()))
     is_mutable = operator.schema.is_mutable
     if is_mutable:
-        batch.check_write(args[0], name)
+        batch.promote(args[0], name)
     rule = None if tensor_rule(name) or is_composite(operator) else array_rule(name)
     if hasattr(rule, "function") and not is_mutable:
         given = [batch.aligned(value) for value in args]
@@ -251,15 +252,14 @@ class _Batch:
             return type(found)(self.wrapped(item) for item in found)
         return fresh(BatchedArray(found._array, self.levels))
 
-    def check_write(self, target: Tensor, name: str) -> None:
-        """Raises where memory would have to get a batch dimension that it does not have."""
+    def promote(self, target: Tensor, name: str) -> None:
+        """Adds the batch dimensions that are written to a tensor to its memory."""
         held = target._array
         own = held.levels if isinstance(held, BatchedArray) else ()
-        if set(own) != set(self.levels):
-            raise refusal(
-                f"{name}: inside vmap, a write of batched values to a tensor that is not batched "
-                f"cannot be traced; make the tensor from a batched one, by zeros_like or clone"
-            )
+        if set(own) == set(self.levels):
+            return
+        promote_traced(self.tracer, target, self.levels, self.sizes, name)
+        self._own[0] = self.levels
 
 
 def _is_number(held: Any) -> bool:

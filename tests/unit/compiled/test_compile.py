@@ -496,9 +496,12 @@ def test_errors_of_the_function_pass_through_and_leave_no_state():
 def test_what_cannot_be_traced_is_called_as_it_is():
     def f(x):
         def row(y):
-            z = pb.zeros(3)
-            z[0] = y[0]
-            return z
+            def element(u):
+                z = y * 2.0  # batched by rows
+                z[0] = u  # and by elements
+                return z
+
+            return pb.func.vmap(element)(y)
 
         return pb.func.vmap(row)(x)
 

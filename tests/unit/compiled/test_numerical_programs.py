@@ -102,3 +102,52 @@ def test_second_derivatives_where_saved_values_are_written_over():
 
     compiled = _check(pb.hessian(function), lambda rng: (rng.normal(size=3),))
     assert compiled.stats["eager"] == 0
+
+
+# --- buffers inside of vmap -----------------------------------------------------------------------
+
+
+def _transient(p, _):
+    resistance, inductance, capacity = p
+    i, v = 0.0, 0.0
+    out = np.empty(8)
+    for k in range(8):
+        i, v = i + 0.05 * (1.0 - resistance * i - v) / inductance, v + 0.05 * i / capacity
+        out[k] = v
+    return out
+
+
+def _diffusion(p, start):
+    u = np.zeros((4, 6))
+    first, turned = u[0], u.T
+    u[0] = start
+    for t in range(3):
+        u[t + 1, 1:-1] = u[t, 1:-1] + p[0] * (u[t, 2:] - 2 * u[t, 1:-1] + u[t, :-2]) + p[1]
+        turned[0, t + 1] += p[2] * u[t].sum()
+        left, right = np.split(u, 2, axis=1)
+        right[t] *= np.sin(p[1]) * left[t, 0]
+    return np.sum(u**2) + (first * p[0]).sum()
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize(
+    ("transform", "function", "size"),
+    [
+        (pb.hessian, _garch, 6),
+        (pb.jacobian, _transient, 1),
+        (pb.hessian, _diffusion, 6),
+        (lambda f: pb.func.vmap(f, (0, None)), _diffusion, 6),
+    ],
+)
+def test_transforms_of_functions_that_write_batched_values_to_buffers(
+    transform, function, size, backend
+):
+    def arguments(rng):
+        p = rng.uniform(0.1, 0.3, (2, 3) if transform is not pb.hessian else 3)
+        p = p[0] if transform is pb.jacobian else p
+        return p, rng.normal(size=size)
+
+    compiled = _check(pb.differentiable(transform(function)), arguments, backend=backend)
+    assert compiled.stats["eager"] == 0
+    args = arguments(np.random.default_rng(0))
+    assert backend == "eager" or "no machine code" not in compiled.explain(*args)

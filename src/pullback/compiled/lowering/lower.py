@@ -24,7 +24,7 @@ from pullback.compiled.lowering.builder import Builder
 from pullback.compiled.lowering.expressions import CannotLower, Value, apply
 from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
 from pullback.compiled.lowering.lower_loop import add_loop, prune_loops
-from pullback.compiled.lowering.lower_vmap import lower_batched
+from pullback.compiled.lowering.lower_vmap import lower_batched, written_in_batch
 from pullback.compiled.lowering.opaque import Hole, OpaqueCall
 from pullback.compiled.lowering.operators import (
     MOST_POSITIONS,
@@ -379,11 +379,12 @@ class _Lowering:
         target = node.args[0] if node.args else None
         if not isinstance(target, TracedNode) or not name.endswith("_") or target not in self.views:
             raise CannotLower(f"{name} writes to an argument that is not its first")
-        if hasattr(node.target, "operator"):
-            raise CannotLower(f"{name} inside vmap")
         rest = list(map_arg(node.args[1:], self._value))
         kwargs = map_arg(node.kwargs, self._value)
-        if name == "copy_":
+        if isinstance(node.target, BatchedCall):
+            now = Value(self.read(target), self.builder)
+            found = written_in_batch(node.target, name, now, rest, kwargs)
+        elif name == "copy_":
             found = rest[0]
         elif name in ("fill_", "zero_"):
             found = rest[0] if rest else 0

@@ -15,9 +15,10 @@ from pullback.compiled.lowering.builder import INT64, Builder
 from pullback.compiled.lowering.expressions import CannotLower, Value
 from pullback.compiled.lowering.ir import Graph, Node, Place
 from pullback.compiled.lowering.operators import lower_operator, operator_name, parameters_of
+from pullback.dispatch.table import ENTRIES
 from pullback.fx.batched import BatchedCall
 
-__all__ = ["Batched", "batch_graph", "lower_batched"]
+__all__ = ["Batched", "batch_graph", "lower_batched", "written_in_batch"]
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -91,6 +92,30 @@ def lower_batched(
         for node in wide[: len(results)]
     ]
     return values if is_list else values[0]
+
+
+def written_in_batch(
+    call: BatchedCall, name: str, now: Value, rest: list[Any], kwargs: dict[str, Any]
+) -> Any:
+    """The value that an in-place operator inside ``vmap`` writes to `now`, before broadcasting."""
+    builder = now.builder
+    if name == "zero_":
+        return 0
+    if name not in ("copy_", "fill_"):
+        operator = ENTRIES[f"pullback::{name[:-1]}"].operator
+        functional = BatchedCall(operator, call.levels, call.sizes)
+        return lower_batched(functional, [now, *rest], kwargs, builder)
+    source = rest[0]
+    if not isinstance(source, Value):
+        return source
+    levels = call.levels[1]
+    shape = source.shape[len(levels) :]
+    missing = len(now.shape) - len(call.sizes) - len(shape)
+    if missing < 0:
+        raise CannotLower(f"{name} inside vmap of more axes than the target has")
+    lead = [n if k in levels else 1 for k, n in enumerate(call.sizes)]
+    node = builder.reshape(source.node, (*lead, *(1,) * missing, *shape))
+    return Value(node, builder, source.number)
 
 
 def batch_graph(graph: Graph, builder: Builder, given: list[Batched], size: int) -> list[Node]:
