@@ -19,7 +19,8 @@ from llvmlite import ir
 import pullback as pb
 from pullback.compiled.llvm.arrays import can_emit, emit_arrays, gemm
 from pullback.compiled.llvm.arrays.products import find_blas
-from pullback.compiled.llvm.compiler import compile_module, is_supported
+from pullback.compiled.llvm.arrays.threads import SHARE_CHUNKS, register_share_chunks
+from pullback.compiled.llvm.compiler import binding, compile_module, is_supported
 from pullback.compiled.lowering.builder import Builder
 from pullback.compiled.lowering.interpret import interpret
 from pullback.compiled.lowering.ir import Graph, Place
@@ -448,3 +449,12 @@ def test_a_value_is_computed_where_it_is_read():
     compiled = ArrayFunction(graph)
     assert compiled.memory <= x.nbytes + 1000
     np.testing.assert_allclose(compiled(arrays)[0], np.exp(x * 2 + x @ w).sum())
+
+
+def test_the_function_that_shares_chunks_stays_where_it_is():
+    # Two threads that compile at the same time name its address twice.
+    register_share_chunks()
+    address = binding.address_of_symbol(SHARE_CHUNKS)
+    assert address
+    register_share_chunks.__wrapped__()
+    assert binding.address_of_symbol(SHARE_CHUNKS) == address

@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from pullback.compiled.llvm.compiler import name_address
 from pullback.kernels.threads import get_num_threads, share
@@ -72,10 +71,16 @@ def _share_chunks(
         ctypes.c_int64.from_address(is_interrupted).value = 0
 
 
+# Kept by the module: machine code has its address. A function that made it at the first use made
+# two in two threads, of which one was freed.
+_kept_callback = _callback(_share_chunks)
+
+
 @functools.cache
-def register_share_chunks() -> Any:
-    """Gives machine code the address of `share_chunks`; returns what has to be kept alive."""
-    kept = _callback(_share_chunks)
-    for name, function in ((SHARE_CHUNKS, kept), (INTERRUPT, ctypes.pythonapi.PyErr_SetInterrupt)):
+def register_share_chunks() -> None:
+    """Gives machine code the address of `share_chunks`."""
+    for name, function in (
+        (SHARE_CHUNKS, _kept_callback),
+        (INTERRUPT, ctypes.pythonapi.PyErr_SetInterrupt),
+    ):
         name_address(name, ctypes.cast(function, ctypes.c_void_p).value or 0)
-    return kept
