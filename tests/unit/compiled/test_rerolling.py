@@ -53,3 +53,61 @@ def test_numpy_scalars_are_constants_of_a_loop():
         factors[0] = factor
         given = (pb.asarray(args[0]), pb.asarray(args[1]), args[2])
         np.testing.assert_allclose(compiled(*given), recurrence(*given)[1])
+
+
+def _automaton(xs, h, t):
+    u = xs[:, 0]
+    for _ in range(12):
+        u = pb.roll(u, 1) * t + pb.sin(u) - pb.roll(u, -1)
+    return u
+
+
+def _pairs(xs, h, t):
+    total = h.sum()
+    for i in range(len(xs)):
+        for j in range(i):
+            total = total + pb.sin(xs[i] * xs[j]).sum() * t
+    return total
+
+
+def _sweeps(xs, h, t):
+    u = xs[:, 0] * 1.0
+    for _ in range(3):
+        for i in range(1, len(xs) - 1):
+            u[i] = 0.5 * (u[i - 1] + u[i + 1]) + xs[i, 1] * t
+    return u
+
+
+def _products(xs, h, t):
+    found = pb.zeros((3, 3))
+    for i in range(3):
+        for j in range(3):
+            for k in range(len(xs)):
+                found[i, j] += xs[k, i] * xs[k, j] * t
+    return found
+
+
+def _columns(xs, h, t):
+    found = h * 1.0
+    for i in range(len(xs)):
+        found[i % 3] += xs[i, 0] * t
+    return found
+
+
+@pytest.mark.parametrize("program", [_automaton, _pairs, _sweeps, _products, _columns])
+def test_nests_and_neighbours_become_loops(program):
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=(24, 3)) * 0.5, rng.normal(size=3), 0.75
+    for function in (program, with_gradient(lambda *given: [program(*given)])):
+        expected = eager_results(function, *args)
+        _, _, flat = lowered_results(function, *args)
+        found, _, graph = lowered_results(function, *args, transform=reroll)
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
+        assert 2 * _size(graph) < _size(flat)
+
+
+def _size(graph):
+    """The number of nodes of a graph and of the bodies of its loops."""
+    live = graph.live()
+    return sum(1 + (_size(n.attrs[0].body) if n.op == "loop" else 0) for n in live)

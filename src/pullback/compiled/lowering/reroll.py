@@ -11,8 +11,9 @@ is, in all iterations,
 - saved: the value of another loop's slot at an iteration that is an affine function of this one's,
 - or a constant of the iteration (constants are stacked),
 
-with an offset that is an affine function of the iteration. Iterations at the ends that do not fit
-are peeled off. Every iteration is verified; a run that cannot be verified stays flat.
+with an offset that is an affine function of the iteration. A run is divided where iterations do not
+fit: at its ends, and between the inner loops of a nest. Every iteration is verified; a run that
+cannot be verified stays flat.
 
 Views of whole values are part of the operands that they make, not nodes of a slot: a view that two
 iterations share would break the period.
@@ -32,9 +33,10 @@ __all__ = ["reroll"]
 
 _LEAST_COUNT = 6  # iterations of a loop
 _LEAST_SIZE = 48  # nodes of all iterations
+_MOST_OFFSETS = 4  # of a node that decide between candidates
 _LEAVES = frozenset(["input", "const", "iota"])
-_GAPS = (1, 2, 3, 4, 8)  # a hash may occur several times in a body
-_MOST_ROUNDS = 24
+_GAPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16)  # a hash may occur several times in a body
+_MOST_ROUNDS = 24  # in which runs are divided; afterwards, those that do not fit are dropped
 
 
 class _Operand(NamedTuple):
@@ -68,6 +70,24 @@ class _Run:
     @property
     def end(self) -> int:
         return self.start + self.count * self.period
+
+    @property
+    def pays(self) -> bool:
+        """Whether it is long enough for a loop."""
+        return self.count >= _LEAST_COUNT and self.count * self.period >= _LEAST_SIZE
+
+    def free_part(self, taken: Any) -> _Run:
+        """The iterations between the last taken one before the middle and the next after it."""
+        lines = taken[self.start : self.end].reshape(self.count, self.period)
+        return self.parts(set(np.flatnonzero(lines.any(axis=1)).tolist()))[1]
+
+    def parts(self, bad: set[int]) -> list[_Run]:
+        """The run divided in three at the iterations next to the middle that do not fit."""
+        middle = self.count // 2
+        front = max([k + 1 for k in bad if k < middle], default=0)
+        back = min([k for k in bad if k >= middle], default=self.count)
+        ends = [(0, front), (front, back), (back, self.count)]
+        return [_Run(self.start + a * self.period, self.period, b - a) for a, b in ends]
 
 
 class _Relation(NamedTuple):
@@ -103,13 +123,13 @@ class _Search:
         for place, (node, operands) in enumerate(zip(self.nodes, self.operands, strict=True)):
             given = tuple((base.shape, base.dtype.char, p.strides, p.shape) for base, p in operands)
             key = (node.op, node.shape, node.dtype.char, _fixed_attrs(node), given)
-            if node.op in ("opaque", "loop", "pick", "put", "take"):
+            if node.op in ("opaque", "loop", "pick"):
                 key = (node.id,)  # type: ignore[assignment]
             found[place] = known.setdefault(key, len(known))
         return found
 
     def find(self) -> None:
-        """Finds runs that do not overlap, the longest first."""
+        """Finds runs that do not overlap; first the one that saves most nodes."""
         hashes = self.hashes()
         gaps: Counter[int] = Counter()
         order = np.argsort(hashes, kind="stable")
@@ -120,42 +140,58 @@ class _Search:
                         group[distance:] - group[:-distance], return_counts=True
                     )
                     gaps.update(dict(zip(steps.tolist(), counts.tolist(), strict=True)))
+        offsets = self.offsets()
         candidates = []
         for period in sorted(p for p, c in gaps.items() if c >= _LEAST_COUNT - 1):
             same = (hashes[period:] == hashes[:-period]).astype(np.int8)
             edges = np.flatnonzero(np.diff(np.concatenate([[0], same, [0]])))
             for low, high in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
                 count = (high - low) // period + 1
-                if count >= _LEAST_COUNT and count * period >= _LEAST_SIZE:
-                    candidates.append(_Run(low, period, count))
-        candidates.sort(key=lambda run: (-run.period * run.count, run.period))
+                run = _Run(low, period, count)
+                gain = self.gain(run, offsets) if run.pays else 0
+                if gain > 0:
+                    candidates.append((-gain, period, low, run))
+        candidates.sort(key=lambda candidate: candidate[:3])
         taken = np.zeros(len(self.nodes), bool)
-        for run in candidates:
-            if not taken[run.start : run.end].any():
-                taken[run.start : run.end] = True
-                self.runs.append(run)
+        for *_, run in candidates:
+            part = run.free_part(taken)
+            if part.pays:
+                taken[part.start : part.end] = True
+                self.runs.append(part)
         self.runs.sort(key=lambda run: run.start)
+
+    def offsets(self) -> Any:
+        """The offsets of all nodes' places and of their first operands, a row for each node."""
+        found = np.zeros((len(self.nodes), _MOST_OFFSETS), np.int64)
+        for row, node, operands in zip(found, self.nodes, self.operands, strict=True):
+            own = [_offset(node), *(operand.place.offset for operand in operands)]
+            row[: len(own)] = own[:_MOST_OFFSETS]
+        return found
+
+    def gain(self, run: _Run, offsets: Any) -> int:
+        """The nodes that a run saves where its offsets are affine functions of the iteration."""
+        lines = offsets[run.start : run.end].reshape(run.count, -1)
+        bends = np.diff(lines, 2, axis=0).any(axis=1)
+        edges = np.flatnonzero(np.concatenate([[True], bends, [True]]))
+        counts = np.diff(edges) + 1  # iterations on one line
+        return int((counts[counts >= _LEAST_COUNT] - 1).sum()) * run.period
 
     # --- verification -----------------------------------------------------------------------------
 
     def fit(self) -> None:
-        """Peels iterations off the ends of runs until all fit; drops runs that never do."""
-        for _ in range(_MOST_ROUNDS):
+        """Divides runs until all iterations of each fit; drops what is too short for a loop."""
+        for turn in range(2 * _MOST_ROUNDS):
             self._note_owners()
             changed = False
             for run in list(self.runs):
                 bad = self.misfits(run)
-                if not bad:
-                    continue
-                changed = True
-                middle = run.count // 2
-                front = max([k + 1 for k in bad if k < middle], default=0)
-                back = min([k for k in bad if k >= middle], default=run.count)
-                run.start += front * run.period
-                run.count = back - front
-                if run.count < _LEAST_COUNT:
+                if bad:
+                    changed = True
                     self.runs.remove(run)
+                    parts = run.parts(bad) if turn < _MOST_ROUNDS else []
+                    self.runs += [part for part in parts if part.pays]
             if not changed:
+                self.runs.sort(key=lambda run: run.start)
                 return
         self.runs = []
 
