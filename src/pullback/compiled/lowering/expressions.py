@@ -431,7 +431,9 @@ def _rounded(size: Value, bound: float) -> Value:
 
 
 def _sigmoid(x: Value) -> Value:
-    return 1 / (1 + apply("exp", -x)) if x.dtype.kind == "c" else apply("sigmoid", x)
+    if x.dtype.kind == "c":
+        return apply("reciprocal", apply("exp", -x) + 1.0)  # signs of zeros are the kernel's
+    return apply("sigmoid", x)
 
 
 NAMES: dict[str, Any] = {

@@ -193,6 +193,8 @@ def sigmoid(x: Any) -> Any:
     power = _negative(x)
     dtype = power.dtype
     if type(power) is not _ndarray or (dtype is not _FLOAT64 and dtype.kind not in "fc"):
+        if dtype.kind in "iu":  # converted first: an unsigned integer cannot be negated
+            power = _negative(x, dtype=_exp.resolve_dtypes((dtype, None))[0])
         return _reciprocal(without_warnings(_exp, power) + 1.0)
     before = get_settings()
     try:

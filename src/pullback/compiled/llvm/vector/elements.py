@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.llvm.compiler import has_avx512, ir
-from pullback.compiled.llvm.instructions import declare, shuffle, vector_type
+from pullback.compiled.llvm.instructions import declare, number_in_lanes, shuffle, vector_type
 from pullback.compiled.llvm.vector import (
     exponential,
     integers,
@@ -340,14 +340,33 @@ def _cast_real(
 ) -> Any:
     if after.kind == "f":
         return (builder.fptrunc if before.itemsize > after.itemsize else builder.fpext)(value, kind)
+    # as the processor converts where NumPy's loops do: small integers are the low bits of an int32,
+    # and a uint64 beyond the largest int64 is moved below it
+    wide = np.dtype("i4") if after.itemsize <= 2 or after == np.int32 else np.dtype("i8")
     if after == np.uint64:
-        return builder.fptoui(value, kind)
-    # through a wide integer, as the processor converts, so that the low bits are defined
-    wide = np.dtype("i8") if after.itemsize > 2 or after.kind == "u" else np.dtype("i4")
-    if after == np.int32:
-        wide = after
-    number = builder.fptosi(value, vector_type(scalar_type(wide), width))
+        edge = number_in_lanes(value.type, 2.0**63)
+        is_large = builder.fcmp_ordered(">=", value, edge)
+        value = builder.select(is_large, builder.fsub(value, edge), value)
+        number = _to_signed(builder, value, kind, 64)
+        moved = builder.xor(number, number_in_lanes(kind, -(1 << 63)))
+        return builder.select(is_large, moved, number)
+    bits = 8 * wide.itemsize
+    number = _to_signed(builder, value, vector_type(ir.IntType(bits), width), bits)
     return builder.trunc(number, kind) if wide.itemsize > after.itemsize else number
+
+
+def _to_signed(builder: Any, value: Any, kind: Any, bits: int) -> Any:
+    """Numbers as signed integers, rounded to zero; the least integer where they do not fit.
+
+    That is what x86-64 makes of them; LLVM's own instruction leaves it undefined.
+    """
+    edge = 2.0 ** (bits - 1)
+    above = builder.fcmp_ordered(">=", value, number_in_lanes(value.type, -edge))
+    below = builder.fcmp_ordered("<", value, number_in_lanes(value.type, edge))
+    fits = builder.and_(above, below)
+    safe = builder.select(fits, value, number_in_lanes(value.type, 0.0))
+    number = builder.fptosi(safe, kind)
+    return builder.select(fits, number, number_in_lanes(kind, -(1 << (bits - 1))))
 
 
 # --- complex numbers ------------------------------------------------------------------------------

@@ -234,7 +234,8 @@ def logaddexp2(e: Lanes, x: Any, y: Any) -> Any:
     fraction = -distance.high - n
     product = e.pair_product(Pair(fraction, -distance.low), LN2)
     k, grown = exp_pair(e, product.high, product.low)
-    return _joined(e, high, low, k + exponent, grown, _INVERSE_LN2)
+    result = _joined(e, high, low, k + exponent, grown, _INVERSE_LN2)
+    return e.where(x == y, x + 1.0, result)  # exact, also where it is 0
 
 
 def _ordered(e: Lanes, x: Any, y: Any) -> tuple[Any, Any]:
