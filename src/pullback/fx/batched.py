@@ -263,6 +263,9 @@ class _Batch:
 
 
 def _is_number(held: Any) -> bool:
+    """Whether a tensor holds a Python number, plain or traced, which has no dtype of its own."""
+    if isinstance(held, TracedArray):
+        return held.number is not None
     return isinstance(held, bool | int | float | complex)
 
 

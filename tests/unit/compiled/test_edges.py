@@ -499,3 +499,34 @@ def test_views_of_arrays_are_arrays(view, backend):
             for found in compiled(x)[:2]:
                 assert type(found) is np.ndarray
                 np.testing.assert_array_equal(found, view(x))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_inside_vmap_have_no_dtype(backend):
+    def run(x, t):
+        def each(row):
+            return row * t + pb.sum(row) * t, pb.where(row > t, row, t), pb.clip(row, t, 2.0)
+
+        return pb.func.vmap(each)(x)
+
+    x = pb.asarray(np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3))
+    compiled = pb.compile(run, backend=backend)
+    for t in (0.5, 0.25, 0.125):
+        for found, expected in zip(compiled(x, t), run(x, t), strict=True):
+            assert found.dtype == expected.dtype == np.float32
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_moved_elements_of_equal_numbers_are_equal_numbers(backend):
+    def run(x):
+        zeros = pb.imag(x)
+        wide = pb.kron(zeros, zeros)
+        return pb.take_along_axis(zeros, pb.argsort(zeros, axis=-1), axis=-1), wide, pb.sort(wide)
+
+    x = pb.ones((7, 3))
+    compiled = pb.compile(run, backend=backend)
+    for _ in range(2):
+        for found, expected in zip(compiled(x), run(x), strict=True):
+            np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    assert "internal error" not in compiled.report()

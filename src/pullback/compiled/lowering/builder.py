@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pullback.compiled.lowering.elementwise import ARRAY_FUNCTIONS, result_dtype
-from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides, whole_place
+from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides, is_number, whole_place
 from pullback.kernels.errstate import errstate
 
 __all__ = ["INT64", "Builder", "compose"]
@@ -58,6 +58,10 @@ class Builder:
     def view(self, x: Node, place: Place, index: Node | None = None) -> Node:
         """The elements at a place."""
         place, shape = place.normalized, place.shape
+        if is_number(x):  # all its elements are equal: one view, also of a view
+            base = x.inputs[0] if x.op == "view" else x
+            x = self.graph.const(base.value.reshape(())) if base.shape else base
+            place = Place(0, (0,) * len(shape), shape)
         if place.step and index is not None:
             return self.graph.add("view", (x, index), (place,), shape)
         place = place._replace(step=0)
@@ -70,9 +74,6 @@ class Builder:
             joined = compose(inner, place)
             if joined is not None:
                 return self.view(x.inputs[0], joined)
-        if x.op == "const" and x.size == 1 and x.shape:
-            x = self.graph.const(x.value.reshape(()))
-            place = Place(0, (0,) * len(shape), shape)
         return self.graph.add("view", (x,), (place,), shape)
 
     def reshape(self, x: Node, shape: tuple[int, ...]) -> Node:
