@@ -423,6 +423,7 @@ class CompiledFunction:
         # One that is less general, or repeated, is the same trace again.
         self._stats["traces"] += is_general and not repeats
         tracer = Tracer(allows_reads=not self._fullgraph, is_general=is_general)
+        tracer.keeps_guards = True
         effects = Effects(tracer, SideEffects(self._func, constants_of(given)))
         try:
             effects.python.require_no_iterator()

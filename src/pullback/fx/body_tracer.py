@@ -44,6 +44,7 @@ class BodyTracer(Tracer):
     def __init__(self, outer: Tracer, *, may_differentiate: bool):
         super().__init__(is_general=True)
         self.outer = outer
+        self.keeps_guards = outer.keeps_guards
         self.exposed, self.read_roots = outer.exposed, outer.read_roots
         self.may_differentiate = may_differentiate
         self.tensors: dict[int, Tensor] = {}
@@ -51,6 +52,10 @@ class BodyTracer(Tracer):
         self.own_arrays: list[NDArray[Any]] = []
         self._before_stand_in: list[tuple[Tensor, list[Any]]] = []
         self._own: dict[int, Any] = {}  # by the id of a value outside, which `operands` keeps
+
+    def is_true(self, array: TracedArray) -> bool | None:
+        """Raises where the graph has guards: a step has other values each time."""
+        return bool(self.read(array, "a check of values")) if self.keeps_guards else None
 
     def _is_written(self, root: Any) -> bool:
         return super()._is_written(root) or self.outer._is_written(root)

@@ -6,14 +6,22 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
 from pullback.schema.literals import INT_LIKE
 from pullback.schema.types import BaseTy
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import Tensor, holds_number, wrap
 
-__all__ = ["integer_arguments", "integer_index", "tensor_pairs", "written_arrays"]
+__all__ = [
+    "as_array_pair",
+    "integer_arguments",
+    "integer_index",
+    "tensor_pairs",
+    "written_arrays",
+]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -66,3 +74,10 @@ def tensor_pairs(values: Any, pairs: Any) -> Iterator[tuple[Tensor, Tensor]]:
             for item, real in zip(value, pair[1], strict=True):
                 if isinstance(item, Tensor):
                     yield item, real
+
+
+def as_array_pair(symbol: Any, real: Any) -> tuple[Any, Any]:
+    """An item of a list of tensors: a traced number is an array without axes."""
+    if isinstance(symbol, Node) and isinstance(real, Tensor) and holds_number(real):
+        return symbol, wrap(np.asarray(real._array))
+    return symbol, real

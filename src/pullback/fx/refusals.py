@@ -10,7 +10,7 @@ from pullback.errors import TraceError
 if TYPE_CHECKING:
     from pullback.fx.tracer import Tracer
 
-__all__ = ["current_tracer", "refusal", "running_tracer"]
+__all__ = ["current_tracer", "read_error", "refusal", "running_tracer"]
 
 running_tracer: ContextVar[Tracer | None] = ContextVar("pullback_tracer", default=None)
 current_tracer = running_tracer.get
@@ -26,3 +26,12 @@ def refusal(message: str) -> TraceError:
     if tracer is not None and tracer.refused is None:
         tracer.refused = error
     return error
+
+
+def read_error(what: str, line: str) -> TraceError:
+    """The error for a value that a program reads, where its graph cannot have a guard."""
+    return refusal(
+        f"{what}: the program reads a value while it is traced{line}, so that its graph would be "
+        f"right for this value only. Choose by pb.where(condition, a, b) instead of a branch, and "
+        f"pass what decides about the structure as a Python value."
+    )

@@ -157,6 +157,10 @@ class TracedArray(Payload):
     def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:  # type: ignore[override]
         return self.as_numpy()
 
+    def is_true(self) -> bool | None:
+        """The truth value, which is then a guard; None where the graph cannot have one."""
+        return self.tracer.is_true(self)
+
     def __bool__(self) -> bool:  # type: ignore[override]
         return bool(self.tracer.read(self, "bool()"))
 

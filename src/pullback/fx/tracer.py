@@ -43,6 +43,7 @@ from pullback.fx.histories import Histories
 from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node
 from pullback.fx.operator_arguments import (
+    as_array_pair,
     integer_arguments,
     integer_index,
     tensor_pairs,
@@ -50,7 +51,7 @@ from pullback.fx.operator_arguments import (
 )
 from pullback.fx.picked import Picks
 from pullback.fx.picked import root_of as _root
-from pullback.fx.refusals import current_tracer, refusal, running_tracer
+from pullback.fx.refusals import current_tracer, read_error, refusal, running_tracer
 from pullback.fx.snapshots import Snapshots
 from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import OptionNumber, TracedNumber
@@ -63,7 +64,6 @@ from pullback.tensor.tensor import (
     Tensor,
     as_operand,
     fresh,
-    holds_number,
     wrap,
 )
 
@@ -120,6 +120,7 @@ class Tracer:
             has them and their key.
         conditions: functions that return whether the graph may run.
         allows_reads: whether the program may read values; each read is a guard.
+        keeps_guards: whether runs of the graph compare guards; checks of values are some then.
         is_general: whether ``scan`` and its kind are one node each, whose step is traced once, and
             integers in ``x[i]`` are inputs; else loops run step by step, and integers are guards.
         has_loops: whether there is such a node. Values behind it are those of one step only.
@@ -148,6 +149,7 @@ class Tracer:
         self.notes: dict[tuple[int, str], Note] = {}
         self.conditions: list[Callable[[], bool]] = []
         self.allows_reads = allows_reads
+        self.keeps_guards = False
         self.is_general = is_general
         self.has_loops = False
         self.has_indices = False
@@ -282,10 +284,22 @@ class Tracer:
             raise escaped_error(what)
         line = user_line()
         if not self.allows_reads or self.has_loops:
-            raise _read_error(what, line)
+            raise read_error(what, line)
         self.picks.check_read(array.value)
         self.guards.append(Guard(array.node, array.value.copy(), what, line))
         return array.value.copy()
+
+    def is_true(self, array: TracedArray) -> bool | None:
+        """The truth value that a check of values reads: a guard of its own; None where unknown.
+
+        It is no branch, so that it needs no leave to read. Behind a loop it is false: a graph for
+        which that is wrong does not run.
+        """
+        if not self.keeps_guards or current_tracer() is not self:
+            return None
+        value = array.value.copy() if not self.has_loops else np.zeros((), bool)
+        self.guards.append(Guard(array.node, value, "a check of values", user_line()))
+        return bool(value)
 
     def read_number(self, number: TracedNumber, what: str) -> None:
         """Notes that the program depends on the value of a number."""
@@ -293,7 +307,7 @@ class Tracer:
             raise escaped_error(what)
         line = user_line()
         if not self.allows_reads:
-            raise _read_error(what, line)
+            raise read_error(what, line)
         self.guards.append(Guard(number.node, number.value, what, line))
 
     def note_read(self, tensor: Tensor, what: str, *, shares: bool) -> None:
@@ -315,7 +329,7 @@ class Tracer:
             self.read(self.call("clone", self.lift(held, tensor)), what)
             return
         if self._is_written(root):
-            raise _read_error(what, user_line())
+            raise read_error(what, user_line())
         self.exposed[id(root)] = root
         if not shares:
             self.read_roots[id(root)] = root
@@ -415,7 +429,7 @@ class Tracer:
         changed = written_arrays(operator, args, kwargs) if operator.schema.is_mutable else []
         written = [array for array in changed if self.is_outside(array)]
         if any(id(_root(array)) in self.exposed for array in changed):
-            raise _read_error("numpy() of memory that is written to", user_line())
+            raise read_error("numpy() of memory that is written to", user_line())
         for array in written:
             key = (_address(array), array.shape, array.strides)
             if key not in self._before:
@@ -567,7 +581,7 @@ class Tracer:
             return value.node, value.value
         if isinstance(value, list | tuple):
             # Numbers in lists are arrays for NumPy: an index that is one gives a copy, no view.
-            pairs = [_as_array_pair(*self._given(item)) for item in value]
+            pairs = [as_array_pair(*self._given(item)) for item in value]
             kind = list if isinstance(value, list) else tuple
             return kind(s for s, _ in pairs), kind(r for _, r in pairs)
         return value, value
@@ -657,21 +671,6 @@ def forbid_in_trace(what: str) -> None:
     """Raises where a program is traced: for what a graph cannot repeat."""
     if current_tracer() is not None:
         raise refusal(f"{what} cannot be part of a graph{user_line()}")
-
-
-def _read_error(what: str, line: str) -> TraceError:
-    return refusal(
-        f"{what}: the program reads a value while it is traced{line}, so that its graph would be "
-        f"right for this value only. Choose by pb.where(condition, a, b) instead of a branch, and "
-        f"pass what decides about the structure as a Python value."
-    )
-
-
-def _as_array_pair(symbol: Any, real: Any) -> tuple[Any, Any]:
-    """An item of a list of tensors: a traced number is an array without axes."""
-    if isinstance(symbol, Node) and isinstance(real, Tensor) and holds_number(real):
-        return symbol, wrap(np.asarray(real._array))
-    return symbol, real
 
 
 def _address(array: NDArray[Any]) -> int:

@@ -10,9 +10,10 @@ from typing import Any
 
 from pullback import linalg
 from pullback._generated import functions_pointwise as pointwise
-from pullback.interop.arguments import as_tensor, raw
+from pullback._generated import functions_reduction as reduction
+from pullback.interop.arguments import as_tensor
 from pullback.linalg import EigResult
-from pullback.tensor.tensor import Tensor, has_values
+from pullback.tensor.tensor import Tensor, is_true
 
 __all__ = ["eig", "eigvals"]
 
@@ -35,4 +36,4 @@ def eigvals(a: Any) -> Tensor:
 
 def _is_real(matrix: Tensor, values: Tensor) -> bool:
     """Whether NumPy's result would be real; False for batched tensors, whose values may differ."""
-    return matrix.dtype.kind != "c" and has_values(values) and not raw(values).imag.any()
+    return matrix.dtype.kind != "c" and is_true(reduction.any(pointwise.imag(values))) is False

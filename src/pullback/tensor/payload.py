@@ -104,6 +104,10 @@ class Payload:
         """The same values for the second run of a checkpointed function."""
         return self
 
+    def is_true(self) -> bool | None:
+        """The truth value of the only element, for a check of values; None where it is unknown."""
+        return None
+
     def has_nan(self) -> bool:
         """Whether a value is known to be NaN."""
         return False

@@ -70,6 +70,7 @@ __all__ = [
     "has_numbers",
     "has_values",
     "holds_number",
+    "is_true",
     "meta_of",
     "note_flag",
     "note_grad",
@@ -546,6 +547,15 @@ def holds_number(tensor: Tensor) -> bool:
 def has_values(tensor: Tensor) -> bool:
     """Whether a tensor's elements can be looked at: it holds an array or a number, no payload."""
     return not isinstance(tensor._array, Payload)
+
+
+def is_true(condition: Tensor) -> bool | None:
+    """The truth value on which a function raises, or chooses a dtype; None where it is unknown.
+
+    A compiled program compares it in each run, and is not valid where it is another one.
+    """
+    held = condition._array
+    return held.is_true() if isinstance(held, Payload) else bool(held)
 
 
 def zeros_beside(tensor: Tensor | None, shape: tuple[int, ...], dtype: Any) -> Tensor:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape_functions
-from pullback.tensor.tensor import Tensor, as_operand, fresh, has_values, holds_number
+from pullback.tensor.tensor import Tensor, as_operand, fresh, holds_number, is_true
 
 __all__ = [
     "diag_indices",
@@ -124,8 +125,7 @@ def geomspace(
         return fresh(np.geomspace(start, stop, num, endpoint, dtype=dtype, axis=axis))
     first: Any = as_operand(start)
     last: Any = as_operand(stop)
-    ends = [end._array for end in (first, last) if has_values(end)]
-    if any(np.any(np.asarray(end) == 0) for end in ends):
+    if any(is_true(reduction.any(pointwise.equal(end, 0))) for end in (first, last)):
         raise ValueError("geomspace: the ends may not be zero")
     way = _spread(_fractions(num, endpoint), max(first.ndim, last.ndim), first, last)
     return _moved(first * pointwise.power(last / first, way), axis, dtype)

@@ -9,8 +9,9 @@ import numpy as np
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
+from pullback._generated.functions_reduction import any
 from pullback._generated.functions_sorting import flatnonzero
-from pullback.tensor.tensor import Tensor, has_values, holds_number, wrap
+from pullback.tensor.tensor import Tensor, has_values, holds_number, is_true, wrap
 
 __all__ = [
     "choose",
@@ -140,7 +141,7 @@ def choose(self: Tensor, choices: Sequence[Tensor], mode: str = "raise") -> Tens
     common = np.broadcast_shapes(self.shape, *(c.shape for c in choices))
     layers = shape.stack([shape.broadcast_to(c, common) for c in choices])
     numbers = _within("choose", self, len(choices), mode)
-    if mode == "raise" and has_values(numbers) and np.any(numbers._array < 0):
+    if mode == "raise" and is_true(any(pointwise.less(numbers, 0))):
         raise ValueError("choose: a number is negative; the first choice is 0")
     spread = shape.broadcast_to(numbers, common)
     return indexing._index(layers, [spread, *map(wrap, np.indices(common, sparse=True))])
@@ -174,6 +175,12 @@ def _put_in_a_row(self: Tensor, places: Tensor, values: Tensor) -> Tensor:
     return indexing.index_put_(self, where, _recycled(values, places.size))
 
 
+def _are_outside(places: Tensor, size: int) -> Tensor:
+    return pointwise.logical_or(
+        pointwise.less(places, -size), pointwise.greater_equal(places, size)
+    )
+
+
 def put_(self: Tensor, indices: Tensor, values: Tensor, mode: str = "raise") -> Tensor:
     """Replaces elements that are counted in a row."""
     places = shape.reshape(_within("put_", indices, self.size, mode), -1)
@@ -185,6 +192,8 @@ def put_(self: Tensor, indices: Tensor, values: Tensor, mode: str = "raise") -> 
             raise IndexError(
                 f"put_: indices from {low} to {high} are given for a tensor of {self.size} elements"
             )
+    elif is_true(any(_are_outside(places, self.size))):
+        raise IndexError(f"put_: an index is outside of a tensor of {self.size} elements")
     return _put_in_a_row(self, pointwise.remainder(places, self.size), values)
 
 

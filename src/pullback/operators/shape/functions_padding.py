@@ -74,7 +74,6 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tenso
     for axis, pair in enumerate(widths):
         if pair != (0, 0):
             padded = _pad_axis(tensor, axis, pair, mode, options)
-            # NumPy rounds means of integers; without values only their dtype is left of that.
             same = padded.dtype == tensor.dtype
             tensor = padded if same else pointwise._astype(padded, tensor.dtype)
     return tensor if any(map(any, widths)) else pointwise.clone(tensor)
@@ -169,9 +168,23 @@ def _same(tensor: Any, axis: int, n: int, value: Any) -> Any:
 
 def _ramp(tensor: Any, axis: int, side: int, n: int, end: Any) -> Any:
     """Even steps from the edge to a number, which is reached at the far end."""
+    if tensor.dtype.kind not in "fc":
+        return _integer_ramp(_edge(tensor, axis, side), axis, side, n, end)
     steps = np.arange(n) / n if side == 0 else 1 - np.arange(1, n + 1) / n
     weight = steps.astype(tensor.dtype).reshape((-1,) + (1,) * (tensor.ndim - axis - 1))
     return wrap(weight) * _edge(tensor, axis, side) + wrap(1 - weight) * end
+
+
+def _integer_ramp(edge: Any, axis: int, side: int, n: int, end: Any) -> Any:
+    """A ramp of integers: as ``np.linspace(end, edge, n, endpoint=False, dtype=edge.dtype)``."""
+    counts = np.arange(n)[:: 1 if side == 0 else -1].reshape((-1,) + (1,) * (edge.ndim - axis - 1))
+    distance = pointwise.subtract(pointwise.multiply(edge, 1.0), end)
+    step = pointwise.divide(distance, n)
+    is_divided = reduction.any(pointwise.equal(step, 0))  # as linspace keeps subnormal steps
+    found = pointwise._where(is_divided, wrap(counts / n) * distance, wrap(counts) * step) + end
+    if edge.dtype.kind in "iu":  # a ramp of truth values is true where it is not 0
+        found = pointwise.floor(found)
+    return pointwise._astype(found, edge.dtype)
 
 
 def _flat(tensor: Any, axis: int, side: int, n: int, mode: str, length: Any) -> Any:
@@ -180,7 +193,10 @@ def _flat(tensor: Any, axis: int, side: int, n: int, mode: str, length: Any) -> 
     near = whole if length is None else min(int(length), whole)
     start = 0 if side == 0 else whole - near
     region = _slices(tensor, axis, start, start + near)
-    return _same(tensor, axis, n, _STATISTICS[mode](region, axis, True))
+    found = _STATISTICS[mode](region, axis, True)
+    if mode in ("mean", "median") and tensor.dtype.kind in "iu":
+        found = pointwise.rint(found)
+    return _same(tensor, axis, n, found)
 
 
 def _odd(tensor: Any, axis: int, width: tuple[int, int], *, skip: bool) -> Any:

@@ -16,12 +16,15 @@ from pullback._generated.functions_pointwise import _where as where
 from pullback._generated.functions_pointwise import (
     equal,
     greater_equal,
+    isfinite,
     isnan,
+    less,
     less_equal,
     logical_and,
     logical_not,
     remainder,
 )
+from pullback._generated.functions_reduction import any as any_of
 from pullback._generated.functions_reduction import diff, max, min, sum
 from pullback._generated.functions_shape import concatenate, moveaxis, reshape
 from pullback._generated.functions_sorting import (
@@ -35,7 +38,7 @@ from pullback._generated.functions_sorting import (
 from pullback.errors import DataDependentError
 from pullback.operators.reduction.kernels import require_order
 from pullback.operators.sorting.kernels import EXACT_METHODS
-from pullback.tensor.tensor import Tensor, has_values, holds_number, wrap, zeros_beside
+from pullback.tensor.tensor import Tensor, has_values, holds_number, is_true, wrap, zeros_beside
 
 __all__ = [
     "Axes",
@@ -245,7 +248,7 @@ def _edges(x: Tensor, bins: Tensor | None, range: Any) -> Tensor:
     if bins is not None and bins.ndim:
         if bins.ndim > 1:
             raise ValueError("histogram: `bins` must be 1d, when an array")
-        if has_values(bins) and (np.diff(bins._array) < 0).any():
+        if is_true(any_of(less(diff(bins), 0))):
             raise ValueError("histogram: `bins` must increase monotonically, when an array")
         return bins
     if bins is not None and bins.device == "meta":
@@ -275,7 +278,7 @@ def _ends(x: Tensor, range: Any) -> tuple[Tensor, Tensor]:
             raise ValueError("histogram: max must be larger than min in range parameter.")
         zero = zeros_beside(x, (), np.dtype(float))
         ends = zero + float(low), zero + float(high)
-    if any(has_values(end) and not np.isfinite(end._array) for end in ends):
-        bounds = [end.item() for end in ends]
-        raise ValueError(f"histogram: the range of {bounds} is not finite")
+    if any(is_true(logical_not(isfinite(end))) for end in ends):
+        bounds = f" of {[end.item() for end in ends]}" if all(map(has_values, ends)) else ""
+        raise ValueError(f"histogram: the range{bounds} is not finite")
     return ends

@@ -11,9 +11,9 @@ from pullback._generated import functions_nn_layers as nn
 from pullback._generated.functions_indexing import index_add, scatter_reduce
 from pullback._generated.functions_pointwise import _astype as astype
 from pullback._generated.functions_pointwise import _where as where
-from pullback._generated.functions_pointwise import maximum
+from pullback._generated.functions_pointwise import less, logical_or, maximum
 from pullback._generated.functions_products import matmul
-from pullback._generated.functions_reduction import sum
+from pullback._generated.functions_reduction import any, diff, sum
 from pullback._generated.functions_shape import (
     broadcast_to,
     expand_dims,
@@ -25,7 +25,7 @@ from pullback._generated.functions_shape import (
 )
 from pullback._generated.functions_sorting import searchsorted
 from pullback.errors import UnsupportedDtypeError
-from pullback.tensor.tensor import has_values, wrap
+from pullback.tensor.tensor import has_values, is_true, wrap
 
 __all__ = [
     "bilinear",
@@ -153,6 +153,12 @@ def embedding_bag(
     return total / expand_dims(maximum(counts, 1), -1)
 
 
+def _are_no_offsets(offsets: Any, count: int) -> Any:
+    """Whether offsets of bags do not start at 0, fall, or end behind so many numbers."""
+    is_outside = logical_or(offsets[0] != 0, offsets[-1] > count)
+    return logical_or(is_outside, any(less(diff(offsets), 0)))
+
+
 def _check_bags(indices: Any, offsets: Any, mode: str, per_sample_weights: Any) -> None:
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', not {mode!r}")
@@ -163,13 +169,12 @@ def _check_bags(indices: Any, offsets: Any, mode: str, per_sample_weights: Any) 
         )
     if offsets is not None and offsets.ndim != 1:
         raise ValueError(f"embedding_bag: offsets has shape {list(offsets.shape)}, not one axis")
-    if offsets is not None and has_values(offsets) and offsets.size:
-        found = offsets._array
-        if found[0] != 0 or found[-1] > indices.shape[0] or np.any(np.diff(found) < 0):
-            raise ValueError(
-                "embedding_bag: offsets must start at 0, grow, and end within the input's "
-                f"{indices.shape[0]} numbers, but they are {found.tolist()}"
-            )
+    if offsets is not None and offsets.size and is_true(_are_no_offsets(offsets, indices.shape[0])):
+        given = f", but they are {offsets.tolist()}" if has_values(offsets) else ""
+        raise ValueError(
+            "embedding_bag: offsets must start at 0, grow, and end within the input's "
+            f"{indices.shape[0]} numbers{given}"
+        )
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(

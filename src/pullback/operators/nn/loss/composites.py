@@ -16,7 +16,7 @@ from pullback._generated.functions_reduction import sum
 from pullback._generated.functions_shape import broadcast_to, reshape
 from pullback.errors import UnsupportedDtypeError
 from pullback.operators.nn.loss.kernels import count
-from pullback.tensor.tensor import has_values
+from pullback.tensor.tensor import has_values, is_true
 
 __all__ = [
     "binary_cross_entropy",
@@ -248,7 +248,7 @@ def gaussian_nll_loss(
     """The negative log likelihood of targets; a variance is at least eps."""
     if var.dtype.kind != "f":
         raise UnsupportedDtypeError(f"gaussian_nll_loss: var has to be of floats, not {var.dtype}")
-    if has_values(var) and sum(var < 0).item():
+    if is_true(sum(var < 0) > 0):
         raise ValueError("gaussian_nll_loss: var has negative entries")
     if var.ndim == x.ndim - 1 and var.shape == x.shape[:-1]:
         var = reshape(var, (*var.shape, 1))
