@@ -245,6 +245,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - 
     found = memo.get(id(self))
     if found is not None:
         return found  # type: ignore[no-any-return]
+    if TRACES:
+        note_read(self, "deepcopy()", shares=True)
     array = self._array
     copied = array.deepcopy(memo) if isinstance(array, Payload) else array.copy(order="K")
     copy = memo[id(self)] = wrap(copied)
@@ -259,6 +261,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - 
 def __reduce__(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:  # noqa: N807
     if requires_grad(self) and not self.is_leaf:
         _refuse_task_border(self)
+    if TRACES:
+        note_read(self, "pickling", shares=True)
     array = self._array
     return _restored, (
         array if isinstance(array, Payload) else np.asarray(array),

@@ -5,19 +5,23 @@ NumPy may have read the same array while the function was traced: in ``np.sin(w)
 is a constant of the graph, which is right for these elements only. A graph with constants that
 NumPy has made keeps the comparison. Where all elements of an array have changed, and the function,
 traced again, gives the same graph with the same constants, only the graph reads the array: from
-then on its elements are not compared. For an array that the function reaches as a tensor alone, and
-whose ``numpy()`` it does not read, some elements are enough: rows of an embedding change.
+then on its elements are not compared.
+
+An array that the function reaches as a tensor alone is read by operators, and by Python where
+``numpy()`` exposes it, or a copy is made. If it is exposed, its elements are always compared; if
+not, some changed elements are enough (rows of an embedding change), and a graph without constants
+of NumPy compares none, also of arrays that it does not read (the buffers of a BatchNorm in eval()).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from pullback.compiled.watch import HELD, Watch, owners_of_arrays, without_read
+from pullback.compiled.watch import HELD, Watch, owners_of_arrays
 from pullback.fx.node import Node
 from pullback.fx.tracer import Tracer
 from pullback.tensor.memory import owner_of
@@ -35,7 +39,7 @@ class Contents:
         self._digests: dict[Any, bytes] = {}  # of the last trace of each signature
         # arrays that NumPy does not read, by id, for each graph: another one may have its constants
         self._only_in_graphs: dict[bytes, dict[int, Any]] = {}
-        self._changed: dict[int, _Changed] = {}  # since the last trace
+        self._changed: dict[int, Any] = {}  # since the last trace
         self._before: dict[Any, bytes] = {}  # digests of that
 
     def note_change(self, change: Watch, watches: list[Watch]) -> None:
@@ -57,49 +61,44 @@ class Contents:
             tracer: with the graph.
             outputs: nodes and constants that the graph returns.
         """
-        arrays = list(tracer.captured.values())
+        exposed = {id(owner_of(root)) for root in tracer.exposed.values()}
+        held = {id(owner_of(watch.owner)) for watch in watches if watch.name is HELD}
+        read = {id(owner_of(array)) for array in tracer.captured.values()}
+        read |= held - _find_plain(watches)
         digest = _digest_constants(tracer, outputs, owners_of_arrays(watches))
         if digest is not None:
             self._digests[key] = digest
             if self._before.get(key) == digest:
-                self._learn(digest, tracer)
-            known = self._only_in_graphs.get(digest, {})
-            arrays = [x for x in arrays if id(owner_of(x)) in known]
-        return without_read(watches, arrays, tracer.read_roots)
+                self._learn(digest, exposed)
+            read &= self._only_in_graphs.get(digest, {}).keys()
+        read -= exposed
+        return [w for w in watches if w.kind != "content" or id(owner_of(w.owner)) not in read]
 
-    def _learn(self, digest: bytes, tracer: Tracer) -> None:
+    def _learn(self, digest: bytes, exposed: set[int]) -> None:
         """Notes that the arrays that have changed do not matter for the constants of a graph."""
         if len(self._only_in_graphs) >= _MOST_GRAPHS:
             self._only_in_graphs.clear()
         known = self._only_in_graphs.setdefault(digest, {})
-        exposed = {id(owner_of(root)) for root in tracer.exposed.values()}
-        for place, (owner, is_whole) in self._changed.items():
-            if is_whole or place not in exposed:
-                known[place] = owner
+        known.update((p, owner) for p, owner in self._changed.items() if p not in exposed)
 
 
-class _Changed(NamedTuple):
-    """An array that has changed: NumPy reads it as a whole, or by a tensor's ``numpy()`` only."""
+def _find_plain(watches: list[Watch]) -> set[int]:
+    """The ids of arrays that the function does not reach as tensors alone."""
+    return {
+        id(owner_of(watch.owner))
+        for watch in watches
+        if watch.kind == "content" and watch.name is not HELD
+    }
 
-    owner: Any
-    is_whole: bool  # whether all elements have changed
 
-
-def _find_changed(watches: list[Watch]) -> dict[int, _Changed]:
-    """The arrays that have changed, by id; without those that NumPy may read in part."""
+def _find_changed(watches: list[Watch]) -> dict[int, Any]:
+    """The arrays that have changed, by id; of plain ones those whose elements have all changed."""
     contents = [watch for watch in watches if watch.kind == "content"]
-    found: dict[int, _Changed] = {}
+    changed = [watch for watch in contents if watch.has_changed()]
+    found = {id(owner_of(watch.owner)): owner_of(watch.owner) for watch in changed}
     for watch in contents:
-        if watch.has_changed():
-            owner = owner_of(watch.owner)
-            found[id(owner)] = _Changed(owner, True)
-    for watch in contents:
-        place = id(owner_of(watch.owner))
-        if place in found and not _has_changed_wholly(watch):
-            if watch.name is not HELD:
-                del found[place]
-            else:
-                found[place] = found[place]._replace(is_whole=False)
+        if watch.name is not HELD and not _has_changed_wholly(watch):
+            found.pop(id(owner_of(watch.owner)), None)
     return found
 
 

@@ -41,7 +41,6 @@ __all__ = [
     "owners_of_arrays",
     "read_class",
     "require_unchanged",
-    "without_read",
 ]
 
 EMPTY: Any = type("Empty", (), {"__repr__": lambda _: "nothing"})()
@@ -178,14 +177,6 @@ def merge_watches(first: Iterable[Watch], second: Iterable[Watch]) -> list[Watch
 def owners_of_arrays(watches: Iterable[Watch]) -> set[int]:
     """The ids of the arrays that own the memory of all arrays that are watched."""
     return {id(owner_of(watch.owner)) for watch in watches if watch.kind == "layout"}
-
-
-def without_read(
-    watches: Iterable[Watch], arrays: Iterable[Any], fixed: Iterable[int] = ()
-) -> list[Watch]:
-    """Watches without copies of arrays whose memory a graph reads; `fixed` stays the same."""
-    read = {id(owner_of(array)) for array in arrays}.difference(fixed)
-    return [w for w in watches if w.kind != "content" or id(owner_of(w.owner)) not in read]
 
 
 # --- places ---------------------------------------------------------------------------------------

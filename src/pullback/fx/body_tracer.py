@@ -45,7 +45,7 @@ class BodyTracer(Tracer):
         super().__init__(is_general=True)
         self.outer = outer
         self.keeps_guards = outer.keeps_guards
-        self.exposed, self.read_roots = outer.exposed, outer.read_roots
+        self.exposed = outer.exposed
         self.may_differentiate = may_differentiate
         self.tensors: dict[int, Tensor] = {}
         self.operands: list[tuple[Node, TracedArray | TracedNumber]] = []

@@ -159,7 +159,6 @@ class Tracer:
         self.refused: TraceError | None = None
         self._lifted: dict[Any, TracedArray] = {}
         self._outside: dict[int, Any] = {}  # memory from outside by id: kept, so that it is unique
-        self.read_roots: dict[int, Any] = {}  # memory that Python has read, without a guard
         self.exposed: dict[int, Any] = {}  # memory that Python has an array of
         self.made_here: dict[int, Tensor] = {}  # tensors that the program has made of such memory
         self._sources: dict[int, Tensor] = {}  # by the id of such a tensor: the one from outside
@@ -331,8 +330,6 @@ class Tracer:
         if self._is_written(root):
             raise read_error(what, user_line())
         self.exposed[id(root)] = root
-        if not shares:
-            self.read_roots[id(root)] = root
 
     def _is_written(self, root: Any) -> bool:
         return id(root) in self.written

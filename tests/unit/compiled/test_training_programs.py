@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -111,6 +113,42 @@ def test_elements_of_a_tensor_that_numpy_reads_are_compared(backend):
     for place in (0, 1, 2, 0, 2):
         np.testing.assert_allclose(compiled(x), function(x))
         w[place] = w[place] + 1.0
+
+
+def _scale_by_copy(w, x):
+    return x * w + copy.deepcopy(w)
+
+
+def _scale_by_pickle(w, x):
+    return x * w + pickle.loads(pickle.dumps(w))
+
+
+def _branch_on_array(w, x):
+    return x * w * 2 if w.numpy()[0] > 2 else x * w
+
+
+@pytest.mark.parametrize("function", [_scale_by_copy, _scale_by_pickle, _branch_on_array])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tensors_that_python_reads_past_the_graph_are_compared(function, backend):
+    w = pb.ones(3)
+    compiled = pb.compile(lambda x: function(w, x), backend=backend)
+    for n in range(5):
+        x = pb.ones(3) * n
+        np.testing.assert_allclose(compiled(x), function(w, x))
+        w[0] = w[0] + 1.0
+
+
+def test_buffers_that_a_graph_does_not_read_are_not_compared():
+    model = pb.nn.Sequential(pb.nn.Linear(3, 4), pb.nn.BatchNorm1d(4))
+    compiled = pb.compile(lambda x: model(x).sum())
+    for seed in range(12):
+        model.train()
+        model(_batch(seed))
+        model.eval()
+        np.testing.assert_allclose(
+            compiled(_batch(seed)).detach(), model(_batch(seed)).sum().detach(), rtol=1e-12
+        )
+    assert compiled.stats["traces"] == 1
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
