@@ -58,6 +58,7 @@ from pullback.compiled.signatures import (
 from pullback.compiled.watch import (
     Watch,
     find_change,
+    is_flag,
     merge_watches,
     owners_of_arrays,
     require_unchanged,
@@ -82,6 +83,7 @@ __all__ = ["CacheInfo", "CompiledFunction", "compile"]
 
 _MOST_PATHS = 8
 _MOST_TRACE_REASONS = 100
+_MOST_OTHERS = 4  # values of flags outside whose graphs are kept
 _MOST_CHANGES = 8  # in a row, without a call that a graph served
 _BACKENDS = ("eager", "llvm")
 _TRACED_MODES = TRANSFORM | NUMPY  # modes in which programs run as outside of them
@@ -223,6 +225,9 @@ class CompiledFunction:
         self._uses_cache = cache
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._watches: list[Watch] = []
+        self._changes_nothing = True  # no trace has changed a place that is watched
+        # graphs for other values of a flag outside, such as `training` of a module
+        self._others: list[tuple[list[Watch], OrderedDict[Any, _Entry]]] = []
         self._contents = Contents()
         self._changes_in_a_row = self._hits_before = 0  # calls that no graph served
         self._unsteady = ""  # why the function is called itself from now on
@@ -383,7 +388,11 @@ class CompiledFunction:
         return entry
 
     def _forget(self, change: Watch) -> None:
-        """Drops all graphs, because a place outside has changed; gives up if it always does."""
+        """Drops all graphs, because a place outside has changed; gives up if it always does.
+
+        Those for another value of a flag are kept, and found again with it, if the function has
+        changed nothing itself: a graph would not repeat that.
+        """
         hits = self.stats["hits"]
         self._changes_in_a_row = self._changes_in_a_row + 1 if hits == self._hits_before else 1
         self._hits_before = hits
@@ -393,9 +402,15 @@ class CompiledFunction:
             )
         self._stats["changes"] += 1
         self._contents.note_change(change, self._watches)
-        self._entries.clear()
+        if self._changes_nothing and is_flag(change):
+            self._others = [*self._others[1 - _MOST_OTHERS :], (self._watches, self._entries)]
         self._drop_natives()
-        self._watches = []
+        self._watches, self._entries, self._changes_nothing = [], OrderedDict(), True
+        for place, (watches, entries) in enumerate(self._others):
+            if find_change(watches) is None:
+                self._watches, self._entries = watches, entries
+                del self._others[place]
+                break
 
     # --- tracing ----------------------------------------------------------------------------------
 
@@ -479,6 +494,7 @@ class CompiledFunction:
         watches += [Watch("item", *note) for note in tracer.notes.values()]
         key = (given.spec, given.kinds, get_state())
         kept = self._contents.choose(key, watches, tracer, trace.outputs)
+        self._changes_nothing &= find_change(kept) is None
         self._watches = merge_watches(self._watches, kept)
 
     def _call_refused(
@@ -655,6 +671,7 @@ class CompiledFunction:
     def cache_clear(self) -> None:
         """Forgets all graphs."""
         self._entries.clear()
+        self._others.clear()
         self._drop_natives()
 
     def __repr__(self) -> str:

@@ -36,6 +36,7 @@ __all__ = [
     "find_change",
     "find_watches",
     "has_traced_number",
+    "is_flag",
     "is_same_constant",
     "merge_watches",
     "owners_of_arrays",
@@ -157,6 +158,11 @@ def find_change(watches: Iterable[Watch]) -> Watch | None:
         if watch.has_changed():
             return watch
     return None
+
+
+def is_flag(change: Watch) -> bool:
+    """Whether a place has another number or text, which it may have had before."""
+    return isinstance(change.value, _PLAIN) and isinstance(change.now(), _PLAIN)
 
 
 def require_unchanged(watches: Iterable[Watch]) -> None:

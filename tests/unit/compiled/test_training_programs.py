@@ -235,3 +235,68 @@ def test_classes_of_the_multi_margin_loss_are_inputs(weight):
         return _batch(n), pb.tensor(np.random.default_rng(n).integers(0, 3, 6))
 
     _require_equal(make, inputs, 2)
+
+
+# --- values of flags that come back ---------------------------------------------------------------
+
+
+def test_graphs_of_training_and_evaluation_are_kept():
+    layers = [pb.nn.Linear(3, 4), pb.nn.BatchNorm1d(4), pb.nn.Dropout(0.2), pb.nn.Linear(4, 1)]
+    model = pb.nn.Sequential(*layers)
+    twin = copy.deepcopy(model)
+    compiled = pb.compile(twin)
+    for seed in range(10):
+        for network, call in ((model, model), (twin, compiled)):
+            np.random.seed(seed)
+            network.train()
+            network.zero_grad()
+            (call(_batch(seed)) ** 2).mean().backward()
+            network.eval()
+            with pb.no_grad():
+                result = call(_batch(seed + 1))
+            if network is model:
+                expected = result
+        np.testing.assert_allclose(result, expected, rtol=1e-10)
+        for ours, theirs in zip(twin.parameters(), model.parameters(), strict=True):
+            np.testing.assert_allclose(ours.grad, theirs.grad, rtol=1e-8, atol=1e-14)
+    assert compiled.stats["traces"] == 2
+    assert compiled.stats["eager"] == 0
+
+
+@pytest.mark.parametrize("is_changed_inside", [False, True])
+def test_a_flag_that_comes_back(is_changed_inside):
+    places = {"phase": 0}
+
+    def function(x):
+        y = x * (2.0 if places["phase"] == 0 else 3.0)
+        if is_changed_inside:
+            places["phase"] = 1 - places["phase"]
+        return y
+
+    compiled = pb.compile(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is called as it is
+        for n in range(12):
+            before = places["phase"]
+            found = compiled(pb.ones(2))
+            after, places["phase"] = places["phase"], before
+            np.testing.assert_array_equal(found, function(pb.ones(2)))
+            assert places["phase"] == after
+            if not is_changed_inside:
+                places["phase"] = n % 3
+    if not is_changed_inside:
+        assert compiled.stats["traces"] == 3
+
+
+def test_arrays_that_numpy_reads_behind_a_flag_are_compared():
+    w, flags = np.ones(3), {"is_sine": False}
+
+    def function(x):
+        return x * (np.sin(w) if flags["is_sine"] else np.cos(w))
+
+    compiled = pb.compile(function)
+    for n in range(12):
+        flags["is_sine"] = n % 2 == 1
+        np.testing.assert_allclose(compiled(pb.ones(3)), function(pb.ones(3)), rtol=1e-12)
+        if n in (3, 4, 8):
+            w += 1.0
