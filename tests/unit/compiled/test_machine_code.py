@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -193,3 +194,23 @@ def test_an_untested_platform_uses_kernels_with_a_warning(monkeypatch):
     x = np.ones(3)
     assert compiled(x).tolist() == [3.0] * 3
     assert compiled.llvm_ir(x) == ""
+
+
+def test_values_between_calls_of_kernels_are_freed_after_their_last_use():
+    def chain(x):
+        for _ in range(6):
+            x = pb.cumsum(pb.sin(x) * 1e-3)
+        return x
+
+    compiled = pb.compile(chain, cache=False)
+    x = np.linspace(0.0, 1.0, 20_000)
+    np.testing.assert_allclose(compiled(x), chain(pb.asarray(x)).numpy(), rtol=1e-12)
+    compiled(x)
+    assert "6 opaque" in compiled.explain(x)
+    tracemalloc.start()
+    try:
+        compiled(x)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * x.nbytes  # 12 values are computed
