@@ -1,9 +1,9 @@
 """``TracedNumber``: a Python number that is an input of a traced program.
 
 It computes as the number does, and records each step as a call of Python's own operator, so that it
-keeps Python's arithmetic and has no dtype: ``float32_tensor * number`` stays float32. ``x[n]`` uses
-the number of each run. A comparison, and any use as a plain number (``range(n)``, ``math.sin(n)``,
-``x[:n]``), reads its value, which is a guard.
+keeps Python's arithmetic and has no dtype: ``float32_tensor * number`` stays float32. ``x[n]`` and,
+in `numpy_mode`, ``math.sin(n)`` use the number of each run. A branch, and any use as a plain number
+(``range(n)``, ``x[:n]``), reads its value, which is a guard.
 """
 
 from __future__ import annotations
@@ -61,6 +61,10 @@ class TracedNumber:
         if self._index is None:
             self._index = self.__pullback_tensor__()
         return self._index
+
+    def __pullback_call__(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The value of a function of Python's ``math``, whose arguments it is among."""
+        return self._step(function, *args)
 
     def _step(self, function: Callable[..., Any], *args: Any) -> Any:
         value = function(*(_value(arg) for arg in args))

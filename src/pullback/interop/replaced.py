@@ -170,6 +170,20 @@ def _for_users(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
     return (ours or HANDLERS.get(original) or handler(original))(*args, **kwargs)
 
 
+def _for_math(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Calls ours if tensors are given, or numbers of a program that is traced."""
+    if _session().callers is not OUTSIDE:
+        for value in args:
+            kind = type(value)
+            if kind is Tensor or (
+                kind not in _PLAIN and (hasattr(kind, "__pullback_call__") or _has_tensor(value))
+            ):
+                return ours(*args, **kwargs)
+        if kwargs and _has_tensor(kwargs):
+            return ours(*args, **kwargs)
+    return original(*args, **kwargs)
+
+
 def _for_users_eagerly(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
     """The same for functions that take an iterator, whose tensors are seen by taking them out."""
     if _session().callers is OUTSIDE:
@@ -258,7 +272,9 @@ def _entries() -> list[tuple[str, str, Any, Any, Any]]:
         original = vars(_modules()[space]).get(name)
         if original is None:
             return
-        call = _for_users_eagerly if original in _TAKE_AN_ITERATOR else _for_users
+        call = _for_math if space == "math" else _for_users
+        if original in _TAKE_AN_ITERATOR:
+            call = _for_users_eagerly
         user = _replacement(call, original, ours, space, name)
         library = original
         if not is_dispatched:

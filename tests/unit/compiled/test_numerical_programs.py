@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,82 @@ def test_transforms_of_functions_that_write_batched_values_to_buffers(
     assert compiled.stats["eager"] == 0
     args = arguments(np.random.default_rng(0))
     assert backend == "eager" or "no machine code" not in compiled.explain(*args)
+
+
+# --- Python's numbers -----------------------------------------------------------------------------
+
+
+def _kepler(eccentricity, mean):
+    anomaly = mean
+    for _ in range(6):
+        residual = anomaly - eccentricity * math.sin(anomaly) - mean
+        anomaly = anomaly - residual / (1 - eccentricity * math.cos(anomaly))
+    return anomaly
+
+
+def _black_scholes(spot, volatility):
+    d1 = (math.log(spot / 100.0) + 0.5 * volatility**2) / volatility
+    d2 = d1 - math.sqrt(volatility**2)
+    return spot * math.erf(d1) - 100.0 * math.exp(-0.05) * (1 + math.erf(d2 / math.sqrt(2)))
+
+
+def _newton_steps(value, _):
+    x = value
+    while abs(x * x - value) > 1e-6:
+        x = 0.5 * (x + value / x)
+    return x
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize(
+    ("function", "low", "high"),
+    [(_kepler, 0.2, 0.5), (_black_scholes, 0.2, 0.5), (_newton_steps, 2.0, 2.2)],
+)
+def test_functions_of_python_numbers_are_one_trace(function, low, high, backend):
+    def arguments(rng):
+        first, second = rng.uniform(low, high, 2).tolist()
+        return (90.0 + first, second) if function is _black_scholes else (first, second)
+
+    compiled = _check(function, arguments, backend=backend)
+    args = arguments(np.random.default_rng(0))
+    assert type(compiled(*args)) is float
+    assert "opaque:" not in compiled.explain(*args)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (lambda x, y: math.log(x) + y, (-1.0, 1.0)),
+        (lambda x, y: math.exp(x) + y, (1000.0, 1.0)),
+        (lambda x, y: math.sin(x) + y, (math.inf, 1.0)),
+        (lambda x, y: x / y, (1.0, 0.0)),
+        (lambda x, y: x**y, (0.0, -1.0)),
+        (lambda x, y: x**y, (-2.0, 0.5)),  # a complex number
+        (lambda x, y: math.log(x) + y, (math.inf, 1.0)),
+        (lambda x, y: math.sqrt(x) / y, (math.nan, 1.0)),
+    ],
+)
+def test_functions_of_python_numbers_at_the_ends_of_their_domain(function, args, backend):
+    compiled = pb.compile(function, backend=backend)
+    compiled(1.0, 2.0)
+    assert compiled(1.5, 2.5) == pytest.approx(function(1.5, 2.5), rel=1e-14)
+    try:
+        expected = function(*args)
+    except ArithmeticError as error:
+        with pytest.raises(type(error)):
+            compiled(*args)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"math|expected"):
+            compiled(*args)
+    else:
+        found = compiled(*args)
+        assert type(found) is type(expected)
+        assert found == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_range_is_an_index():
+    def embedded(table):
+        return (table[range(2)] ** 2).sum() + table[range(2), range(1, 3)].sum()
+
+    _check(pb.grad(embedded), lambda rng: (rng.normal(size=(4, 3)),))

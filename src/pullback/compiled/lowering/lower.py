@@ -12,6 +12,7 @@ becomes an ``opaque`` node, a call of its kernel.
 
 from __future__ import annotations
 
+import math
 import operator as python_operators
 from collections.abc import Callable
 from math import prod
@@ -52,12 +53,28 @@ __all__ = ["Lowered", "Output", "Source", "Write", "lower"]
 
 _DTYPES = "?bhilqBHILQfdFD"
 _NUMBER_DTYPES = {bool: np.dtype(bool), int: np.dtype(np.int64)}
+_SAME_NAMES = "sqrt exp expm1 log1p log2 log10 log sin cos tan sinh cosh tanh erf erfc"
 _NUMBER_FUNCTIONS: dict[Any, str] = {
     python_operators.add: "add",
     python_operators.sub: "subtract",
     python_operators.mul: "multiply",
     python_operators.neg: "negative",
+    python_operators.abs: "absolute",
+    python_operators.truediv: "divide",
+    python_operators.pow: "power",
+    **{getattr(math, name): name for name in _SAME_NAMES.split()},
+    **{getattr(math, f"a{name}"): f"arc{name}" for name in ("sin", "cos", "tan", "tan2")},
+    math.fabs: "absolute",
 }
+_NUMBER_COMPARISONS: dict[Any, str] = {
+    python_operators.lt: "less",
+    python_operators.le: "less_equal",
+    python_operators.gt: "greater",
+    python_operators.ge: "greater_equal",
+    python_operators.eq: "equal",
+    python_operators.ne: "not_equal",
+}
+_WITHOUT_ERRORS = ("add", "subtract", "multiply", "negative", "absolute")
 
 
 class Source(NamedTuple):
@@ -357,14 +374,9 @@ class _Lowering:
         given: list[Any] = [
             self.numbers.get(a, a) if isinstance(a, TracedNode) else a for a in node.args
         ]
-        if node.target in _NUMBER_FUNCTIONS and all(
+        if all(
             a.kind is float if isinstance(a, _Number) else type(a) in (int, float) for a in given
-        ):
-            values = [
-                Value(a.node, self.builder) if isinstance(a, _Number) else float(a) for a in given
-            ]
-            found = apply(_NUMBER_FUNCTIONS[node.target], *values)
-            self.numbers[node] = _Number(found.node, float)
+        ) and self._float_call(node, given):
             return
         kind = node.meta.get("number")
         if kind not in (bool, int, float, complex):
@@ -372,6 +384,34 @@ class _Lowering:
         call = self._opaque(node, "arithmetic of Python's numbers")
         made = self.graph.add("opaque", *call, (), _number_dtype(kind), unique=True)
         self.numbers[node] = _Number(made, kind)
+
+    def _float_call(self, node: TracedNode, given: list[Any]) -> bool:
+        """A function of floats as machine code; returns whether there is one.
+
+        Where Python raises (division by zero, overflow, outside of a domain), a check fails.
+        """
+        values = [
+            Value(a.node, self.builder) if isinstance(a, _Number) else float(a) for a in given
+        ]
+        if node.target in _NUMBER_COMPARISONS:
+            found = apply(_NUMBER_COMPARISONS[node.target], *values)
+            self.numbers[node] = _Number(found.node, bool)
+            return True
+        if node.target is bool:
+            self.numbers[node] = _Number(apply("not_equal", values[0], 0.0).node, bool)
+            return True
+        name = _NUMBER_FUNCTIONS.get(node.target)
+        if name is None or node.meta.get("number") is not float or (name == "log" and given[1:]):
+            return False
+        found = apply(name, *values)
+        if name not in _WITHOUT_ERRORS:
+            is_nan = [apply("isnan", value) for value in values if isinstance(value, Value)]
+            holds = apply("isfinite", found)
+            for one in is_nan:
+                holds = holds | one
+            self.builder.require(holds.node)
+        self.numbers[node] = _Number(found.node, float)
+        return True
 
     def _in_place(self, node: TracedNode, schema: Any) -> None:
         """An operator that writes: its functional form, then a write."""

@@ -313,7 +313,7 @@ def _item(item: Any) -> Any:
         return item.item() if is_number else item
     if hasattr(item, "__pullback_index__"):  # a number of a program that is traced
         return item.__pullback_index__()
-    if isinstance(item, bool | np.bool | list | tuple | np.ndarray):
+    if isinstance(item, bool | np.bool | list | tuple | range | np.ndarray):
         array = np.asarray(item)
         if not array.size and not isinstance(item, np.ndarray):
             array = array.astype(np.intp)
