@@ -17,7 +17,7 @@ import numpy as np
 from pullback._lazy import lazy_module
 from pullback.autograd.levels import run_outside_transforms
 from pullback.compiled.aliasing import shares_written_memory
-from pullback.compiled.contents import Contents
+from pullback.compiled.contents import choose_watches
 from pullback.compiled.eager.program import Program, compile_program
 from pullback.compiled.llvm.compiler import is_supported, require_llvmlite
 from pullback.compiled.llvm.entry import MISS
@@ -228,7 +228,6 @@ class CompiledFunction:
         self._changes_nothing = True  # no trace has changed a place that is watched
         # graphs for other values of a flag outside, such as `training` of a module
         self._others: list[tuple[list[Watch], OrderedDict[Any, _Entry]]] = []
-        self._contents = Contents()
         self._changes_in_a_row = self._hits_before = 0  # calls that no graph served
         self._unsteady = ""  # why the function is called itself from now on
         self._warnings: set[str] = set()  # reasons that have been given
@@ -401,7 +400,6 @@ class CompiledFunction:
                 f"{change} from outside changes from call to call; pass it as an argument"
             )
         self._stats["changes"] += 1
-        self._contents.note_change(change, self._watches)
         if self._changes_nothing and is_flag(change):
             self._others = [*self._others[1 - _MOST_OTHERS :], (self._watches, self._entries)]
         self._drop_natives()
@@ -441,7 +439,7 @@ class CompiledFunction:
         tracer.keeps_guards = True
         effects = Effects(tracer, SideEffects(self._func, constants_of(given)))
         try:
-            effects.python.require_no_iterator()
+            effects.python.require_seen()
             trace = run_outside_transforms(lambda: self._record(tracer, given, effects))
         except Exception as error:
             effects.undo_all()
@@ -459,7 +457,7 @@ class CompiledFunction:
         if shares_written_memory(tracer, given.leaves):
             effects.undo_all()  # a graph for other arguments may be right for these in part
             return self._call_func(args, kwargs, given)
-        self._keep_watches(effects.python.watches, tracer, trace, given)
+        self._keep_watches(effects.python, tracer, trace)
         values = list(map(result_value, trace.results.made, trace.outputs))
         with use_cache(self._uses_cache):
             path, reason = self._path(tracer, trace, given)
@@ -487,13 +485,10 @@ class CompiledFunction:
         self._drop_natives()
         return self._trace(entry, given, args, kwargs, is_general=False)
 
-    def _keep_watches(
-        self, watches: list[Watch], tracer: Tracer, trace: Trace, given: Arguments
-    ) -> None:
+    def _keep_watches(self, python: SideEffects, tracer: Tracer, trace: Trace) -> None:
         """Adds the places outside that a graph depends on to those that each call compares."""
-        watches += [Watch("item", *note) for note in tracer.notes.values()]
-        key = (given.spec, given.kinds, get_state())
-        kept = self._contents.choose(key, watches, tracer, trace.outputs)
+        notes = [Watch("item", *note) for note in tracer.notes.values()]
+        kept = choose_watches(python.watches, tracer, trace.outputs, python.functions) + notes
         self._changes_nothing &= find_change(kept) is None
         self._watches = merge_watches(self._watches, kept)
 

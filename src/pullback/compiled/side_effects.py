@@ -17,14 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pullback.compiled.watch import (
-    EMPTY,
-    Reached,
-    Watch,
-    find_watches,
-    has_traced_number,
-    read_class,
-)
+from pullback.compiled.reach import Reached, find_watches, has_traced_number
+from pullback.compiled.watch import EMPTY, Watch, read_class, restore_buffer
 from pullback.errors import TraceError
 from pullback.fx.picked import root_of
 from pullback.fx.snapshots import WRITES_OUTSIDE
@@ -41,6 +35,7 @@ class SideEffects:
     Attributes:
         watches: the places and their values before; after a trace also those that it has made.
         generators: generators of random numbers that it may draw from.
+        functions: the user's functions that it may call.
     """
 
     def __init__(self, function: Callable[..., Any], constants: Iterable[Any]):
@@ -48,11 +43,20 @@ class SideEffects:
         self._constants = list(constants)
         reached = find_watches(function, self._constants)
         self._before, self.generators, self._iterators = reached[:3]
+        self.functions, self._is_whole = reached.functions, reached.is_whole
         self._misses = [(cache, cache.cache_info().misses) for cache in reached.caches]
         self.watches = list(self._before)
 
-    def require_no_iterator(self) -> None:
-        """Refuses a function that may take elements of an iterator from outside."""
+    def require_seen(self) -> None:
+        """Refuses a function that may read what cannot be compared in each call.
+
+        It may take elements of an iterator from outside, or reads too many places.
+        """
+        if not self._is_whole:
+            raise TraceError(
+                "it reaches too many objects from outside to compare them in each call; pass what "
+                "it reads as arguments"
+            )
         if self._iterators:
             raise TraceError(
                 f"it may take elements of a {type(self._iterators[0]).__name__} from outside; "
@@ -67,7 +71,7 @@ class SideEffects:
         reached = self._find()
         after = reached.watches
         for watch in after:
-            if isinstance(watch.value, TracedArray | TracedNumber):
+            if issubclass(type(watch.value), TracedArray | TracedNumber):
                 place = next((other for other in after if other.value is watch.owner), watch)
                 raise TraceError(
                     f"it stores a tensor or number that it has computed outside of itself, as "
@@ -143,14 +147,20 @@ def _restore(watch: Watch, others: list[Watch]) -> None:
         _restore_length(owner, value, others)
     elif kind == "items":
         _refill(owner, value)
+    elif kind == "buffer":
+        restore_buffer(owner, value)
+    elif kind == "context":
+        owner.set(None if value is EMPTY else value)
+    elif kind in ("mapping", "referent"):
+        return  # restored where the object itself is held
     elif kind == "slot":
         held = read_class(type(owner), name)
         held.__delete__(owner) if value is EMPTY else held.__set__(owner, value)
     elif kind == "content":
         owner[...] = value
-    elif value is EMPTY:  # an attribute of a class
+    elif value is EMPTY:  # an attribute of a class, or of a thread's values
         delattr(owner, name)
-    else:  # that, or the defaults of a function
+    else:  # that, or the class, code or defaults of an object
         setattr(owner, name, value)
 
 

@@ -109,6 +109,7 @@ class Tracer:
         writes: nodes that write to memory from outside.
         written: the ids of that memory, as nodes have it in ``meta["root"]``.
         random: nodes that draw random numbers.
+        literals: arrays that the program has made of Python's numbers alone, by id.
         draws: draws from NumPy's global generator that no operator makes.
         origins: captured tensors by the names of ``get_attr`` nodes.
         twins: further captured tensors of the same memory.
@@ -116,8 +117,7 @@ class Tracer:
         arguments: tensors that stand for arguments, by id.
         grads: the gradients of captured tensors that the program reads or sets, by the leaf's id.
         options: Python numbers from outside that are inputs, in the order of their nodes.
-        notes: Python objects from outside that the graph depends on, by the id of the dict that
-            has them and their key.
+        notes: objects from outside that the graph depends on, by their dict's id and their key.
         conditions: functions that return whether the graph may run.
         allows_reads: whether the program may read values; each read is a guard.
         keeps_guards: whether runs of the graph compare guards; checks of values are some then.
@@ -138,6 +138,7 @@ class Tracer:
         self.writes: list[Node] = []
         self.written: set[int] = set()
         self.random: list[Node] = []
+        self.literals: dict[int, NDArray[Any]] = {}
         self.draws = GlobalDraws()
         self.origins: dict[str, Tensor] = {}
         self.twins: list[tuple[str, Tensor]] = []
@@ -151,8 +152,7 @@ class Tracer:
         self.allows_reads = allows_reads
         self.keeps_guards = False
         self.is_general = is_general
-        self.has_loops = False
-        self.has_indices = False
+        self.has_loops = self.has_indices = False
         self.decompositions: dict[Any, Callable[..., Any]] = {}
         self.picks = Picks()
         self.snapshots = Snapshots()

@@ -32,7 +32,7 @@ from pullback.interop.callers import OUTSIDE, USER, Callers
 from pullback.interop.math_functions import MATH
 from pullback.interop.protocols import HANDLERS, handler
 from pullback.tensor.memory import owner_of
-from pullback.tensor.tensor import Tensor, adopt, fresh
+from pullback.tensor.tensor import TRACES, Tensor, adopt, fresh, note_literal
 
 __all__ = ["OUTER", "Replacement", "Session", "current_session", "module_classes", "replacements"]
 
@@ -163,6 +163,8 @@ def _for_users(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
                 # Not where user code has passed the function to a library, which wants arrays.
                 callers[get_frame(1).f_code.co_filename] == USER
             ):
+                if TRACES and kind is _ndarray:
+                    note_literal(made, (args, kwargs))
                 return _as_tensors(made, (*args, *kwargs.values()) if kwargs else args)
             return made
     if kwargs:

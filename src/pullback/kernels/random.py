@@ -18,12 +18,12 @@ import numpy as np
 from pullback.interrupts import VariableGuard
 
 __all__ = [
+    "GENERATORS",
     "PYTHON_RANDOM",
     "Generators",
     "GlobalDraws",
     "RandomSource",
     "global_state",
-    "is_generator",
     "source_of_numbers",
     "watch_generators",
 ]
@@ -84,9 +84,8 @@ class GlobalDraws:
             self._state = global_state()
 
 
-def is_generator(value: Any) -> bool:
-    """Whether a value is a generator of random numbers, of NumPy or of Python."""
-    return isinstance(value, np.random.Generator | np.random.RandomState | random.Random)
+GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+"""The classes of generators of random numbers, of NumPy and of Python."""
 
 
 class RandomSource(NamedTuple):

@@ -76,6 +76,7 @@ __all__ = [
     "note_grad",
     "note_history",
     "note_hook",
+    "note_literal",
     "note_made",
     "note_read",
     "numeric",
@@ -193,6 +194,22 @@ def note_made(tensor: Tensor, source: Tensor) -> None:
     """Notes that the program itself has made a tensor of the memory of another one, `source`."""
     for trace in list(TRACES):
         trace.note_made(tensor, source)
+
+
+_LITERALS = frozenset({bool, int, float, complex, str, type(None), type})
+
+
+def _is_literal(data: Any) -> bool:
+    if isinstance(data, list | tuple | dict):
+        return all(map(_is_literal, data.values() if isinstance(data, dict) else data))
+    return type(data) in _LITERALS or isinstance(data, np.dtype)
+
+
+def note_literal(array: Any, data: Any) -> None:
+    """Notes an array that is made of Python's numbers alone, and of no other array."""
+    if _is_literal(data):
+        for trace in list(TRACES):
+            trace.literals[id(array)] = array
 
 
 COUNTING = RLock()  # held while the first counter of a memory is made, by one of several threads

@@ -184,6 +184,16 @@ def _slot_offset(kind: type, name: str) -> int:
     return ctypes.c_ssize_t.from_address(member + 16).value
 
 
+def _find_code_offset() -> int:
+    """The offset of the code in a function object, which differs between versions of Python."""
+    address, code = id(_find_code_offset), id(_find_code_offset.__code__)
+    places = range(_BODY, type(_find_code_offset).__basicsize__, 8)
+    return next(n for n in places if ctypes.c_void_p.from_address(address + n).value == code)
+
+
+_CODE_OFFSET = _find_code_offset()
+
+
 def _numpy_table() -> Any:
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -204,7 +214,7 @@ def _can_check(watch: Watch) -> bool:
         return bool(watch.owner.flags.c_contiguous)
     if watch.kind == "class":
         return hasattr(ctypes.pythonapi, "_PyType_Lookup")
-    return watch.kind in ("cell", "item", "element", "length", "slot", "layout")
+    return watch.kind in ("cell", "item", "element", "length", "slot", "layout", "type", "code")
 
 
 def _is_plain(spec: pytree.Spec) -> bool:
@@ -336,6 +346,10 @@ class _Call(_Function):
         same = self.null if watch.value is EMPTY else self.symbols.object(watch.value)
         if watch.kind == "cell":
             return self.field_is(owner, _BODY, same)
+        if watch.kind == "type":
+            return self.field_is(owner, _TYPE, same)
+        if watch.kind == "code":
+            return self.field_is(owner, _CODE_OFFSET, same)
         if watch.kind == "slot":
             return self.field_is(owner, _slot_offset(type(watch.owner), watch.name), same)
         if watch.kind == "element":

@@ -21,7 +21,7 @@ from pullback.dispatch.modes import NUMPY as NUMPY_MODE
 from pullback.dispatch.modes import TRACE, get_state
 from pullback.kernels.platform import NUMPY
 from pullback.operators.creation.devices import check_device, maker_like, maker_on, tensor_on
-from pullback.tensor.tensor import TRACES, Tensor, adopt, fresh, has_values, numeric
+from pullback.tensor.tensor import TRACES, Tensor, adopt, fresh, has_values, note_literal, numeric
 
 __all__ = [
     "Shape",
@@ -91,7 +91,10 @@ def tensor(
         # Copied whenever the graph runs, so that it is the array's value at that time.
         made = tensor_on(device, numeric(data))
         return _finished(made if dtype is None else made.astype(dtype), requires_grad)
-    return _finished(tensor_on(device, numeric(data, dtype, copy=True)), requires_grad)
+    array = numeric(data, dtype, copy=True)
+    if TRACES:
+        note_literal(array, data)
+    return _finished(tensor_on(device, array), requires_grad)
 
 
 def _numbers(data: Any) -> Any:
@@ -125,6 +128,8 @@ def asarray(
         made = numeric(obj, dtype, copy)
         if device == "meta":
             return tensor_on(device, made)
+        if TRACES:
+            note_literal(made, obj)
         is_new = copy or isinstance(obj, list | tuple | Number | np.generic)
         return fresh(made) if is_new else adopt(made)
     check_device(device, obj.device)

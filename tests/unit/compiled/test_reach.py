@@ -1,0 +1,440 @@
+"""Places that a function reaches without naming them: every change between calls is seen."""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextlib
+import contextvars
+import dataclasses
+import functools
+import operator
+import sys
+import threading
+import types
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
+
+X = np.array([0.5, -1.0, 2.0])
+
+
+class Held:
+    """An object with numbers that special methods, a property or a descriptor read."""
+
+    def __init__(self):
+        self.store = {"rate": 1.0}
+        self.factor = 1.0
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["store"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __getitem__(self, key):
+        return self.store[key]
+
+    def __iter__(self):
+        return iter([self.factor, 2.0])
+
+    def __lt__(self, other):
+        return self.factor < other
+
+    def __enter__(self):
+        return self.factor
+
+    def __exit__(self, *error):
+        return None
+
+
+class Kind(type):
+    @property
+    def rate(cls):
+        return cls.hidden
+
+
+class Base:
+    factor = 1.0
+
+    def apply(self, x):
+        return x * self.factor
+
+
+class Derived(Base):
+    def apply(self, x):
+        return super().apply(x) + 1
+
+    scaled = functools.partialmethod(lambda self, k, x: x * k * self.factor, 3.0)
+
+
+class Vector:
+    def __init__(self, values):
+        self.values = values
+
+    def __add__(self, other):
+        return Vector(self.values + other.values * FACTOR)
+
+
+FACTOR = 1.0
+
+
+@dataclasses.dataclass
+class Options:
+    first: float = 1.0
+    second: float = 2.0
+
+
+class World:
+    """Functions of `x`, and a change for each call."""
+
+    def attribute_by_getattr(self):
+        held = Held()
+        return (lambda x: x * held.rate), lambda n: held.store.update(rate=1.0 + n)
+
+    def item_by_getitem(self):
+        held = Held()
+        return (lambda x: x * held["rate"]), lambda n: held.store.update(rate=1.0 + n)
+
+    def iteration(self):
+        held = Held()
+        return (lambda x: sum(x * k for k in held)), lambda n: setattr(held, "factor", 1.0 + n)
+
+    def comparison(self):
+        held = Held()
+        return (lambda x: x * (2 if held < 2.5 else 3)), lambda n: setattr(held, "factor", 1.0 + n)
+
+    def context_manager(self):
+        held = Held()
+
+        def f(x):
+            with held as factor:
+                return x * factor
+
+        return f, lambda n: setattr(held, "factor", 1.0 + n)
+
+    def decorated_context_manager(self):
+        held = Held()
+
+        @contextlib.contextmanager
+        def manager():
+            yield held.factor
+
+        def f(x):
+            with manager() as factor:
+                return x * factor
+
+        return f, lambda n: setattr(held, "factor", 1.0 + n)
+
+    def property_of_a_metaclass(self):
+        kind = Kind("Other", (), {"hidden": 1.0})
+        return (lambda x: x * kind.rate), lambda n: setattr(kind, "hidden", 1.0 + n)
+
+    def method_of_a_base(self):
+        base = type("OtherBase", (Base,), {"factor": 1.0})
+        held = type("Other", (Derived, base), {})()
+        return held.apply, lambda n: setattr(base, "factor", 1.0 + n)
+
+    def partial_method(self):
+        held = Derived()
+        return (lambda x: held.scaled(x)), lambda n: setattr(held, "factor", 1.0 + n)
+
+    def class_of_an_object(self):
+        held = type("First", (Base,), {"factor": 1.0})()
+
+        def change(n):
+            held.__class__ = type("Second", (Base,), {"factor": 1.0 + n})
+
+        return (lambda x: held.apply(x)), change
+
+    def code_of_a_function(self):
+        def h(x):
+            return x * 2
+
+        def change(n):
+            h.__code__ = (lambda x: x * 3).__code__ if n % 2 else (lambda x: x * 4).__code__
+
+        return (lambda x: h(x)), change
+
+    def operators_of_new_objects(self):
+        def change(n):
+            global FACTOR
+            FACTOR = 1.0 + n
+
+        return (lambda x: (Vector(x) + Vector(x)).values), change
+
+    def fields_of_new_dataclasses(self):
+        q = 3.0
+
+        @dataclasses.dataclass
+        class Made:
+            w: float = 1.0
+            z: list = dataclasses.field(default_factory=lambda: [q])
+
+            def __post_init__(self):
+                self.w = self.w * q
+
+        def change(n):
+            nonlocal q
+            q = 3.0 + n
+
+        return (lambda x: x * Made().w + Made().z[0]), change
+
+    def computed_names(self):
+        held = Options()
+        names = ["first", "second"]
+
+        def change(n):
+            held.second = 2.0 + n
+
+        return (lambda x: sum(x * getattr(held, name) for name in names)), change
+
+    def names_in_an_attrgetter(self):
+        held, get = Options(), operator.attrgetter("second")
+        return (lambda x: x * get(held)), lambda n: setattr(held, "second", 2.0 + n)
+
+    def attribute_that_may_be_missing(self):
+        held = Options()
+        return (lambda x: x * getattr(held, "third", 1.0)), lambda n: setattr(
+            held, "third", 1.0 + n
+        )
+
+    def asdict(self):
+        held = Options()
+        f = lambda x: x * sum(dataclasses.asdict(held).values())  # noqa: E731
+        return f, lambda n: setattr(held, "second", 2.0 + n)
+
+    def imported_module(self):
+        module = sys.modules["pullback_test_module"] = types.ModuleType("pullback_test_module")
+        module.rate = 1.0
+
+        def f(x):
+            from pullback_test_module import rate
+
+            return x * rate
+
+        return f, lambda n: setattr(module, "rate", 1.0 + n)
+
+    def attribute_of_a_module_by_getattr(self):
+        module, rates = types.ModuleType("module"), {"rate": 1.0}
+        module.__getattr__ = lambda name: rates[name]
+        return (lambda x: x * module.rate), lambda n: rates.update(rate=1.0 + n)
+
+    def keywords_of_a_partial(self):
+        f = functools.partial(lambda x, k: x * k, k=1.0)
+        return f, lambda n: f.keywords.update(k=1.0 + n)
+
+    def single_dispatch(self):
+        k = 1.0
+
+        @functools.singledispatch
+        def h(x):
+            return x * k
+
+        def change(n):
+            nonlocal k
+            k = 1.0 + n
+
+        return (lambda x: h(x)), change
+
+    def chain_map(self):
+        first = {"rate": 1.0}
+        chain = collections.ChainMap(first, {"other": 2.0})
+        return (lambda x: x * chain["rate"]), lambda n: first.update(rate=1.0 + n)
+
+    def user_list(self):
+        held = collections.UserList([1.0])
+        return (lambda x: x * held[0]), lambda n: held.__setitem__(0, 1.0 + n)
+
+    def read_only_dict(self):
+        rates = {"rate": 1.0}
+        view = types.MappingProxyType(rates)
+        return (lambda x: x * view["rate"]), lambda n: rates.update(rate=1.0 + n)
+
+    def bytes(self):
+        held = bytearray(b"\x01\x02")
+        return (lambda x: x * held[0] + len(held)), lambda n: held.append(n)
+
+    def array_of_python(self):
+        held = array.array("d", [1.0, 2.0])
+        return (lambda x: x * held[0]), lambda n: held.__setitem__(0, 1.0 + n)
+
+    def view_of_memory(self):
+        held = np.ones(3)
+        view = memoryview(held)
+        return (lambda x: x * view[0]), lambda n: held.fill(1.0 + n)
+
+    def context_variable(self):
+        variable = contextvars.ContextVar("variable", default=1.0)
+        return (lambda x: x * variable.get()), lambda n: variable.set(1.0 + n)
+
+    def values_of_a_thread(self):
+        held = threading.local()
+        held.rate = 1.0
+        return (lambda x: x * held.rate), lambda n: setattr(held, "rate", 1.0 + n)
+
+    def weak_reference(self):
+        held = Options()
+        self.held = held
+        reference = weakref.ref(held)
+        return (lambda x: x * reference().first), lambda n: setattr(held, "first", 1.0 + n)
+
+    def function_in_a_vectorize(self):
+        k = 1.0
+        vectorized = np.vectorize(lambda v: v * k)
+
+        def change(n):
+            nonlocal k
+            k = 1.0 + n
+
+        return (lambda x: x * vectorized(2.0)), change
+
+    def masked_array(self):
+        held = np.ma.masked_array([1.0, 2.0, 3.0], [True, False, False])
+
+        def change(n):
+            held.mask = [False, n % 2 == 0, False]
+
+        return (lambda x: x * held.sum()), change
+
+    def middle_of_a_long_list(self):
+        arrays = [np.ones(1) for _ in range(600)]
+        return (lambda x: x * np.sin(arrays[300])), lambda n: arrays[300].fill(n)
+
+
+NAMES = [name for name in vars(World) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize("name", NAMES)
+def test_changes_are_seen(name, backend):
+    world = World()
+    function, change = getattr(world, name)()
+    compiled = pb.compile(function, backend=backend)
+    for number in range(5):
+        if number:
+            change(number)
+        np.testing.assert_allclose(compiled(X), function(X))
+        np.testing.assert_allclose(compiled(X), function(X))
+    assert compiled.stats["hits"] >= 4  # each change is hardly more than one trace
+    assert compiled.stats["eager"] == 0
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_side_effects_in_bytes_and_context_variables_happen_once(backend):
+    held, numbers = bytearray(b"\x01"), array.array("d", [1.0])
+    variable = contextvars.ContextVar("variable", default=0)
+
+    def f(x):
+        held.append(7)
+        numbers.append(2.0)
+        variable.set(variable.get() + 1)
+        return x * len(held) if x.sum().item() > 0 else x  # too many values, in the end
+
+    compiled = pb.compile(f, backend=backend)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(12):
+            np.testing.assert_allclose(compiled(X + number), (X + number) * (2 + number))
+    assert (len(held), len(numbers), variable.get()) == (13, 13, 12)
+
+
+def test_objects_that_compute_their_attributes_are_searched():
+    values = {"rate": 2.0}
+
+    class Strange:
+        def __getattribute__(self, name):
+            return values[name]  # KeyError for any other name, __class__ and __dict__ too
+
+    strange = Strange()
+    compiled = pb.compile(lambda x: x * strange.rate, backend="eager")
+    np.testing.assert_allclose(compiled(X), X * 2)
+    values["rate"] = 3.0
+    np.testing.assert_allclose(compiled(X), X * 3)
+
+
+def test_more_places_than_can_be_compared_are_refused():
+    table = {number: float(number) for number in range(20_000)}
+    compiled = pb.compile(lambda x: x * table[15_000], backend="eager")
+    with pytest.warns(UserWarning, match="too many objects from outside"):
+        compiled(X)
+    table[15_000] = 2.0
+    np.testing.assert_allclose(compiled(X), X * 2)
+
+
+def test_attributes_that_the_code_does_not_name_are_not_compared():
+    held = Options()
+    held.calls = 0
+    compiled = pb.compile(lambda x: x * getattr(held, "first", 2.0), backend="eager")
+    for _ in range(3):
+        compiled(X)
+        held.calls += 1
+    assert compiled.stats["traces"] == 1
+
+
+# --- elements of captured arrays that NumPy reads -------------------------------------------------
+
+
+def branch(x, a):
+    return x * 100 + a if np.max(a) > 5 else x * a
+
+
+def steps(x, a):
+    found = x * a
+    for _ in range(int(a[0])):
+        found = found + 1
+    return found
+
+
+ELEMENTS = {
+    "branch": branch,
+    "steps": steps,
+    "lossy": lambda x, a: x * a + np.sign(a),
+    "symmetric": lambda x, a: x * a + np.abs(a),
+    "sum": lambda x, a: x * a + np.sum(a),
+    "number": lambda x, a: x * a * float(a[0]),
+    "argmax": lambda x, a: x[np.argmax(a)] * a,
+    "count": lambda x, a: x * a * np.count_nonzero(a > 2),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements_that_numpy_reads_are_compared_for_ever(name):
+    a = np.array([1.0, 2.0, 3.0])
+    function = ELEMENTS[name]
+    compiled = pb.compile(lambda x: function(x, a), backend="llvm")
+    for change in (None, a + 0.1, a + 0.2, a[::-1].copy(), -a, a + 10, a, a * [1, 9, 1]):
+        if change is not None:
+            a[...] = change
+        np.testing.assert_allclose(compiled(X), function(X, a))
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_integers_that_index_are_compared(backend):
+    index = np.array([0, 1, 2])
+    compiled = pb.compile(lambda x: x[index] * index, backend=backend)
+    for change in ([0, 1, 2], [2, 2, 0], [1, 0, 1]):
+        index[...] = change
+        np.testing.assert_allclose(compiled(X), X[index] * index)
+
+
+def test_arrays_that_only_a_graph_reads_are_not_compared():
+    weights = np.array([1.0, 2.0, 3.0])
+    layers = [weights, np.ones(3)]
+
+    def f(x):
+        for layer in layers:
+            x = np.tanh(x * layer) + np.linspace(0.0, 1.0, 3)
+        return x
+
+    compiled = pb.compile(f, backend="llvm")
+    for _ in range(12):
+        np.testing.assert_allclose(compiled(X), f(X))
+        weights *= 0.9
+    assert compiled.stats["traces"] == 1
