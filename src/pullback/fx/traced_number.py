@@ -8,6 +8,7 @@ in `numpy_mode`, ``math.sin(n)`` use the number of each run. A branch, and any u
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,12 @@ class TracedNumber:
     def __round__(self, digits: int | None = None) -> Any:
         return self._step(round, self) if digits is None else self._step(round, self, digits)
 
+    def __divmod__(self, other: Any) -> Any:
+        return operator.floordiv(self, other), operator.mod(self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return operator.floordiv(other, self), operator.mod(other, self)
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         given = [x.__pullback_operand__() if isinstance(x, TracedNumber) else x for x in inputs]
         return getattr(ufunc, method)(*given, **kwargs)
@@ -109,6 +116,12 @@ class TracedNumber:
 
     def __str__(self) -> str:
         return str(self._read(self, "str()"))
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute such as ``real`` or a method such as ``is_integer``, of the value."""
+        if name.startswith("__") or not hasattr(self.value, name):
+            raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
+        return getattr(self._read(self, name), name)
 
     def __repr__(self) -> str:
         return f"TracedNumber({self.value!r}, node={self.node.name})"
@@ -163,6 +176,21 @@ def _comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return method
 
 
+def _on_values(function: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:
+    """A method that computes with the value, which is a guard."""
+
+    def method(self: TracedNumber, *others: Any) -> Any:
+        given = (self, *others)
+        if not all(map(_is_number, given)):
+            return NotImplemented
+        values = [
+            x._read(x, function.__name__) if issubclass(type(x), TracedNumber) else x for x in given
+        ]
+        return function(*reversed(values)) if reflected else function(*values)
+
+    return method
+
+
 def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
     def method(self: TracedNumber) -> Any:
         return self._step(function, self)
@@ -178,3 +206,9 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(TracedNumber, f"__{_name}__", _comparison(getattr(operator, _name)))
 for _name in ("neg", "pos", "abs"):
     setattr(TracedNumber, f"__{_name}__", _unary(getattr(operator, _name)))
+for _name in ("and_", "or_", "xor", "lshift", "rshift"):
+    _function = getattr(operator, _name)
+    setattr(TracedNumber, f"__{_name.rstrip('_')}__", _on_values(_function))
+    setattr(TracedNumber, f"__r{_name.rstrip('_')}__", _on_values(_function, reflected=True))
+for _function in (math.trunc, math.floor, math.ceil, operator.invert):
+    setattr(TracedNumber, f"__{_function.__name__}__", _on_values(_function))

@@ -576,6 +576,8 @@ class Tracer:
             )
         if isinstance(value, TracedNumber):
             return value.node, value.value
+        if isinstance(value, slice):
+            value = slice(*map(self._fixed, (value.start, value.stop, value.step)))
         if isinstance(value, list | tuple):
             # Numbers in lists are arrays for NumPy: an index that is one gives a copy, no view.
             pairs = [as_array_pair(*self._given(item)) for item in value]

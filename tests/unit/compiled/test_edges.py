@@ -40,6 +40,11 @@ NUMBERS = {
     "shape": lambda x, n: x.sum() * pb.zeros(6).reshape(n, -1),
     "axis": lambda x, n: pb.stack([x, x]).sum(n % 2),
     "shift": lambda x, n: pb.roll(x, int(n)),
+    "whole part": lambda x, n: x * math.trunc(n),
+    "quotient and remainder": lambda x, n: x * divmod(n, 3)[0] + divmod(7, n)[1],
+    "bits": lambda x, n: x * (n & 6 | 1) + (5 ^ n) + ~n,
+    "parts": lambda x, n: x * n.real + n.imag + n.conjugate(),
+    "method": lambda x, n: x * n.is_integer() if isinstance(n, float) else x * n.bit_length(),
     "sign of zero": lambda x, n: x * math.copysign(1.0, n),
     "assignment": lambda x, n: pb.concatenate([x[:1] * 0, pb.full((2,), n)]),
 }
@@ -530,3 +535,17 @@ def test_moved_elements_of_equal_numbers_are_equal_numbers(backend):
         for found, expected in zip(compiled(x), run(x), strict=True):
             np.testing.assert_array_equal(found.numpy(), expected.numpy())
     assert "internal error" not in compiled.report()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "function", [lambda x, n: x[:n], lambda x, n: (x[n:, None], x[::n]), lambda x, n: x[-n:].sum()]
+)
+def test_views_of_a_number_of_elements_are_results(function, backend):
+    compiled = pb.compile(function, backend=backend)
+    for x in (X, pb.asarray(X)):
+        for n in (2, 1, 2, 2):
+            found, expected = pytree.leaves(compiled(x, n)), pytree.leaves(function(x, n))
+            for ours, theirs in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+                assert np.shares_memory(ours, X) == np.shares_memory(theirs, X)

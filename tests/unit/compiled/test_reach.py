@@ -438,3 +438,12 @@ def test_arrays_that_only_a_graph_reads_are_not_compared():
         np.testing.assert_allclose(compiled(X), f(X))
         weights *= 0.9
     assert compiled.stats["traces"] == 1
+
+
+def test_memory_of_tensors_that_numpy_reads_is_compared():
+    t = pb.tensor([1.0, 2.0, 3.0])
+    f = lambda x: x * np.sign(t.numpy()) + t  # noqa: E731
+    compiled = pb.compile(f, backend="llvm")
+    for factor in (1.0, 2.0, -1.0, 3.0, -2.0):
+        t.mul_(factor)
+        np.testing.assert_allclose(compiled(X), f(X))
