@@ -6,7 +6,9 @@ computes; after a run, its values become leaves and are put into the same contai
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Container, Coroutine, Iterator
+import gc
+from collections.abc import AsyncIterator, Awaitable, Container, Coroutine, Iterable, Iterator
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +36,8 @@ __all__ = [
     "result_value",
 ]
 
+_WITHOUT_TENSORS = (bool, int, float, complex, str, bytes, type(None), type, ModuleType, CodeType)
+_MOST_OBJECTS = 10_000  # objects behind a result that are looked at
 _PLAIN_FLAGS = (CPU_FLAGS, CPU_FLAGS | PLAIN_VIEW)
 
 
@@ -44,13 +48,36 @@ def require_known(value: Any) -> None:
         if isinstance(value, Coroutine):
             value.close()  # else Python warns that it was never awaited
         raise TraceError(f"it returns a {kind}, whose code runs after the call; return a list")
-    cells = getattr(value, "__closure__", None) or ()
-    held = [*getattr(value, "__dict__", {}).values(), *(cell.cell_contents for cell in cells)]
-    if not isinstance(value, Tensor) and any(map(_is_traced, pytree.leaves(held))):
+    if not isinstance(value, Tensor) and _holds_traced(value):
         raise TraceError(
             f"it returns a {kind}, which holds tensors; return them in tuples, lists, dicts or "
             f"dataclasses"
         )
+
+
+def _holds_traced(value: Any) -> bool:
+    """Whether an object without tensors that are seen leads to a value of a trace."""
+    if type(value) in _WITHOUT_TENSORS:
+        return False
+    waiting, seen = [value], {id(value): value}
+    while waiting and len(seen) < _MOST_OBJECTS:
+        found = waiting.pop()
+        if _is_traced(found):
+            return True
+        for part in _parts_of(found):
+            if id(part) not in seen and type(part) not in _WITHOUT_TENSORS:
+                seen[id(part)] = part
+                waiting.append(part)
+    return False
+
+
+def _parts_of(value: Any) -> Iterable[Any]:
+    """The objects that an object refers to: of a function, those that belong to it alone."""
+    if isinstance(value, FunctionType):
+        return value.__closure__ or (), value.__defaults__, value.__kwdefaults__, value.__dict__
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist() if value.dtype.hasobject else ()
+    return gc.get_referents(value)
 
 
 def require_same_containers(arguments: Any, leaves: list[Any], spec: pytree.Spec) -> None:

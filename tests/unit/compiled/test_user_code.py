@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import functools
 import random
 import warnings
 
@@ -87,6 +89,19 @@ class _Pair:
         self.first = first
 
 
+class _Slots:
+    __slots__ = ("first",)
+
+    def __init__(self, first):
+        self.first = first
+
+
+def _objects(x):
+    made = np.empty(2, object)
+    made[:] = x * 2, "text"
+    return made
+
+
 def _steps(x):
     for factor in (1.0, 2.0):
         yield x * factor
@@ -102,6 +117,12 @@ HIDDEN = {
     "coroutine": (_later, asyncio.run),
     "_Pair": (lambda x: _Pair(x * 2), lambda pair: pair.first),
     "function": (lambda x: lambda: x * 2, lambda made: made()),
+    "partial": (lambda x: functools.partial(pb.multiply, x), lambda made: made(2.0)),
+    "method": (lambda x: (x * 2).sum, lambda made: made()),
+    "_Slots": (lambda x: _Slots(x * 2), lambda made: made.first),
+    "deque": (lambda x: collections.deque([{"a": x * 2}]), lambda made: made[0]["a"]),
+    "dict_values": (lambda x: {"a": x * 2}.values(), lambda made: next(iter(made))),
+    "ndarray": (_objects, lambda made: made[0]),
 }
 
 
