@@ -10,6 +10,7 @@ that computes names (``getattr(x, name)``, ``vars(x)``) may read all attributes.
 from __future__ import annotations
 
 import array
+import builtins
 import contextvars
 import dis
 import functools
@@ -41,6 +42,7 @@ _LIBRARIES = frozenset(["numpy", "scipy", "pullback", "builtins", *sys.stdlib_mo
 _HOLDERS = frozenset(
     ["argparse", "collections", "contextlib", "functools", "numpy", "scipy", "types", "weakref"]
 )
+_USUAL = {"np": "numpy", "pb": "pullback", "sp": "scipy"}  # names of modules
 _ALL = "*"  # among names: all attributes may be read
 _COMPUTED = frozenset(
     ["vars", "dir", "__dict__", "__getattribute__", "asdict", "astuple", "fields"]
@@ -241,6 +243,14 @@ class _Search:
         for name in sorted(names & space.keys()):
             if not is_library(space[name]):
                 self.follow(self.place("item", space, name), names)
+            elif not _is_usual(name, space[name]):  # ``act = np.tanh``, ``xp = np``
+                self.note(self.place("item", space, name))
+        if "NameError" in names:
+            for name in sorted(names - space.keys()):
+                self.note(self.place("item", space, name))
+        for name in sorted(names & builtins.__dict__.keys()):
+            if not is_library(builtins.__dict__[name]):
+                self.follow(self.place("item", builtins.__dict__, name), names)
         for name in sorted(names & sys.modules.keys()):
             self.add(sys.modules[name], names)
 
@@ -333,6 +343,8 @@ class _Search:
             held = space.get(key, EMPTY)
             if held is not EMPTY or read_class(kind, key) is not EMPTY or key is not name:
                 self.follow(Watch("item", space, key, held), names)
+            if key is not name and read_class(kind, key) is EMPTY:
+                self.note(self.place("class", kind, key))
 
 
 def _is(value: Any, *kinds: Any) -> bool:
@@ -402,6 +414,13 @@ def is_library(value: Any) -> bool:
     return _is(value, np.ufunc, type(len))
 
 
+def _is_usual(name: str, value: Any) -> bool:
+    """Whether a global is a module of a library under its own name, or the usual one."""
+    if not _is(value, ModuleType):
+        return False
+    return value.__name__ in (name, _USUAL.get(name)) or value.__name__.endswith(f".{name}")
+
+
 def _package(name: Any) -> str:
     return str(name).partition(".")[0]
 
@@ -424,6 +443,8 @@ def _names_in(code: CodeType) -> frozenset[str]:
             found.add(constant)
     if found & _COMPUTED:
         found.add(_ALL)
+    if "AttributeError" in found:
+        found.update([_OPTIONAL + name for name in code.co_names])
     if not found.isdisjoint(_BY_NAME):
         found.update(_named_attributes(code))
     return frozenset(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import builtins
 import collections
 import contextlib
 import contextvars
@@ -83,6 +84,7 @@ class Vector:
 
 
 FACTOR = 1.0
+FUNCTION, DTYPE, module_in_use = np.tanh, np.float32, np
 
 
 @dataclasses.dataclass
@@ -302,6 +304,61 @@ class World:
             held.mask = [False, n % 2 == 0, False]
 
         return (lambda x: x * held.sum()), change
+
+    def functions_of_libraries(self):
+        def change(n):
+            global FUNCTION, DTYPE, module_in_use
+            FUNCTION = np.sin if n % 2 else np.tanh
+            DTYPE = np.float64 if n % 2 else np.float32
+            module_in_use = pb if n % 2 else np
+
+        return (lambda x: FUNCTION(x).astype(DTYPE) * module_in_use.exp(x)), change
+
+    def missing_attribute(self):
+        held = Options()
+
+        def f(x):
+            try:
+                return x * held.third
+            except AttributeError:
+                return x
+
+        def change(n):
+            if n % 2:
+                held.third = 1.0 + n
+            else:
+                del held.third
+
+        return f, change
+
+    def missing_attribute_of_a_class(self):
+        kind = type("Other", (), {})
+        held = kind()
+        f = lambda x: x * getattr(held, "third", 1.0)  # noqa: E731
+        return f, lambda n: setattr(kind, "third", 1.0 + n)
+
+    def missing_global(self):
+        def f(x):
+            try:
+                return x * MISSING
+            except NameError:
+                return x
+
+        def change(n):
+            if n % 2:
+                globals()["MISSING"] = 1.0 + n
+            else:
+                del globals()["MISSING"]
+
+        return f, change
+
+    def new_name_of_builtins(self):
+        builtins.pullback_test_name = 1.0
+
+        def change(n):
+            builtins.pullback_test_name = 1.0 + n
+
+        return (lambda x: x * pullback_test_name), change  # noqa: F821
 
     def middle_of_a_long_list(self):
         arrays = [np.ones(1) for _ in range(600)]
