@@ -43,7 +43,7 @@ from pullback.compiled.results import (
     result_value,
 )
 from pullback.compiled.shared_results import find_shared
-from pullback.compiled.side_effects import SideEffects
+from pullback.compiled.side_effects import SideEffects, StoredError
 from pullback.compiled.signatures import (
     Arguments,
     Static,
@@ -108,10 +108,11 @@ class CacheInfo(NamedTuple):
 class _Entry:
     """All programs of one signature: one for each path through its branches."""
 
-    __slots__ = ("paths", "reason")
+    __slots__ = ("has_stored", "paths", "reason")
 
     def __init__(self) -> None:
         self.paths: list[Path] = []
+        self.has_stored = False  # whether a trace has stored a tensor outside
         self.reason = ""  # why the function is called instead
 
     def prefer(self, path: Path) -> None:
@@ -497,6 +498,9 @@ class CompiledFunction:
     ) -> Any:
         """The function's own result, or its error; the trace's error is the reason to refuse."""
         result = self._call_func(args, kwargs, given)
+        if isinstance(error, StoredError) and not entry.has_stored:
+            entry.has_stored = True  # a cache is full now: the next call is traced again
+            return result
         name = "" if isinstance(error, PullbackError) else f"{type(error).__name__}: "
         self._refuse(entry, f"{name}{message_of(error)}")
         return result
@@ -518,8 +522,9 @@ class CompiledFunction:
             found, out_spec = pytree.flatten(returned, none_is_leaf=True)
             tracer.picks.check_end()
             effects.require_no_draws()
+            known = effects.python.outside
             for value in found:
-                require_known(value)
+                require_known(value, known)
             shared = find_shared(tracer, found, leaves, effects.python.watches)
             recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
             gradients = trace_gradients(tracer, shared.made, recorded)

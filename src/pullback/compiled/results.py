@@ -6,15 +6,17 @@ computes; after a run, its values become leaves and are put into the same contai
 
 from __future__ import annotations
 
+import enum
 import gc
 from collections.abc import AsyncIterator, Awaitable, Container, Coroutine, Iterable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullback.autograd.graph.views import requires_grad
+from pullback.compiled.watch import PLAIN
 from pullback.dispatch.keys import PLAIN_VIEW
 from pullback.errors import TraceError
 from pullback.fx.node import Node
@@ -37,20 +39,38 @@ __all__ = [
 ]
 
 _WITHOUT_TENSORS = (bool, int, float, complex, str, bytes, type(None), type, ModuleType, CodeType)
+_FIXED = (
+    *PLAIN,
+    *(type, frozenset, range, slice, type(...), type(NotImplemented), np.dtype, enum.Enum),
+    *(FunctionType, BuiltinFunctionType, ModuleType, np.ufunc, np.ndarray),
+)
+"""Types of results that cannot change, or that are made again in each call."""
 _MOST_OBJECTS = 10_000  # objects behind a result that are looked at
 _PLAIN_FLAGS = (CPU_FLAGS, CPU_FLAGS | PLAIN_VIEW)
 
 
-def require_known(value: Any) -> None:
-    """Refuses a result whose tensors are not seen: one that runs later, or an opaque object."""
+def require_known(value: Any, outside: Container[int]) -> None:
+    """Refuses a result that a graph cannot make: one that runs later, or a new object.
+
+    Args:
+        value: a leaf of the results.
+        outside: the ids of objects from outside, which are the same in each call.
+    """
     kind = type(value).__name__
     if isinstance(value, Iterator | Awaitable | AsyncIterator):
         if isinstance(value, Coroutine):
             value.close()  # else Python warns that it was never awaited
         raise TraceError(f"it returns a {kind}, whose code runs after the call; return a list")
-    if not isinstance(value, Tensor) and _holds_traced(value):
+    if isinstance(value, Tensor | TracedNumber):
+        return
+    if _holds_traced(value):
         raise TraceError(
             f"it returns a {kind}, which holds tensors; return them in tuples, lists, dicts or "
+            f"dataclasses"
+        )
+    if id(value) not in outside and not isinstance(value, _FIXED):
+        raise TraceError(
+            f"it returns a {kind} that is new in each call; return tuples, lists, dicts or "
             f"dataclasses"
         )
 

@@ -26,7 +26,11 @@ from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
 from pullback.tensor.memory import owner_of
 
-__all__ = ["SideEffects"]
+__all__ = ["SideEffects", "StoredError"]
+
+
+class StoredError(TraceError):
+    """A tensor of the trace was stored outside, perhaps once, as in a cache of the function's."""
 
 
 class SideEffects:
@@ -46,6 +50,12 @@ class SideEffects:
         self.functions, self._is_whole = reached.functions, reached.is_whole
         self._misses = [(cache, cache.cache_info().misses) for cache in reached.caches]
         self.watches = list(self._before)
+
+    @property
+    def outside(self) -> set[int]:
+        """The ids of objects from outside that the function may return."""
+        found = {id(value) for value in self._constants}
+        return found.union(*((id(w.owner), id(w.value)) for w in self._before))
 
     def require_seen(self) -> None:
         """Refuses a function that may read what cannot be compared in each call.
@@ -73,12 +83,12 @@ class SideEffects:
         for watch in after:
             if issubclass(type(watch.value), TracedArray | TracedNumber):
                 place = next((other for other in after if other.value is watch.owner), watch)
-                raise TraceError(
+                raise StoredError(
                     f"it stores a tensor or number that it has computed outside of itself, as "
                     f"{place}; return it instead"
                 )
         if reached.numbers:
-            raise TraceError(
+            raise StoredError(
                 "it stores a number that it has computed, or an argument, in a container outside "
                 "of itself; return it instead"
             )

@@ -147,6 +147,8 @@ def kind_of(leaf: Any) -> tuple[Any, ...] | None:
         return ("number", type(leaf))
     if isinstance(leaf, Tensor | np.ndarray):
         return None
+    if type(leaf) is slice:  # which has no hash before Python 3.12
+        return ("static", slice, (leaf.start, leaf.stop, leaf.step))
     return ("static", type(leaf), leaf)
 
 

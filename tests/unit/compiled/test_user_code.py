@@ -138,6 +138,49 @@ def test_results_whose_tensors_are_hidden_are_those_of_the_function(kind):
         np.testing.assert_array_equal(read(compiled(X)), read(function(X)))
 
 
+@pytest.mark.parametrize("make", [set, bytearray, collections.deque, lambda: _Pair(3)])
+def test_new_objects_among_results_are_new_in_each_call(make):
+    compiled = pb.compile(lambda x: (x * 2, make()), backend="eager")
+    with pytest.warns(UserWarning, match="that is new in each call"):
+        first = compiled(X)[1]
+    second = compiled(X)[1]
+    assert first is not second
+    assert compiled(X)[1] is not second
+
+
+def test_objects_from_outside_among_results_are_the_same_in_each_call():
+    held, mode = _Pair(3), frozenset([1])
+    compiled = pb.compile(lambda x, own: (x * 2, held, own, mode, range(3)), backend="eager")
+    for _ in range(3):
+        found = compiled(X, MODEL)
+        assert found[1] is held
+        assert found[2] is MODEL
+    assert compiled.stats["hits"] == 2
+
+
+@pytest.mark.parametrize("x", [X, pb.tensor(X)], ids=["array", "tensor"])
+def test_a_cache_that_the_function_fills_once_is_filled_with_arrays(x):
+    cache = {}
+
+    def grid(n):
+        if n not in cache:
+            cache[n] = np.linspace(0.0, 1.0, n) * pb.ones(n)
+        return cache[n]
+
+    compiled = pb.compile(lambda x: x * grid(len(x)), backend="eager")
+    for _ in range(4):
+        np.testing.assert_array_equal(compiled(x), X * [0.0, 1.0])
+    np.testing.assert_array_equal(cache[2], [0.0, 1.0])
+    assert compiled.stats["eager"] == 1
+
+
+def test_slices_are_arguments():
+    compiled = pb.compile(lambda x, part: x[part], backend="eager")
+    for part in (slice(0, 1), slice(1, 2), slice(None, None, -1), slice(0, 1)):
+        np.testing.assert_array_equal(compiled(X, part), X[part])
+    assert compiled.stats["traces"] == 3
+
+
 @pytest.mark.parametrize("backend", ["llvm", "eager"])
 @pytest.mark.parametrize("x", [X, pb.tensor(X)], ids=["array", "tensor"])
 def test_arrays_of_numpy_among_results_are_new_in_each_call(x, backend):
