@@ -225,6 +225,13 @@ def _at(ufunc: np.ufunc, array: Any, indices: Any, values: Any = None) -> None:
         ufunc.at(array, plain(indices), *([] if values is None else [plain(values)]))
         return
     function = UFUNCS[ufunc]
+    entries = indices if isinstance(indices, tuple) else (indices,)
+    if ufunc in (np.add, np.subtract) and entries and all(map(_has_integers, entries)):
+        # Places that are data stay data: a graph of the program is right for others, too.
+        change = as_tensor(values) if ufunc is np.add else pointwise.negative(as_tensor(values))
+        change = pointwise._astype(change, array.dtype)
+        indexing.index_put_(array, [as_tensor(entry) for entry in entries], change, accumulate=True)
+        return
     places = np.asarray(np.arange(array.size).reshape(array.shape)[plain(indices)])
     flat = places.reshape(-1)
     operands = []
@@ -244,6 +251,12 @@ def _at(ufunc: np.ufunc, array: Any, indices: Any, values: Any = None) -> None:
         where = np.unravel_index(flat[turn], array.shape)
         new = function(getitem(array, where), *(indexing.take(v, turn) for v in operands))
         setitem(array, where, pointwise._astype(new, array.dtype))
+
+
+def _has_integers(index: Any) -> bool:
+    if isinstance(index, Tensor | np.ndarray):
+        return index.dtype.kind in "iu"
+    return isinstance(index, int | np.integer) and not isinstance(index, bool)
 
 
 def _ranks(flat: Any) -> Any:
