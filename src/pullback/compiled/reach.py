@@ -47,6 +47,10 @@ _ALL = "*"  # among names: all attributes may be read
 _COMPUTED = frozenset(
     ["vars", "dir", "__dict__", "__getattribute__", "asdict", "astuple", "fields"]
 )  # code that names one of these may read attributes by computed names
+_NAMESPACES = frozenset(["globals", "__globals__", "locals", "eval", "exec", "f_globals"])
+_USES_OF_GLOBALS = frozenset(
+    ["LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"]
+)
 _BY_NAME = ("getattr", "hasattr")  # functions that get the name of an attribute
 _OPTIONAL = "?"  # before a name: of an attribute that may be missing
 _TO_MAKE = frozenset(["__init__", "__new__", "__post_init__"])  # called where objects are made
@@ -240,15 +244,16 @@ class _Search:
         for name in sorted(names & function.__dict__.keys()):
             self.follow(self.place("item", function.__dict__, name), names)
         space = function.__globals__
-        for name in sorted(names & space.keys()):
+        read = _globals_in(function.__code__)
+        for name in sorted(read & space.keys()):
             if not is_library(space[name]):
                 self.follow(self.place("item", space, name), names)
             elif not _is_usual(name, space[name]):  # ``act = np.tanh``, ``xp = np``
                 self.note(self.place("item", space, name))
         if "NameError" in names:
-            for name in sorted(names - space.keys()):
+            for name in sorted(read - space.keys()):
                 self.note(self.place("item", space, name))
-        for name in sorted(names & builtins.__dict__.keys()):
+        for name in sorted(read & builtins.__dict__.keys()):
             if not is_library(builtins.__dict__[name]):
                 self.follow(self.place("item", builtins.__dict__, name), names)
         for name in sorted(names & sys.modules.keys()):
@@ -447,6 +452,19 @@ def _names_in(code: CodeType) -> frozenset[str]:
         found.update([_OPTIONAL + name for name in code.co_names])
     if not found.isdisjoint(_BY_NAME):
         found.update(_named_attributes(code))
+    return frozenset(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _globals_in(code: CodeType) -> frozenset[str]:
+    """The names that code may use as globals: ``np.add.at`` reads ``np``, but no global ``at``."""
+    names = _names_in(code)
+    if _ALL in names or not names.isdisjoint(_NAMESPACES):
+        return names
+    found = {x.argval for x in dis.get_instructions(code) if x.opname in _USES_OF_GLOBALS}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _globals_in(constant)
     return frozenset(found)
 
 

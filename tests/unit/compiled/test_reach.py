@@ -425,6 +425,41 @@ def test_more_places_than_can_be_compared_are_refused():
     np.testing.assert_allclose(compiled(X), X * 2)
 
 
+class Model:
+    def loss(self, x):
+        return (x * x).sum()
+
+
+loss = at = real = None  # names of attributes below
+
+
+def test_globals_with_names_of_attributes_are_not_compared():
+    model = Model()
+
+    def program(x, i):
+        y = x.copy()
+        np.add.at(y, i, 1.0)
+        return model.loss(y) + x.real[0]
+
+    f = pb.compile(program)
+    for turn in range(12):
+        for name in ("loss", "at", "real"):
+            globals()[name] = np.full(3, float(turn))
+        np.testing.assert_allclose(
+            f(X + turn, np.array([0, turn % 3])), program(X + turn, [0, turn % 3])
+        )
+    assert f.stats == {"traces": 1, "hits": 11, "eager": 0, "changes": 0}
+
+
+def test_globals_read_by_a_computed_name_are_compared():
+    name = "".join(["ra", "te"])
+    globals()["rate"] = 2.0
+    f = pb.compile(lambda x: x * globals()["rate"] + (0 if name else 1))
+    for rate in (2.0, 3.0, 4.0):
+        globals()["rate"] = rate
+        np.testing.assert_array_equal(f(X), X * rate)
+
+
 def test_attributes_that_the_code_does_not_name_are_not_compared():
     held = Options()
     held.calls = 0
