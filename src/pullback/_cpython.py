@@ -12,6 +12,7 @@ runs a part of the suite so.
 | `get_frame` | the user's line in messages; callers inside NumPy, in `numpy_mode` | the frame of a traceback: slower, same result |
 | `is_item_assignment`, `is_formatting`, `called_name` | ``array[i] = x`` converts by ``float(x)``, and must raise; ``"%g" % x`` need not | none: `CAN_READ_BYTECODE` is False, and every ``float(x)`` that loses a gradient raises |
 | `is_shared_access` | where ``opcheck`` switches threads | none: threads switch at lines only |
+| `read_instructions`, `stack_effect` | compiled functions compare the globals that code reads, and the arrays on whose elements it may branch | None: all names of the code count as globals, and all arrays are compared |
 | `find_referrers` | the living tensor of a saved array | none is found, and a new tensor of the same memory and version counter is made |
 | `SWITCHES_AT_CALLS` | a small backward pass locks its root without a call | one atomic call, ``dict.setdefault`` |
 | `find_objects` | tensors that escaped from a transform | all tracked objects at once |
@@ -25,6 +26,7 @@ Imports nothing of the package, so that every module may import it.
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 from collections.abc import Callable, Container, Set
@@ -56,7 +58,9 @@ __all__ = [
     "is_tested",
     "named_copy",
     "numpy_settings",
+    "read_instructions",
     "register_views",
+    "stack_effect",
     "with_array_constants",
 ]
 
@@ -150,6 +154,16 @@ def is_shared_access(frame: FrameType) -> bool:
     """Whether a frame is at a call, or at an access of an attribute or element that other threads
     may see; only if `CAN_READ_BYTECODE`."""
     return frame.f_code.co_code[frame.f_lasti] in _SHARED_ACCESSES
+
+
+def read_instructions(code: CodeType) -> list[dis.Instruction] | None:
+    """The instructions of code, or None on interpreters whose bytecode has not been tested."""
+    return list(dis.get_instructions(code)) if CAN_READ_BYTECODE else None
+
+
+def stack_effect(step: dis.Instruction) -> int:
+    """By how much an instruction that does not jump changes the height of the stack."""
+    return dis.stack_effect(step.opcode, step.arg, jump=False)
 
 
 def called_name(frame: FrameType) -> str | None:

@@ -10,7 +10,6 @@ the tracer, so that their memory is compared only where NumPy has an array of it
 
 from __future__ import annotations
 
-import dis
 import functools
 from collections.abc import Iterable
 from types import CodeType, FunctionType, ModuleType
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback._cpython import read_instructions
 from pullback.compiled.reach import is_library
 from pullback.compiled.watch import OF_TENSOR, Watch, owners_of_arrays
 from pullback.fx.tracer import Tracer
@@ -111,7 +111,8 @@ def _names_of_blind_code(code: CodeType) -> frozenset[str] | None:
     names = set(code.co_names)
     if not names.isdisjoint(_READERS):
         return None
-    if any(step.opname.startswith(_BRANCHES) for step in dis.get_instructions(code)):
+    steps = read_instructions(code)
+    if steps is None or any(step.opname.startswith(_BRANCHES) for step in steps):
         return None
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import array
 import builtins
 import contextvars
-import dis
 import functools
 import io
 import operator
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback._cpython import read_instructions, stack_effect
 from pullback.compiled.watch import EMPTY, OF_TENSOR, PLAIN, Watch, read_class, read_place
 from pullback.fx.traced_number import TracedNumber
 from pullback.kernels.random import GENERATORS
@@ -459,9 +459,10 @@ def _names_in(code: CodeType) -> frozenset[str]:
 def _globals_in(code: CodeType) -> frozenset[str]:
     """The names that code may use as globals: ``np.add.at`` reads ``np``, but no global ``at``."""
     names = _names_in(code)
-    if _ALL in names or not names.isdisjoint(_NAMESPACES):
+    steps = read_instructions(code)
+    if steps is None or _ALL in names or not names.isdisjoint(_NAMESPACES):
         return names
-    found = {x.argval for x in dis.get_instructions(code) if x.opname in _USES_OF_GLOBALS}
+    found = {x.argval for x in steps if x.opname in _USES_OF_GLOBALS}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             found |= _globals_in(constant)
@@ -473,14 +474,17 @@ def _named_attributes(code: CodeType) -> Iterator[str]:
 
     A name is known where the instruction before the call, or before a simple default, loads it.
     """
-    steps = list(dis.get_instructions(code))
+    steps = read_instructions(code)
+    if steps is None:
+        yield _ALL
+        return
     for place, step in enumerate(steps):
         if step.argval not in _BY_NAME or not step.opname.startswith("LOAD_"):
             continue
         end, depth = place, 0
         while depth >= 0 and end + 1 < len(steps):  # until the call has popped the function
             end += 1
-            depth += dis.stack_effect(steps[end].opcode, steps[end].arg, jump=False)
+            depth += stack_effect(steps[end])
         call = steps[end]
         end -= steps[end - 1].opname == "PRECALL"  # of Python 3.11
         last = steps[end - 1]

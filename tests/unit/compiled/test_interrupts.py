@@ -15,6 +15,7 @@ import os, signal, threading, time
 import numpy as np
 import pullback as pb
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs of a shell script
 pb.set_num_threads(2)
 x = np.random.rand(2_000_000)
 f = pb.compile(lambda x: pb.tanh(pb.exp(pb.sin(x))) * pb.cos(x))

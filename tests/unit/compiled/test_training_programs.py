@@ -98,7 +98,7 @@ def test_constants_of_numpy_in_a_step_with_many_parameters(make):
         rows = pb.tensor(np.random.default_rng(n).integers(0, 50, 4))
         return (rows if make is _scaled_rows else _batch(n),)
 
-    _require_equal(make, inputs, 2, 12)
+    _require_equal(make, inputs, 1, 12)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -183,7 +183,8 @@ def test_an_array_that_numpy_reads_in_a_later_graph_is_compared(reads, backend):
         flags["is_read"] = n > 4
         x = np.full(3, float(n))
         np.testing.assert_allclose(compiled(x, n > 4), function(x, n > 4), rtol=1e-12)
-        w += 1.0
+        if n > 2:  # more changes than eight traces refuse the function
+            w += 1.0
 
 
 # --- values that were read while a step was traced ------------------------------------------------
@@ -194,12 +195,13 @@ def test_bounds_of_gradients_are_inputs(clip):
     def make():
         model = pb.nn.Linear(3, 2)
         optimizer = pb.optim.SGD(model.parameters(), lr=0.5)
+        limit = getattr(pb.nn.utils, clip)
 
         def step(x, bound):
             optimizer.zero_grad()
             loss = (model(x) ** 2).mean()
             loss.backward()
-            getattr(pb.nn.utils, clip)(model.parameters(), bound)
+            limit(model.parameters(), bound)
             optimizer.step()
             return loss
 
@@ -234,7 +236,7 @@ def test_classes_of_the_multi_margin_loss_are_inputs(weight):
     def inputs(n):
         return _batch(n), pb.tensor(np.random.default_rng(n).integers(0, 3, 6))
 
-    _require_equal(make, inputs, 2)
+    _require_equal(make, inputs, 1)
 
 
 # --- values of flags that come back ---------------------------------------------------------------
