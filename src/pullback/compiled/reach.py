@@ -476,7 +476,8 @@ def _named_attributes(code: CodeType) -> Iterator[str]:
     """
     steps = read_instructions(code)
     if steps is None:
-        yield _ALL
+        strings = (x for x in code.co_consts if isinstance(x, str) and x.isidentifier())
+        yield from (_ALL, *(_OPTIONAL + name for name in strings))
         return
     for place, step in enumerate(steps):
         if step.argval not in _BY_NAME or not step.opname.startswith("LOAD_"):
