@@ -9,6 +9,7 @@ that computes names (``getattr(x, name)``, ``vars(x)``) may read all attributes.
 
 from __future__ import annotations
 
+import argparse
 import array
 import builtins
 import contextvars
@@ -42,6 +43,7 @@ _LIBRARIES = frozenset(["numpy", "scipy", "pullback", "builtins", *sys.stdlib_mo
 _HOLDERS = frozenset(
     ["argparse", "collections", "contextlib", "functools", "numpy", "scipy", "types", "weakref"]
 )
+_NAMESPACE_TYPES = (types.SimpleNamespace, argparse.Namespace)  # only the user's code reads them
 _USUAL = {"np": "numpy", "pb": "pullback", "sp": "scipy"}  # names of modules
 _ALL = "*"  # among names: all attributes may be read
 _COMPUTED = frozenset(
@@ -89,10 +91,7 @@ class Reached(NamedTuple):
 
 def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) -> Reached:
     """The places that a function may read, and that it may reach from some of its arguments."""
-    constants = list(constants)
-    search = _Search(function, constants, frozenset())
-    if search.reads_by_name:
-        search = _Search(function, constants, frozenset([_ALL]))
+    search = _Search(function, constants)
     return Reached(
         list(search.found.values()),
         search.generators,
@@ -108,7 +107,7 @@ def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) ->
 class _Search:
     """A breadth-first walk over what a function reaches."""
 
-    def __init__(self, function: Any, constants: list[Any], everywhere: frozenset[str]) -> None:
+    def __init__(self, function: Any, constants: Iterable[Any]) -> None:
         self.found: dict[Any, Watch] = {}
         self.generators: list[Any] = []
         self.iterators: list[Any] = []
@@ -116,13 +115,22 @@ class _Search:
         self.keyed: list[Any] = []
         self.numbers: list[Any] = []
         self.functions: list[FunctionType] = []
-        self.reads_by_name = False  # whether an object with names of attributes is reached
         self.waiting: deque[tuple[Any, frozenset[str]]] = deque()
         self.seen: dict[int, frozenset[str]] = {}
-        self.kept: list[Any] = []  # what has been seen, so that its id is its own
-        self._everywhere = everywhere  # names that all code is taken to have
+        self.visited: list[Any] = []
+        self.kept: list[Any] = []  # owners of watches, so that their ids are their own
+        # Names in the code of all functions: an object may be an argument of any of them.
+        self.names = _names_of(function)
         for value in (function, *constants):
-            self.add(value, _names_of(function))
+            self.add(value, frozenset())
+        self._drain()
+        known = None
+        while known != self.names and len(self.found) < _MOST:
+            known = self.names
+            self.waiting.extend((value, known) for value in self.visited)
+            self._drain()
+
+    def _drain(self) -> None:
         while self.waiting and len(self.found) < _MOST:
             self._visit(*self.waiting.popleft())
 
@@ -131,7 +139,7 @@ class _Search:
         if _is(value, TracedNumber):
             self.numbers.append(value)
         elif not _is(value, *PLAIN) and value is not EMPTY:
-            self.waiting.append((value, names | self._everywhere))
+            self.waiting.append((value, names))
 
     def note(self, watch: Watch) -> None:
         """Watches a place."""
@@ -150,10 +158,12 @@ class _Search:
 
     def _visit(self, value: Any, names: frozenset[str]) -> None:
         known = self.seen.get(id(value))
-        if known is not None and names <= known:
+        names = names | self.names
+        if known is not None and (names <= known or type(value) is np.ndarray):
             return
-        self.kept.append(value)
-        names = self.seen[id(value)] = names | (known or frozenset())
+        if known is None:
+            self.visited.append(value)
+        self.seen[id(value)] = names
         if _is(value, Tensor):
             held = value._array
             self.note(Watch("slot", value, "_array", held))
@@ -205,7 +215,7 @@ class _Search:
         elif _is(value, weakref.ref):
             self.follow(self.place("referent", value, None), names)
         elif _is(value, *_NAMED_READERS):
-            self.reads_by_name = True
+            self.names |= {_ALL}
         elif _is(value, *GENERATORS):
             self.generators.append(value)
         elif _is(value, _CACHED_FUNCTION):
@@ -236,7 +246,9 @@ class _Search:
                 self.follow(watch, names)
         if is_foreign:
             return
-        self.functions.append(function)
+        if function not in self.functions:
+            self.functions.append(function)
+        self.names |= names
         self.note(self.place("code", function, "__code__"))
         for name in ("__defaults__", "__kwdefaults__"):
             if getattr(function, name):
@@ -319,7 +331,9 @@ class _Search:
         self.add(space.get("__wrapped__"), names)  # of a compiled function
         is_network = "_parameters" in space and "_modules" in space
         if package in _LIBRARIES and not is_network:
-            if package in _HOLDERS or _ALL in names:
+            if _is(value, *_NAMESPACE_TYPES):
+                self._attributes(kind, space, names)
+            elif package in _HOLDERS or _ALL in names:
                 self._attributes(kind, space, names | {_ALL})
             return
         self._class(kind, value, names)

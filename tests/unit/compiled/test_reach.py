@@ -546,3 +546,18 @@ def test_memory_of_tensors_that_numpy_reads_is_compared():
     for factor in (1.0, 2.0, -1.0, 3.0, -2.0):
         t.mul_(factor)
         np.testing.assert_allclose(compiled(X), f(X))
+
+
+def _scaled(options, x):
+    return x * options.rate
+
+
+@pytest.mark.parametrize("kind", [types.SimpleNamespace, Options])
+def test_attributes_that_called_functions_read_are_compared(kind):
+    options = kind()
+    options.rate = 2.0
+    compiled = pb.compile(lambda x: _scaled(options, x))
+    for rate in (2.0, 3.0, 4.0):
+        options.rate = rate
+        np.testing.assert_array_equal(compiled(X), X * rate)
+    assert compiled.stats["traces"] == 3
