@@ -226,10 +226,10 @@ def _at(ufunc: np.ufunc, array: Any, indices: Any, values: Any = None) -> None:
         return
     function = UFUNCS[ufunc]
     entries = indices if isinstance(indices, tuple) else (indices,)
-    if ufunc in (np.add, np.subtract) and entries and all(map(_has_integers, entries)):
+    is_sum = ufunc in (np.add, np.subtract) and _is_exact_in(array.dtype, values)
+    if is_sum and entries and all(map(_has_integers, entries)):
         # Places that are data stay data: a graph of the program is right for others, too.
-        change = as_tensor(values) if ufunc is np.add else pointwise.negative(as_tensor(values))
-        change = pointwise._astype(change, array.dtype)
+        change = _change(ufunc, as_tensor(values), array.dtype)
         indexing.index_put_(array, [as_tensor(entry) for entry in entries], change, accumulate=True)
         return
     places = np.asarray(np.arange(array.size).reshape(array.shape)[plain(indices)])
@@ -240,10 +240,10 @@ def _at(ufunc: np.ufunc, array: Any, indices: Any, values: Any = None) -> None:
         operands.append(shape.reshape(spread, -1))
     if not array.ndim:
         array = shape.reshape(array, 1)  # a view, whose element can be named more than once
-    if ufunc in (np.add, np.subtract):
-        change = operands[0] if ufunc is np.add else pointwise.negative(operands[0])
+    if is_sum:
+        change = _change(ufunc, operands[0], array.dtype)
         numbers = [as_tensor(i) for i in np.unravel_index(flat, array.shape)]
-        indexing.index_put_(array, numbers, pointwise._astype(change, array.dtype), accumulate=True)
+        indexing.index_put_(array, numbers, change, accumulate=True)
         return
     ranks = _ranks(flat)
     for rank in range(int(ranks.max(initial=-1)) + 1):
@@ -251,6 +251,23 @@ def _at(ufunc: np.ufunc, array: Any, indices: Any, values: Any = None) -> None:
         where = np.unravel_index(flat[turn], array.shape)
         new = function(getitem(array, where), *(indexing.take(v, turn) for v in operands))
         setitem(array, where, pointwise._astype(new, array.dtype))
+
+
+def _is_exact_in(dtype: np.dtype[Any], values: Any) -> bool:
+    """Whether values can be converted before they are added, and not each sum after it.
+
+    NumPy adds 0.5 to an element of integers as a float and truncates each sum.
+    """
+    if values is None or dtype.kind == "b":
+        return False
+    kind = np.result_type(dtype, as_tensor(values).dtype).kind
+    return kind == dtype.kind or {kind, dtype.kind} == {"i", "u"}
+
+
+def _change(ufunc: np.ufunc, values: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """What is added: converted before the sign, which truth values and unsigned numbers lack."""
+    values = pointwise._astype(values, dtype)
+    return values if ufunc is np.add else pointwise.negative(values)
 
 
 def _has_integers(index: Any) -> bool:

@@ -101,3 +101,34 @@ def test_edges_of_a_network_are_inputs():
     assert compiled.stats["traces"] == 1
     with pytest.raises(IndexError, match="out of bounds"):
         compiled(x, source, target + 20)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract])
+@pytest.mark.parametrize("index", [np.array([0, 2, -1, 2]), slice(0, 4)], ids=["integers", "slice"])
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("i8", np.array([0.7, 1.6, -2.5, 0.9])),
+        ("i4", 0.7),
+        ("u1", np.array([0.7, 1.6, 2.5, 0.9], np.float32)),
+        ("f8", np.array([1, 2, 250, 3], np.uint8)),
+        ("i8", np.array([1, 2, 250, 3], np.uint8)),
+        ("f8", np.array([True, False, True, True])),
+        ("c16", np.array([1, 2, 3, 4], np.uint16)),
+    ],
+)
+def test_added_values_of_another_dtype(ufunc, index, dtype, values):
+    """Each sum is converted, as by NumPy, and not the values; no unsigned number is negated."""
+
+    def program(x, values):
+        y = x.copy()
+        ufunc.at(y, index, values)
+        return y
+
+    x = np.array([3, 5, 6, 7, 9]).astype(dtype)
+    expected = program(x, values)
+    with pb.numpy_mode():
+        np.testing.assert_array_equal(program(pb.tensor(x), values).numpy(), expected)
+    compiled = pb.compile(program)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(x, values), expected)
