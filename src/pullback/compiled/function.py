@@ -489,7 +489,8 @@ class CompiledFunction:
     def _keep_watches(self, python: SideEffects, tracer: Tracer, trace: Trace) -> None:
         """Adds the places outside that a graph depends on to those that each call compares."""
         notes = [Watch("item", *note) for note in tracer.notes.values()]
-        kept = choose_watches(python.watches, tracer, trace.outputs, python.functions) + notes
+        kept = choose_watches(python.watches, tracer, trace.outputs, python.functions, python.reads)
+        kept += notes
         self._changes_nothing &= find_change(kept) is None
         self._watches = merge_watches(self._watches, kept)
 

@@ -76,6 +76,8 @@ class Reached(NamedTuple):
         keyed: dicts and sets with a traced number among their keys.
         numbers: traced numbers that are stored in a container.
         functions: the user's functions that it may call.
+        reads: whether it may call what is no function of the user's, and may read elements of
+            arrays: ``float`` in a cell, ``operator.methodcaller("item")``.
         is_whole: whether these are all places; else there are too many.
     """
 
@@ -86,6 +88,7 @@ class Reached(NamedTuple):
     keyed: list[Any]
     numbers: list[Any]
     functions: list[FunctionType]
+    reads: bool
     is_whole: bool
 
 
@@ -100,6 +103,7 @@ def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) ->
         search.keyed,
         search.numbers,
         search.functions,
+        search.reads,
         len(search.found) < _MOST,
     )
 
@@ -115,6 +119,7 @@ class _Search:
         self.keyed: list[Any] = []
         self.numbers: list[Any] = []
         self.functions: list[FunctionType] = []
+        self.reads = False  # whether a callable of a library is reached by an object
         self.waiting: deque[tuple[Any, frozenset[str]]] = deque()
         self.seen: dict[int, frozenset[str]] = {}
         self.visited: list[Any] = []
@@ -163,6 +168,7 @@ class _Search:
             return
         if known is None:
             self.visited.append(value)
+        self.reads = self.reads or _may_read(value)
         self.seen[id(value)] = names
         if _is(value, Tensor):
             held = value._array
@@ -298,6 +304,8 @@ class _Search:
             for name in sorted((names | {"__getattr__"}) & space.keys()):
                 if not is_library(space[name]):
                     self.follow(self.place("item", space, name), names)
+                else:
+                    self.reads = self.reads or _may_read(space[name])
 
     def _class(self, kind: type, value: Any, names: frozenset[str]) -> None:
         """Attributes of a class, which `value`, an instance or the class itself, reads."""
@@ -431,6 +439,17 @@ def is_library(value: Any) -> bool:
     if _is(value, type, FunctionType):
         return _package(value.__module__) in _LIBRARIES
     return _is(value, np.ufunc, type(len))
+
+
+def _may_read(value: Any) -> bool:
+    """Whether a value is a callable of a library that may make numbers of arrays' elements."""
+    if _is(value, np.ufunc, FunctionType, MethodType, functools.partial, staticmethod, property):
+        return False
+    if _is(value, type):
+        return _package(value.__module__) in _LIBRARIES and value is not object
+    kind = type(value)
+    package = _package(kind.__module__)
+    return package in _LIBRARIES and package != "pullback" and callable(value)
 
 
 def _is_usual(name: str, value: Any) -> bool:

@@ -40,6 +40,7 @@ class SideEffects:
         watches: the places and their values before; after a trace also those that it has made.
         generators: generators of random numbers that it may draw from.
         functions: the user's functions that it may call.
+        reads: whether it may call functions of libraries that objects hold.
     """
 
     def __init__(self, function: Callable[..., Any], constants: Iterable[Any]):
@@ -47,7 +48,8 @@ class SideEffects:
         self._constants = list(constants)
         reached = find_watches(function, self._constants)
         self._before, self.generators, self._iterators = reached[:3]
-        self.functions, self._is_whole = reached.functions, reached.is_whole
+        self.functions, self.reads = reached.functions, reached.reads
+        self._is_whole = reached.is_whole
         self._misses = [(cache, cache.cache_info().misses) for cache in reached.caches]
         self.watches = list(self._before)
 

@@ -9,6 +9,7 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
+import math
 import operator
 import sys
 import threading
@@ -510,6 +511,51 @@ def test_elements_that_numpy_reads_are_compared_for_ever(name):
     for change in (None, a + 0.1, a + 0.2, a[::-1].copy(), -a, a + 10, a, a * [1, 9, 1]):
         if change is not None:
             a[...] = change
+        np.testing.assert_allclose(compiled(X), function(X, a))
+
+
+def held(function):
+    return lambda x, a: x * a * function(a[0])
+
+
+class Tools:
+    convert = float
+
+
+TABLE = {0.5: 2.0, 1.0: 3.0}
+CASES = {"0.5": 2.0, "1.0": 3.0}
+
+UNSEEN = {
+    "cell": held(math.floor),
+    "default": lambda x, a, convert=float: x * a * convert(a[0]),
+    "attribute": lambda x, a: x * a * Tools.convert(a[0]),
+    "methodcaller": lambda x, a, read=operator.methodcaller("item", 0): x * a * read(a),
+    "partial": held(functools.partial(float)),
+    "length": lambda x, a: x * a * len(np.flatnonzero(a)),
+    "size": lambda x, a: x * a * a.nonzero()[0].size,
+    "mask": lambda x, a: x * a * a[np.greater(a, 1.0)].size,
+    "distinct": lambda x, a: x * a * len(set(a.flat)),
+    "order": lambda x, a: x[np.argsort(a)] * a,
+    "first": lambda x, a: x * a * [1.0, 2.0, 3.0][np.argsort(a)[0]],
+    "table": lambda x, a: x * a * TABLE.get(a[0], 7.0),
+    "literal table": lambda x, a: x * a * {0.5: 2.0, 1.0: 3.0}.get(a[0], 7.0),
+    "text": lambda x, a: x * a * CASES.get(f"{a[0]:.1f}", 7.0),
+    "percent": lambda x, a: x * a * CASES.get("%.1f" % a[0], 7.0),  # noqa: UP031
+    "not": lambda x, a: x * a * (not a[2]),
+    "memory": lambda x, a: x * a * memoryview(a)[0],
+    "method": lambda x, a: x * a * a[0].__float__(),
+    "loop": lambda x, a: x * a + sum(1.0 for _ in zip(np.flatnonzero(a))),
+}
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize("name", UNSEEN)
+def test_elements_that_code_reads_without_a_branch_are_compared(name, backend):
+    a = np.array([1.0, 2.0, 3.0])
+    function = UNSEEN[name]
+    compiled = pb.compile(lambda x: function(x, a), backend=backend)
+    for change in ([1.0, 2.0, 3.0], [0.5, 0.0, 0.0], [3.0, 3.0, 1.0]):
+        a[...] = change
         np.testing.assert_allclose(compiled(X), function(X, a))
 
 
