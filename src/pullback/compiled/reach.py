@@ -49,7 +49,12 @@ _ALL = "*"  # among names: all attributes may be read
 _COMPUTED = frozenset(
     ["vars", "dir", "__dict__", "__getattribute__", "asdict", "astuple", "fields"]
 )  # code that names one of these may read attributes by computed names
-_NAMESPACES = frozenset(["globals", "__globals__", "locals", "eval", "exec", "f_globals"])
+_NAMESPACES = frozenset(
+    [
+        *("globals", "__globals__", "locals", "eval", "exec", "f_globals"),
+        *("modules", "getmodule", "import_module", "__import__"),  # the module itself
+    ]
+)
 _USES_OF_GLOBALS = frozenset(
     ["LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"]
 )
@@ -274,7 +279,7 @@ class _Search:
         for name in sorted(read & builtins.__dict__.keys()):
             if not is_library(builtins.__dict__[name]):
                 self.follow(self.place("item", builtins.__dict__, name), names)
-        for name in sorted(names & sys.modules.keys()):
+        for name in sorted(_modules_in(names, space) & sys.modules.keys()):
             self.add(sys.modules[name], names)
 
     def _container(self, value: Any, names: frozenset[str]) -> None:
@@ -477,7 +482,7 @@ def _names_in(code: CodeType) -> frozenset[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             found |= _names_in(constant)
-        elif isinstance(constant, str) and constant.isidentifier():  # getattr(x, "name")
+        elif isinstance(constant, str) and _is_dotted(constant):  # getattr(x, "name")
             found.add(constant)
     if found & _COMPUTED:
         found.add(_ALL)
@@ -486,6 +491,11 @@ def _names_in(code: CodeType) -> frozenset[str]:
     if not found.isdisjoint(_BY_NAME):
         found.update(_named_attributes(code))
     return frozenset(found)
+
+
+def _is_dotted(text: str) -> bool:
+    """Whether a text is a name, or names with points between them, as of a module."""
+    return all(part.isidentifier() for part in text.split("."))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -499,6 +509,16 @@ def _globals_in(code: CodeType) -> frozenset[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             found |= _globals_in(constant)
+    return frozenset(found)
+
+
+def _modules_in(names: frozenset[str], space: dict[str, Any]) -> frozenset[str]:
+    """The names of modules that code may import, also ``from .module import name``."""
+    found = set(names)
+    parent = space.get("__package__")
+    while parent and isinstance(parent, str):
+        found.update(f"{parent}.{name}" for name in names)
+        parent = parent.rpartition(".")[0]
     return frozenset(found)
 
 

@@ -9,6 +9,8 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
+import importlib
+import inspect
 import math
 import operator
 import sys
@@ -475,6 +477,46 @@ def test_attributes_that_the_code_does_not_name_are_not_compared():
         compiled(X)
         held.calls += 1
     assert compiled.stats["traces"] == 1
+
+
+FACTOR = 2.0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * sys.modules[__name__].FACTOR,
+        lambda x: x * importlib.import_module(__name__).FACTOR,
+        lambda x: x * inspect.getmodule(Held).FACTOR,
+    ],
+    ids=["modules", "import_module", "getmodule"],
+)
+def test_globals_that_are_read_as_attributes_of_the_module_are_compared(function, monkeypatch):
+    compiled = pb.compile(function, backend="eager")
+    for factor in (2.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        np.testing.assert_allclose(compiled(X), X * factor)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from .inner import FACTOR\n return x * FACTOR",
+        "from . import inner\n return x * inner.FACTOR",
+        "return x * import_module('outer_of_test.inner').FACTOR",
+    ],
+)
+def test_modules_that_a_function_imports_by_other_names_are_compared(source, monkeypatch):
+    outer, inner = types.ModuleType("outer_of_test"), types.ModuleType("outer_of_test.inner")
+    outer.__path__, outer.inner, inner.FACTOR = [], inner, 2.0
+    for module in (outer, inner):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    space = {"__name__": "outer_of_test.user", "__package__": "outer_of_test"}
+    space["import_module"] = importlib.import_module
+    exec(f"def f(x):\n {source}", space)
+    compiled = pb.compile(space["f"], backend="eager")
+    for inner.FACTOR in (2.0, 3.0):
+        np.testing.assert_allclose(compiled(X), X * inner.FACTOR)
 
 
 # --- elements of captured arrays that NumPy reads -------------------------------------------------
