@@ -244,7 +244,12 @@ class _Search:
         if type(array) is not np.ndarray:  # a masked array has its mask there
             self._attributes(type(array), _space_of(array), names | {_ALL})
         self.note(self.place("layout", array, None))
-        if array.nbytes <= _MOST_BYTES and not array.dtype.hasobject:
+        if array.dtype == object:
+            watch = self.place("objects", array, None)
+            self.note(watch)
+            for item in watch.value:
+                self.add(item, names)
+        elif array.nbytes <= _MOST_BYTES and not array.dtype.hasobject:
             self.note(Watch("content", array, reader, array.copy("K")))
 
     def _function(self, function: FunctionType) -> None:

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from pullback.compiled.reach import Reached, find_watches, has_traced_number
 from pullback.compiled.watch import EMPTY, Watch, read_class, restore_buffer
 from pullback.errors import TraceError
@@ -159,6 +161,9 @@ def _restore(watch: Watch, others: list[Watch]) -> None:
         _restore_length(owner, value, others)
     elif kind == "items":
         _refill(owner, value)
+    elif kind == "objects":
+        for place, item in zip(np.ndindex(owner.shape), value, strict=True):
+            owner[place] = item
     elif kind == "buffer":
         restore_buffer(owner, value)
     elif kind == "context":

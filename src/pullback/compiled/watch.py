@@ -52,7 +52,7 @@ class Watch(NamedTuple):
     ``"code"`` and ``"defaults"`` of a function, ``"items"`` (a copy of a long list, a deque or a
     set), ``"mapping"`` (of a read-only view of a dict), ``"buffer"`` (bytes), ``"context"`` (the
     value of a context variable), ``"attribute"`` of a thread's values, ``"referent"`` of a weak
-    reference, ``"layout"``, ``"content"`` of an array.
+    reference, ``"layout"``, ``"content"`` of an array, ``"objects"`` of an array of objects.
     """
 
     kind: str
@@ -74,7 +74,7 @@ class Watch(NamedTuple):
         now = self.now()
         if self.kind == "content":
             return bool(now.nbytes != self.value.nbytes or now.tobytes() != self.value.tobytes())
-        if self.kind == "items":
+        if self.kind in ("items", "objects"):
             return not _are_same(now, self.value)
         return now is not self.value and not _is_same(now, self.value)
 
@@ -82,6 +82,7 @@ class Watch(NamedTuple):
         """The place as messages name it."""
         what = {
             "content": "an array",
+            "objects": "an array of objects",
             "layout": "an array",
             "items": "a container",
             "length": "a container",
@@ -183,6 +184,7 @@ _READ: dict[str, Callable[[Any, Any], Any]] = {
     "defaults": getattr,
     "attribute": lambda owner, name: getattr(owner, name, EMPTY),
     "items": lambda owner, _: tuple(owner),
+    "objects": lambda owner, _: tuple(owner.ravel().tolist()),
     "mapping": lambda owner, _: tuple(owner.items()),
     "buffer": lambda owner, _: memoryview(owner).tobytes(),
     "context": lambda owner, _: owner.get(EMPTY),

@@ -610,6 +610,39 @@ def test_integers_that_index_are_compared(backend):
         np.testing.assert_allclose(compiled(X), X[index] * index)
 
 
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize("shape", [(2,), (2, 1), (1, 2)])
+def test_elements_of_arrays_of_objects_are_compared(shape, backend):
+    inner = np.array([1.0, 2.0, 3.0])
+    held = np.empty(shape, object)
+    held.flat[0], held.flat[1] = 2.0, inner
+    f = lambda x: x * held.flat[0] + np.sin(held.flat[1])  # noqa: E731
+    compiled = pb.compile(f, backend=backend)
+    np.testing.assert_allclose(compiled(X), f(X))
+    held.flat[0] = 5.0
+    np.testing.assert_allclose(compiled(X), f(X))
+    inner[0] = 7.0
+    np.testing.assert_allclose(compiled(X), f(X))
+    held.flat[1] = inner * 2
+    np.testing.assert_allclose(compiled(X), f(X))
+    traces = compiled.stats["traces"]
+    np.testing.assert_allclose(compiled(X), f(X))
+    assert compiled.stats["traces"] == traces
+
+
+def test_elements_of_arrays_of_objects_are_restored():
+    held = np.array([0, None], dtype=object)
+
+    def f(x):
+        held[0] += 1
+        raise ValueError("a mistake")
+
+    compiled = pb.compile(f, backend="eager")
+    with pytest.raises(ValueError, match="a mistake"):
+        compiled(X)
+    assert held[0] == 1
+
+
 @reads_bytecode
 def test_arrays_that_only_a_graph_reads_are_not_compared():
     weights = np.array([1.0, 2.0, 3.0])
