@@ -57,6 +57,10 @@ class BodyTracer(Tracer):
         """Raises where the graph has guards: a step has other values each time."""
         return bool(self.read(array, "a check of values")) if self.keeps_guards else None
 
+    def guard(self, array: TracedArray, what: str) -> None:
+        """Raises, for the same reason."""
+        self.read(array, what)
+
     def _is_written(self, root: Any) -> bool:
         return super()._is_written(root) or self.outer._is_written(root)
 

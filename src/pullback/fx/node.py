@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from pullback.errors import GraphError
 
 if TYPE_CHECKING:
     from pullback.fx.graph import Graph
 
-__all__ = ["KINDS", "Node", "callable_name", "map_aggregate", "map_arg", "nodes_in", "schema_of"]
+__all__ = [
+    "KINDS",
+    "Node",
+    "TensorMetadata",
+    "callable_name",
+    "map_aggregate",
+    "map_arg",
+    "nodes_in",
+    "schema_of",
+]
 
 KINDS = ("placeholder", "call_function", "call_method", "get_attr", "output", "root")
 
@@ -53,6 +64,17 @@ def nodes_in(value: Any) -> Iterator[Node]:
         yield from nodes_in(list(value.values()))
     elif isinstance(value, slice):
         yield from nodes_in((value.start, value.stop, value.step))
+
+
+class TensorMetadata(NamedTuple):
+    """Shape, dtype and strides of the value of a node, in ``node.meta["tensor_meta"]``."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}{list(self.shape)}"
 
 
 class Node:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import operator as python_operators
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ from pullback.fx.dependencies import GradSlot, Guard, Note, Option
 from pullback.fx.graph import Graph
 from pullback.fx.histories import Histories
 from pullback.fx.loop_call import LoopCall
-from pullback.fx.node import Node
+from pullback.fx.node import Node, TensorMetadata
 from pullback.fx.operator_arguments import (
     as_array_pair,
     integer_arguments,
@@ -52,6 +52,7 @@ from pullback.fx.operator_arguments import (
 from pullback.fx.picked import Picks
 from pullback.fx.picked import root_of as _root
 from pullback.fx.refusals import current_tracer, read_error, refusal, running_tracer
+from pullback.fx.sizes import guard_sizes
 from pullback.fx.snapshots import Snapshots
 from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import OptionNumber, TracedNumber
@@ -69,7 +70,6 @@ from pullback.tensor.tensor import (
 
 __all__ = [
     "PLAIN_STATE",
-    "TensorMetadata",
     "Tracer",
     "current_tracer",
     "forbid_in_trace",
@@ -86,17 +86,6 @@ PLAIN_STATE = state_of(
     KEY_BITS[DispatchKey.BackendSelect],
     ALL_BITS & ~(AUTOGRAD_BITS | KEY_BITS[DispatchKey.ADInplaceOrView] | REQUIRES_GRAD),
 )
-
-
-class TensorMetadata(NamedTuple):
-    """Shape, dtype and strides of the value of a node, in ``node.meta["tensor_meta"]``."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    strides: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"{self.dtype.name}{list(self.shape)}"
 
 
 class Tracer:
@@ -281,11 +270,10 @@ class Tracer:
         """The value of an array, which the graph then depends on."""
         if current_tracer() is not self:
             raise escaped_error(what)
-        line = user_line()
-        if not self.allows_reads or self.has_loops:
-            raise read_error(what, line)
+        if not self.allows_reads:
+            raise read_error(what, user_line())
         self.picks.check_read(array.value)
-        self.guards.append(Guard(array.node, array.value.copy(), what, line))
+        self.guard(array, what)
         return array.value.copy()
 
     def is_true(self, array: TracedArray) -> bool | None:
@@ -299,6 +287,12 @@ class Tracer:
         value = array.value.copy() if not self.has_loops else np.zeros((), bool)
         self.guards.append(Guard(array.node, value, "a check of values", user_line()))
         return bool(value)
+
+    def guard(self, array: TracedArray, what: str) -> None:
+        """Makes a value a guard, also where branches are refused; not behind a loop."""
+        if self.has_loops:
+            raise read_error(what, user_line())
+        self.guards.append(Guard(array.node, array.value.copy(), what, user_line()))
 
     def read_number(self, number: TracedNumber, what: str) -> None:
         """Notes that the program depends on the value of a number."""
@@ -405,6 +399,7 @@ class Tracer:
 
     def record(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Computes a call of an operator and adds its node."""
+        guard_sizes(self, operator, args)
         result = self.record_function(operator, args, kwargs, operator.below(_CPU))
         if "nondeterministic_seeded" in operator.tags:
             self.random.append(self._newest)

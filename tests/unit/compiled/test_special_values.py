@@ -56,6 +56,8 @@ class TestCastsOfNumbersThatDoNotFit:
 
 def test_signs_of_zeros_of_activations():
     x = np.array([-0.0, 0.0, -1.0, 7.0, np.nan, np.inf, -np.inf])
+    if not np.signbit(np.clip(x, 0, 6))[0]:  # NumPy 2.0 with AVX-512
+        x = x[1:]
     assert_same(functional.relu6, x)
     assert_same(lambda x: functional.hardtanh(x, 0.0, 2.0), x)
     assert_same(lambda x: functional.hardtanh(x, 2.0, 0.0), x)
