@@ -30,6 +30,7 @@ import dis
 import os
 import sys
 from collections.abc import Callable, Container, Set
+from dis import Instruction
 from functools import lru_cache, wraps
 from opcode import opmap
 from types import CodeType, FrameType, FunctionType
@@ -44,6 +45,7 @@ __all__ = [
     "ONE_HOLDER",
     "SWITCHES_AT_CALLS",
     "TESTED_VERSIONS",
+    "Instruction",
     "called_name",
     "count_references",
     "find_objects",
@@ -156,12 +158,12 @@ def is_shared_access(frame: FrameType) -> bool:
     return frame.f_code.co_code[frame.f_lasti] in _SHARED_ACCESSES
 
 
-def read_instructions(code: CodeType) -> list[dis.Instruction] | None:
+def read_instructions(code: CodeType) -> list[Instruction] | None:
     """The instructions of code, or None on interpreters whose bytecode has not been tested."""
     return list(dis.get_instructions(code)) if CAN_READ_BYTECODE else None
 
 
-def stack_effect(step: dis.Instruction) -> int:
+def stack_effect(step: Instruction) -> int:
     """By how much an instruction that does not jump changes the height of the stack."""
     return dis.stack_effect(step.opcode, step.arg, jump=False)
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Iterable
-from dis import Instruction
 from numbers import Number
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from pullback._cpython import read_instructions
+from pullback._cpython import Instruction, read_instructions
 from pullback.compiled.reach import is_library
 from pullback.compiled.watch import OF_TENSOR, Watch, owners_of_arrays
 from pullback.fx.tracer import Tracer

@@ -265,7 +265,7 @@ def _is_exact_in(dtype: np.dtype[Any], values: Any) -> bool:
 
 
 def _change(ufunc: np.ufunc, values: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """What is added: converted before the sign, which truth values and unsigned numbers lack."""
+    """The values to add, converted before the sign, which truth values and unsigned ones lack."""
     values = pointwise._astype(values, dtype)
     return values if ufunc is np.add else pointwise.negative(values)
 
