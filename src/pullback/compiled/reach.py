@@ -403,7 +403,8 @@ def _read_names(base: type, names: frozenset[str], makes: bool) -> set[str]:
     found = {name for name in base.__dict__ if name in names}
     for name, held in base.__dict__.items():
         if name.startswith("__") and name.endswith("__"):
-            if name in _UNREAD or (name in _TO_MAKE and not makes):
+            is_unread = name in _UNREAD or (name == "__replace__" and "replace" not in names)
+            if is_unread or (name in _TO_MAKE and not makes):
                 found.discard(name)
             elif _is(held, FunctionType, staticmethod, classmethod):
                 found.add(name)
