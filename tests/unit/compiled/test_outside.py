@@ -224,6 +224,7 @@ class World:
         return net, change
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # NumPy 2.5
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", [name for name in vars(World) if not name.startswith("_")])
 def test_changes_are_seen(name, backend):
