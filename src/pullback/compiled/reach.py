@@ -81,7 +81,7 @@ class Reached(NamedTuple):
         keyed: dicts and sets with a traced number among their keys.
         numbers: traced numbers that are stored in a container.
         functions: the user's functions that it may call.
-        reads: whether it may call what is no function of the user's, and may read elements of
+        reads: whether it may call a function that is not user code, and that may read elements of
             arrays: ``float`` in a cell, ``operator.methodcaller("item")``.
         is_whole: whether these are all places; else there are too many.
     """
