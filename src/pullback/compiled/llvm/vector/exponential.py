@@ -87,16 +87,32 @@ def exp_pair(e: Lanes, x: Any, tail: Any = None) -> tuple[Any, Pair]:
     return k, Pair(high, low + minus_one.low)
 
 
+class _Series(NamedTuple):
+    """exp(r) - 1 - r = square (start + square rest), in parts that are ready at about one time."""
+
+    square: Any
+    start: Any
+    rest: Any
+
+
+def _series(e: Lanes, r: Any) -> _Series:
+    return _Series(r * r, e.fma(r, _EXP[1], _EXP[0]), e.polynomial(r, _EXP[2:]))
+
+
 def exp(e: Lanes, x: Any) -> Any:
-    """e**x; 1 + r is ready before the polynomial, so that the chain of dependencies is short."""
+    """e**x, written for a short chain of dependencies.
+
+    The argument is reduced in one step: r is exact, and exp(r + c) = exp(r) + exp(r) c. All but the
+    last terms of the series are summed while the polynomial is computed.
+    """
     x = e.at_most(e.at_least(x, _SMALLEST), _LARGEST)
     n, k = e.round(x, 1 / math.log(2))
-    high = e.fma(n, -LN2_HIGH, x)
-    low = n * LN2_LOW
-    r = high - low
+    r = e.fma(n, -LN2.high, x)
     near, lost = e.fast_two_sum(1.0, r)
-    lost = lost + (high - r - low)
-    return e.scale(near + e.fma(r * r, e.polynomial(r, _EXP), lost), k)
+    square, start, rest = _series(e, r)
+    c = n * -LN2.low
+    first = e.fma(c, e.fma(square, start, r), e.fma(square, start, lost + c))
+    return e.scale(near + e.fma(square * square, rest, first), k)
 
 
 def exp2(e: Lanes, x: Any) -> Any:
@@ -133,10 +149,10 @@ def _half_exponentials_of_twice(e: Lanes, x: Any) -> tuple[Pair, Pair]:
     """
     n, k = e.round(x, 2 / math.log(2))
     r = e.fma(n, -LN2.high, x + x)
-    p = e.polynomial(r, _EXP)
-    square = r * r
-    high = e.fma(square, p, r)  # exp(r) - 1
-    low = e.fma(n, -LN2.low, e.fma(square, p, r - high))
+    square, start, rest = _series(e, r)
+    high = e.fma(square * square, rest, e.fma(square, start, r))  # exp(r) - 1
+    low = e.fma(square, e.fma(square, rest, start), r - high)
+    low = e.fma(n, -LN2.low, low)
     m = Pair(high, low)
     return _scaled_half(e, k, m), _scaled_half(e, k, m, 1)
 
