@@ -13,6 +13,7 @@ __all__ = [
     "declare",
     "emit_loop",
     "emit_vectors",
+    "join_vectors",
     "number_in_lanes",
     "shuffle",
     "splat",
@@ -59,6 +60,15 @@ def splat(builder: Any, element: Any, width: int) -> Any:
     empty = ir.Constant(ir.VectorType(element.type, width), ir.Undefined)
     first = builder.insert_element(empty, element, ir.IntType(32)(0))
     return shuffle(builder, first, first, (0,) * width)
+
+
+def join_vectors(builder: Any, parts: Sequence[Any]) -> Any:
+    """Vectors of one width behind each other; the last is repeated where they are no power of 2."""
+    while len(parts) > 1:
+        parts = [*parts, *parts[-1:]] if len(parts) % 2 else parts
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [shuffle(builder, x, y, range(2 * x.type.count)) for x, y in pairs]
+    return parts[0]
 
 
 def clamp(builder: Any, positions: Any, size: int) -> Any:

@@ -37,7 +37,7 @@ from pullback.compiled.llvm.entry import (
 from pullback.compiled.llvm.groups import emit_group
 from pullback.compiled.llvm.registers import emit_program
 from pullback.compiled.llvm.schedule import choose_limit, is_large
-from pullback.compiled.llvm.vector import is_supported
+from pullback.compiled.llvm.vector.elements import is_supported
 from pullback.compiled.lowering.interpret import compute
 from pullback.compiled.lowering.ir import Graph, Node, c_strides, copy_nodes
 from pullback.compiled.lowering.lower import Lowered, Output, lower

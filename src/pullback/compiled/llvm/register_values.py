@@ -18,7 +18,7 @@ import numpy as np
 from pullback.compiled.llvm.arena import ALIGNMENT
 from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.instructions import declare, shuffle, splat, vector_type
-from pullback.compiled.llvm.vector import Complex, part_dtype, scalar_type
+from pullback.compiled.llvm.vector.elements import Complex, part_dtype, scalar_type
 
 __all__ = ["Elements", "constant", "constant_pointer", "map_chunks", "width_of"]
 

@@ -26,7 +26,7 @@ from pullback.compiled.llvm.register_values import (
     width_of,
 )
 from pullback.compiled.llvm.schedule import Group, choose_limit, is_alias, make_schedule
-from pullback.compiled.llvm.vector import Complex, compute, elementwise
+from pullback.compiled.llvm.vector.elements import Complex, compute, elementwise
 from pullback.compiled.lowering.elementwise import COMBINERS
 from pullback.compiled.lowering.ir import Graph, Loop, Node, Place, copy_nodes, is_number
 

@@ -15,8 +15,8 @@ from llvmlite import ir
 
 from pullback.compiled.llvm.compiler import compile_module, is_supported
 from pullback.compiled.llvm.instructions import vector_type
-from pullback.compiled.llvm.vector import Complex, cast, elementwise, scalar_type
-from pullback.compiled.llvm.vector import is_supported as has_function
+from pullback.compiled.llvm.vector.elements import Complex, cast, elementwise, scalar_type
+from pullback.compiled.llvm.vector.elements import is_supported as has_function
 
 if not is_supported():
     pytest.skip("machine code is tested on Linux on x86-64 only", allow_module_level=True)

@@ -22,7 +22,8 @@ from pullback.compiled.llvm.instructions import (
     vector_type,
 )
 from pullback.compiled.llvm.register_values import constant_pointer
-from pullback.compiled.llvm.vector import Complex, Lanes, elementwise, part_dtype, scalar_type
+from pullback.compiled.llvm.vector.elements import Complex, elementwise, part_dtype, scalar_type
+from pullback.compiled.llvm.vector.lanes import Lanes
 from pullback.compiled.lowering.elementwise import COMBINERS
 
 __all__ = [

@@ -38,7 +38,7 @@ from pullback.compiled.llvm.arrays.threads import (
 )
 from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.instructions import declare, emit_loop
-from pullback.compiled.llvm.vector import is_supported
+from pullback.compiled.llvm.vector.elements import is_supported
 from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
 
 __all__ = ["Emitted", "can_emit", "emit_arrays"]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pullback.compiled.llvm.arrays.code import WORD, Chunks, Code
 from pullback.compiled.llvm.compiler import has_avx512, ir
-from pullback.compiled.llvm.vector import Lanes
+from pullback.compiled.llvm.vector.lanes import Lanes
 from pullback.compiled.lowering.ir import Node
 
 __all__ = ["Gemm", "GemmEmitter", "Matrix", "make_gemm", "uses_loops"]

@@ -27,7 +27,7 @@ from pullback.compiled.llvm.arrays.code import (
 from pullback.compiled.llvm.arrays.plan import squeeze, strip
 from pullback.compiled.llvm.compiler import has_avx512
 from pullback.compiled.llvm.instructions import clamp
-from pullback.compiled.llvm.vector import CALLED, compute, elementwise
+from pullback.compiled.llvm.vector.elements import CALLED, compute, elementwise
 from pullback.compiled.lowering.ir import Node, c_strides, is_number
 
 __all__ = ["LANES", "Access", "Moves", "Nest", "Store"]

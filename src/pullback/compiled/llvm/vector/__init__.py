@@ -1,6 +1,6 @@
 """Vector mathematics: element-wise functions as LLVM instructions on vectors of any width.
 
-``compute`` and ``elementwise`` (``elements.py``) are the entrance: a node, or the name of a NumPy
+``compute`` and ``elementwise`` of ``elements.py`` are the entrance: a node, or the name of a NumPy
 function, and vectors of operands go in, a vector of results comes out. Functions are formulas of
 Python on ``Number`` objects (``number.py``). Those of floating-point numbers are a few instructions
 (``rounding.py``), or polynomials after a reduction of the argument (``exponential.py``,
@@ -11,26 +11,4 @@ values.
 
 from __future__ import annotations
 
-from pullback.compiled.llvm.vector.elements import (
-    CALLED,
-    Complex,
-    cast,
-    compute,
-    elementwise,
-    is_supported,
-    part_dtype,
-    scalar_type,
-)
-from pullback.compiled.llvm.vector.lanes import Lanes
-
-__all__ = [
-    "CALLED",
-    "Complex",
-    "Lanes",
-    "cast",
-    "compute",
-    "elementwise",
-    "is_supported",
-    "part_dtype",
-    "scalar_type",
-]
+__all__: list[str] = []

@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.llvm.compiler import has_avx512, ir
-from pullback.compiled.llvm.instructions import declare, number_in_lanes, shuffle, vector_type
+from pullback.compiled.llvm.instructions import (
+    declare,
+    join_vectors,
+    number_in_lanes,
+    shuffle,
+    vector_type,
+)
 from pullback.compiled.llvm.vector import (
     exponential,
     integers,
@@ -41,39 +47,13 @@ __all__ = [
 _CALL_LANES, _LONG_CALL_LANES = 16, 32
 """The lanes of one call, without and with the registers of AVX-512: wider vectors are cut."""
 
-_MATHEMATICS: dict[str, Callable[..., Any]] = {
-    "arccos": trigonometric.acos,
-    "arccosh": logarithm.acosh,
-    "arcsin": trigonometric.asin,
-    "arcsinh": logarithm.asinh,
-    "arctan": trigonometric.atan,
-    "arctan2": trigonometric.atan2,
-    "arctanh": logarithm.atanh,
-    "cbrt": logarithm.cbrt,
-    "cos": trigonometric.cos,
-    "cosh": exponential.cosh,
-    "erf": special.erf,
-    "erfc": special.erfc,
-    "exp": exponential.exp,
-    "exp2": exponential.exp2,
-    "expm1": exponential.expm1,
-    "floor_divide": rounding.floor_divide,
-    "fmod": rounding.fmod,
-    "hypot": logarithm.hypot,
-    "log": logarithm.log,
-    "log10": logarithm.log10,
-    "log1p": logarithm.log1p,
-    "log2": logarithm.log2,
-    "logaddexp": logarithm.logaddexp,
-    "logaddexp2": logarithm.logaddexp2,
-    "power": logarithm.power,
-    "remainder": rounding.remainder,
-    "sigmoid": exponential.sigmoid,
-    "sin": trigonometric.sin,
-    "sinh": exponential.sinh,
-    "tan": trigonometric.tan,
-    "tanh": exponential.tanh,
-}
+_MATHEMATICS = (
+    exponential.FUNCTIONS
+    | logarithm.FUNCTIONS
+    | rounding.REMAINDERS
+    | special.FUNCTIONS
+    | trigonometric.FUNCTIONS
+)
 """Functions of many instructions; float32 is computed in float64, and rounded once."""
 CALLED = frozenset(_MATHEMATICS)
 """Functions that take many instructions."""
@@ -86,23 +66,8 @@ _COMPARISONS = {
     "not_equal": "!=",
 }
 _LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
-_COMPLEX_LIBRARY = {
-    "arccos": "cacos",
-    "arccosh": "cacosh",
-    "arcsin": "casin",
-    "arcsinh": "casinh",
-    "arctan": "catan",
-    "arctanh": "catanh",
-    "cos": "ccos",
-    "cosh": "ccosh",
-    "exp": "cexp",
-    "log": "clog",
-    "sin": "csin",
-    "sinh": "csinh",
-    "sqrt": "csqrt",
-    "tan": "ctan",
-    "tanh": "ctanh",
-}
+_LIBM = "exp log sqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh"
+_COMPLEX_LIBRARY = {name: f"c{name.replace('arc', 'a')}" for name in _LIBM.split()}
 """Complex functions that libm has: NumPy calls the same."""
 
 
@@ -261,16 +226,10 @@ def _call_parts(builder: Any, function: Any, operands: list[Any], lanes: int, wi
     for start in range(0, width, lanes):
         places = [min(lane, width - 1) for lane in range(start, start + lanes)]
         parts.append(builder.call(function, [_widened(builder, x, places) for x in operands]))
-    while len(parts) > 1:
-        if len(parts) % 2:
-            parts.append(parts[-1])
-        places = list(range(2 * lanes))
-        pairs = zip(parts[::2], parts[1::2], strict=True)
-        parts = [shuffle(builder, x, y, places) for x, y in pairs]
-        lanes *= 2
+    joined = join_vectors(builder, parts)
     if width == 1:
-        return builder.extract_element(parts[0], ir.IntType(32)(0))
-    return shuffle(builder, parts[0], parts[0], list(range(width)))
+        return builder.extract_element(joined, ir.IntType(32)(0))
+    return shuffle(builder, joined, joined, range(width))
 
 
 def _widened(builder: Any, x: Any, places: list[int]) -> Any:

@@ -7,23 +7,12 @@ exp(x) = 2**k exp(r) with k = round(x / log(2)) and |r| <= log(2) / 2, where a p
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pullback.compiled.llvm.vector.lanes import Lanes, Pair
 
-__all__ = [
-    "LN2",
-    "LN2_HIGH",
-    "LN2_LOW",
-    "cosh",
-    "exp",
-    "exp2",
-    "exp_pair",
-    "expm1",
-    "sigmoid",
-    "sinh",
-    "tanh",
-]
+__all__ = ["FUNCTIONS", "LN2", "LN2_HIGH", "LN2_LOW", "exp_pair"]
 
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # its last 20 bits are 0: products with k are exact
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
@@ -99,7 +88,7 @@ def _series(e: Lanes, r: Any) -> _Series:
     return _Series(r * r, e.fma(r, _EXP[1], _EXP[0]), e.polynomial(r, _EXP[2:]))
 
 
-def exp(e: Lanes, x: Any) -> Any:
+def _exp(e: Lanes, x: Any) -> Any:
     """e**x, written for a short chain of dependencies.
 
     The argument is reduced in one step: r is exact, and exp(r + c) = exp(r) + exp(r) c. All but the
@@ -115,7 +104,7 @@ def exp(e: Lanes, x: Any) -> Any:
     return e.scale(near + e.fma(square * square, rest, first), k)
 
 
-def exp2(e: Lanes, x: Any) -> Any:
+def _exp2(e: Lanes, x: Any) -> Any:
     """2**x."""
     n, k = e.round(e.at_most(e.at_least(x, -1080.0), 1030.0))
     fraction = e.at_most(e.at_least(x, -1080.0), 1030.0) - n
@@ -157,14 +146,14 @@ def _half_exponentials_of_twice(e: Lanes, x: Any) -> tuple[Pair, Pair]:
     return _scaled_half(e, k, m), _scaled_half(e, k, m, 1)
 
 
-def expm1(e: Lanes, x: Any) -> Any:
+def _expm1(e: Lanes, x: Any) -> Any:
     """e**x - 1."""
     half = _half_expm1(e, e.at_most(e.at_least(x, -100.0), 709.9))
     y = e.total(half)
     return e.where(abs(x) < _TINY, x, y + y)
 
 
-def tanh(e: Lanes, x: Any) -> Any:
+def _tanh(e: Lanes, x: Any) -> Any:
     """(exp(2|x|) - 1) / (exp(2|x|) + 1)."""
     size = e.at_most(abs(x), 20.0)
     y = e.quotient(*_half_exponentials_of_twice(e, size))
@@ -183,7 +172,7 @@ def _half_exponentials(e: Lanes, size: Any) -> tuple[Pair, Pair]:
     return growing, e.pair_scale(inverse, down)
 
 
-def sinh(e: Lanes, x: Any) -> Any:
+def _sinh(e: Lanes, x: Any) -> Any:
     """A polynomial up to 1, then (exp(x) - exp(-x)) / 2."""
     size = abs(x)
     square = x * x
@@ -194,14 +183,14 @@ def sinh(e: Lanes, x: Any) -> Any:
     return e.where(size < 1.0, near, far)
 
 
-def cosh(e: Lanes, x: Any) -> Any:
+def _cosh(e: Lanes, x: Any) -> Any:
     """(exp(x) + exp(-x)) / 2."""
     up, down = _half_exponentials(e, e.at_most(abs(x), 711.0))
     y = e.pair_sum(up, down)
     return e.total(y) * 4.0
 
 
-def sigmoid(e: Lanes, x: Any) -> Any:
+def _sigmoid(e: Lanes, x: Any) -> Any:
     """1 / (1 + exp(-x)), by exp(-|x|), which does not overflow."""
     k, y = exp_pair(e, -e.at_most(abs(x), -_SMALLEST))
     is_negative = x < 0.0
@@ -215,3 +204,15 @@ def sigmoid(e: Lanes, x: Any) -> Any:
     )
     shift = e.where(is_negative, k, 0)
     return e.scale(e.quotient(above, divisor), shift)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "cosh": _cosh,
+    "exp": _exp,
+    "exp2": _exp2,
+    "expm1": _expm1,
+    "sigmoid": _sigmoid,
+    "sinh": _sinh,
+    "tanh": _tanh,
+}
+"""Functions by NumPy's names."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pullback.compiled.llvm.compiler import has_avx512, ir
-from pullback.compiled.llvm.instructions import declare, shuffle, vector_type
+from pullback.compiled.llvm.instructions import declare, join_vectors, shuffle, vector_type
 from pullback.compiled.llvm.vector.number import Formulas, Number
 
 __all__ = ["Lanes", "Pair"]
@@ -193,10 +193,7 @@ class Lanes(Formulas):
             given = [shuffle(self.b, value, value, lanes) for value in (x, k)]
             unused = ir.Constant(kind, ir.Undefined)
             parts.append(self.b.call(function, [*given, unused, all_lanes, current_rounding]))
-        while len(parts) > 1:
-            pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [shuffle(self.b, x, y, range(2 * x.type.count)) for x, y in pairs]
-        return parts[0]
+        return join_vectors(self.b, parts)
 
     # --- pairs ------------------------------------------------------------------------------------
 

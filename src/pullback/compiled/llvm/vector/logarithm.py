@@ -7,25 +7,13 @@ s = f / (2 + f).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pullback.compiled.llvm.vector.exponential import LN2, LN2_HIGH, LN2_LOW, exp_pair
 from pullback.compiled.llvm.vector.lanes import Lanes, Pair
 
-__all__ = [
-    "acosh",
-    "asinh",
-    "atanh",
-    "cbrt",
-    "hypot",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "power",
-]
+__all__ = ["FUNCTIONS"]
 
 _SMALLEST_NORMAL = 2.0**-1022
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
@@ -138,12 +126,12 @@ def _with_limits(e: Lanes, x: Any, y: Any, pole: float = 0.0) -> Any:
     return e.where(is_outside, math.nan, y)
 
 
-def log(e: Lanes, x: Any) -> Any:
+def _log(e: Lanes, x: Any) -> Any:
     """The natural logarithm."""
     return _with_limits(e, x, _fast_log(e, x))
 
 
-def log1p(e: Lanes, x: Any) -> Any:
+def _log1p(e: Lanes, x: Any) -> Any:
     """log(1 + x): the rounding error of the sum is a correction of its logarithm."""
     total = 1.0 + x
     is_large = total > 2.0
@@ -162,17 +150,17 @@ def _in_base(e: Lanes, x: Any, inverse: Pair, unit: Pair) -> Any:
     return _with_limits(e, x, high + low)
 
 
-def log2(e: Lanes, x: Any) -> Any:
+def _log2(e: Lanes, x: Any) -> Any:
     """The logarithm to the base 2; exact for powers of two."""
     return _in_base(e, x, _INVERSE_LN2, Pair(1.0, 0.0))
 
 
-def log10(e: Lanes, x: Any) -> Any:
+def _log10(e: Lanes, x: Any) -> Any:
     """The logarithm to the base 10."""
     return _in_base(e, x, _INVERSE_LN10, Pair(_LOG10_2_HIGH, _LOG10_2_LOW))
 
 
-def asinh(e: Lanes, x: Any) -> Any:
+def _asinh(e: Lanes, x: Any) -> Any:
     """log(1 + a + a**2 / (1 + sqrt(1 + a**2))) with a = |x|."""
     size = abs(x)
     is_large = size > _LARGE
@@ -194,7 +182,7 @@ def _large_log(e: Lanes, is_large: Any, size: Any, above_one: Pair) -> Any:
     return e.total(y)
 
 
-def acosh(e: Lanes, x: Any) -> Any:
+def _acosh(e: Lanes, x: Any) -> Any:
     """log(1 + t + sqrt(t (x + 1))) with t = x - 1."""
     is_large = x > _LARGE
     small = e.where(is_large, 2.0, x)
@@ -206,7 +194,7 @@ def acosh(e: Lanes, x: Any) -> Any:
     return e.where(e.unordered("<", x, 1.0), math.nan, y)
 
 
-def atanh(e: Lanes, x: Any) -> Any:
+def _atanh(e: Lanes, x: Any) -> Any:
     """log(1 + 2a / (1 - a)) / 2 with a = |x|."""
     size = abs(x)
     quotient = e.pair_quotient(Pair(size + size, 0.0), e.two_sum(1.0, -size))
@@ -218,7 +206,7 @@ def atanh(e: Lanes, x: Any) -> Any:
     return e.copysign(half, x)
 
 
-def logaddexp(e: Lanes, x: Any, y: Any) -> Any:
+def _logaddexp(e: Lanes, x: Any, y: Any) -> Any:
     """log(exp(x) + exp(y)) = x + log(1 + exp(y - x)) for x >= y."""
     high, low = _ordered(e, x, y)
     distance = _distance(e, high, low, 746.0)
@@ -226,7 +214,7 @@ def logaddexp(e: Lanes, x: Any, y: Any) -> Any:
     return _joined(e, high, low, k, grown, Pair(1.0, 0.0))
 
 
-def logaddexp2(e: Lanes, x: Any, y: Any) -> Any:
+def _logaddexp2(e: Lanes, x: Any, y: Any) -> Any:
     """log2(2**x + 2**y)."""
     high, low = _ordered(e, x, y)
     distance = _distance(e, high, low, 1080.0)
@@ -265,7 +253,7 @@ def _joined(e: Lanes, high: Any, low: Any, k: Any, grown: Pair, unit: Pair) -> A
     return e.where(is_limit, high + 0.0, result)
 
 
-def power(e: Lanes, x: Any, y: Any) -> Any:
+def _power(e: Lanes, x: Any, y: Any) -> Any:
     """x**y by a logarithm and an exponential with tails; special values by the rules of C."""
     size = abs(x)
     logarithm = _log_pair(e, Pair(size, 0.0))
@@ -302,7 +290,7 @@ def _power_limits(e: Lanes, x: Any, y: Any, result: Any) -> Any:
     return e.where((x == 1.0) | (y == 0.0), 1.0, result)
 
 
-def cbrt(e: Lanes, x: Any) -> Any:
+def _cbrt(e: Lanes, x: Any) -> Any:
     """The cube root: a third of the exponent, two steps of Halley's and one of Newton's method."""
     size = abs(x)
     is_small, is_large = size < 2.0**-900, size > 2.0**900
@@ -325,7 +313,7 @@ def cbrt(e: Lanes, x: Any) -> Any:
     return e.where(is_itself, x, e.copysign(y, x))
 
 
-def hypot(e: Lanes, x: Any, y: Any) -> Any:
+def _hypot(e: Lanes, x: Any, y: Any) -> Any:
     """sqrt(x**2 + y**2), scaled by a power of two and with exact squares."""
     first, second = abs(x), abs(y)
     is_first = first > second
@@ -339,3 +327,20 @@ def hypot(e: Lanes, x: Any, y: Any) -> Any:
     result = e.where(high == 0.0, first + second, result)
     result = e.where(e.is_nan(x, y), math.nan, result)
     return e.where((first == math.inf) | (second == math.inf), math.inf, result)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "arccosh": _acosh,
+    "arcsinh": _asinh,
+    "arctanh": _atanh,
+    "cbrt": _cbrt,
+    "hypot": _hypot,
+    "log": _log,
+    "log10": _log10,
+    "log1p": _log1p,
+    "log2": _log2,
+    "logaddexp": _logaddexp,
+    "logaddexp2": _logaddexp2,
+    "power": _power,
+}
+"""Functions by NumPy's names."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from pullback.compiled.llvm.vector.lanes import Lanes
 
-__all__ = ["FUNCTIONS", "floor_divide", "fmod", "is_finite", "is_infinite", "remainder"]
+__all__ = ["FUNCTIONS", "REMAINDERS", "is_finite", "is_infinite"]
 
 _EXACT_QUOTIENT = 2.0**52
 
 
-def fmod(e: Lanes, x: Any, y: Any) -> Any:
+def _fmod(e: Lanes, x: Any, y: Any) -> Any:
     """The remainder with the sign of x; libm for quotients beyond 2**52."""
     size, divisor = abs(x), abs(y)
     quotient = e.intrinsic("trunc", size / divisor)
@@ -28,24 +28,24 @@ def fmod(e: Lanes, x: Any, y: Any) -> Any:
     return e.library_where(is_hard, "fmod", [x, y], result)
 
 
-def _fmod(e: Lanes, x: Any, y: Any) -> tuple[Any, Any]:
+def _divide(e: Lanes, x: Any, y: Any) -> tuple[Any, Any]:
     """The remainder with the sign of x, and whether y has another sign."""
-    rest = fmod(e, x, y)
+    rest = _fmod(e, x, y)
     differs = (y < 0.0) ^ (rest < 0.0)
     return rest, (rest != 0.0) & differs
 
 
-def remainder(e: Lanes, x: Any, y: Any) -> Any:
+def _remainder(e: Lanes, x: Any, y: Any) -> Any:
     """x - y floor(x / y), with the sign of y; Python's %."""
-    rest, moves = _fmod(e, x, y)
+    rest, moves = _divide(e, x, y)
     rest = e.where(moves, rest + y, rest)
     is_nothing = rest == 0.0
     return e.where(is_nothing, e.copysign(0.0, y), rest)
 
 
-def floor_divide(e: Lanes, x: Any, y: Any) -> Any:
+def _floor_divide(e: Lanes, x: Any, y: Any) -> Any:
     """floor(x / y); x / y where y is 0."""
-    rest, moves = _fmod(e, x, y)
+    rest, moves = _divide(e, x, y)
     quotient = (x - rest) / y
     quotient = e.where(moves, quotient - 1.0, quotient)
     low = e.intrinsic("floor", quotient)
@@ -118,3 +118,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "trunc": _rounded("trunc"),
 }
 """Functions by NumPy's names that are a few instructions, on Lanes."""
+REMAINDERS: dict[str, Callable[..., Any]] = {
+    "floor_divide": _floor_divide,
+    "fmod": _fmod,
+    "remainder": _remainder,
+}
+"""Those that are many instructions."""

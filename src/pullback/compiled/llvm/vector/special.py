@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pullback.compiled.llvm.vector.exponential import exp_pair
 from pullback.compiled.llvm.vector.lanes import Lanes
 
-__all__ = ["erf", "erfc"]
+__all__ = ["FUNCTIONS"]
 
 _SLOPE_MINUS_ONE = float.fromhex("0x1.06eba8214db69p-3")  # 2 / sqrt(pi) - 1
 
@@ -76,14 +77,14 @@ def _tail(e: Lanes, x: Any) -> Any:
     return e.scale(e.quotient(e.pair_product(y, scaled), divisor), k)
 
 
-def erf(e: Lanes, x: Any) -> Any:
+def _erf(e: Lanes, x: Any) -> Any:
     """The error function."""
     size = abs(x)
     far = 1.0 - _tail(e, e.at_most(e.at_least(size, 1.0), 28.0))
     return e.where(size < 1.0, _near(e, x), e.copysign(far, x))
 
 
-def erfc(e: Lanes, x: Any) -> Any:
+def _erfc(e: Lanes, x: Any) -> Any:
     """1 - erf(x) without cancellation."""
     size = abs(x)
     tail = _tail(e, e.at_most(e.at_least(size, _FIRST_TAIL), 28.0))
@@ -91,3 +92,7 @@ def erfc(e: Lanes, x: Any) -> Any:
     far = e.where(x < 0.0, 2.0 - tail, tail)
     is_near = (x < _FIRST_TAIL) & (x > -1.0)
     return e.where(is_near, near, far)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {"erf": _erf, "erfc": _erfc}
+"""Functions by SciPy's names."""

@@ -7,11 +7,12 @@ Arguments are reduced by a multiple of pi / 2 in three parts with fused multiply
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pullback.compiled.llvm.vector.lanes import Lanes, Pair
 
-__all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
+__all__ = ["FUNCTIONS"]
 
 _REDUCTION_LIMIT = 2.0**30
 _HALF_PI = (
@@ -114,21 +115,21 @@ def _quarter_turn(e: Lanes, k: Any, parts: _Reduced) -> Any:
     return e.from_bits(e.bits(y) ^ sign)
 
 
-def sin(e: Lanes, x: Any) -> Any:
+def _sin(e: Lanes, x: Any) -> Any:
     """The sine."""
     parts = _reduce(e, x)
     y = e.where(x == 0.0, x, _quarter_turn(e, parts.k, parts))
     return e.library_where(_is_far(e, x), "sin", [x], y)
 
 
-def cos(e: Lanes, x: Any) -> Any:
+def _cos(e: Lanes, x: Any) -> Any:
     """The cosine."""
     parts = _reduce(e, x)
     y = _quarter_turn(e, parts.k + 1, parts)
     return e.library_where(_is_far(e, x), "cos", [x], y)
 
 
-def tan(e: Lanes, x: Any) -> Any:
+def _tan(e: Lanes, x: Any) -> Any:
     """sin / cos, or -cos / sin in odd quadrants."""
     k, sine, cosine = _reduce(e, x)
     is_odd = _is_odd(k)
@@ -168,7 +169,7 @@ def _turned(e: Lanes, quarters: Any, angle: Pair) -> Any:
     return high + low
 
 
-def atan(e: Lanes, x: Any) -> Any:
+def _atan(e: Lanes, x: Any) -> Any:
     """The inverse tangent."""
     size = abs(x)
     quarters, angle = _angle(e, e.at_most(size, 2.0**60), 1.0)
@@ -176,7 +177,7 @@ def atan(e: Lanes, x: Any) -> Any:
     return e.copysign(y, x)
 
 
-def atan2(e: Lanes, y: Any, x: Any) -> Any:
+def _atan2(e: Lanes, y: Any, x: Any) -> Any:
     """The angle of the point (x, y)."""
     above, below = abs(y), abs(x)
     is_infinite = (above == math.inf) & (below == math.inf)
@@ -222,7 +223,7 @@ def _arcsine(e: Lanes, x: Any) -> tuple[Any, Pair]:
     return is_far, Pair(first, tail)
 
 
-def asin(e: Lanes, x: Any) -> Any:
+def _asin(e: Lanes, x: Any) -> Any:
     """The inverse sine; NaN outside of [-1, 1]."""
     is_far, t = _arcsine(e, x)
     near = e.total(t)
@@ -230,7 +231,7 @@ def asin(e: Lanes, x: Any) -> Any:
     return e.copysign(e.where(is_far, far, near), x)
 
 
-def acos(e: Lanes, x: Any) -> Any:
+def _acos(e: Lanes, x: Any) -> Any:
     """The inverse cosine; NaN outside of [-1, 1]."""
     is_far, t = _arcsine(e, x)
     is_negative = x < 0.0
@@ -240,3 +241,15 @@ def acos(e: Lanes, x: Any) -> Any:
     turns = e.where(is_negative, 4.0, 0.0)
     quarters = e.where(is_far, turns, 2.0)
     return _turned(e, quarters, e.pair_scale(t, factor))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "arccos": _acos,
+    "arcsin": _asin,
+    "arctan": _atan,
+    "arctan2": _atan2,
+    "cos": _cos,
+    "sin": _sin,
+    "tan": _tan,
+}
+"""Functions by NumPy's names."""
