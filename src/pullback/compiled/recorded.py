@@ -93,7 +93,10 @@ def trace_gradients(
     freed = [n for n in places if graphs[n].is_freed]
     results = [n for n in places if n not in freed]
     behind = [graphs[n] for n in results]
+    draws = len(tracer.random)
     nodes = _trace_nodes(tracer, [found[n] for n in results], inputs)
+    if len(tracer.random) != draws:
+        raise TraceError("the backward pass of a result draws random numbers")
     reached = [{n for n, b in enumerate(behind) if edge in b.inputs} for edge in map(_node, inputs)]
     return Gradients(results, freed, leaves, nodes, reached, _groups(behind))
 

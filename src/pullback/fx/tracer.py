@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator as python_operators
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ from pullback.fx.operator_arguments import (
 )
 from pullback.fx.picked import Picks
 from pullback.fx.picked import root_of as _root
+from pullback.fx.redraws import Redraws
 from pullback.fx.refusals import current_tracer, read_error, refusal, running_tracer
 from pullback.fx.sizes import guard_sizes
 from pullback.fx.snapshots import Snapshots
@@ -98,6 +99,7 @@ class Tracer:
         writes: nodes that write to memory from outside.
         written: the ids of that memory, as nodes have it in ``meta["root"]``.
         random: nodes that draw random numbers.
+        redraws: what they return, for recomputations.
         literals: arrays that the program has made of Python's numbers alone, by id.
         draws: draws from NumPy's global generator that no operator makes.
         origins: captured tensors by the names of ``get_attr`` nodes.
@@ -127,6 +129,7 @@ class Tracer:
         self.writes: list[Node] = []
         self.written: set[int] = set()
         self.random: list[Node] = []
+        self.redraws = Redraws(self)
         self.literals: dict[int, NDArray[Any]] = {}
         self.draws = GlobalDraws()
         self.origins: dict[str, Tensor] = {}
@@ -400,9 +403,15 @@ class Tracer:
     def record(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Computes a call of an operator and adds its node."""
         guard_sizes(self, operator, args)
-        result = self.record_function(operator, args, kwargs, operator.below(_CPU))
         if "nondeterministic_seeded" in operator.tags:
-            self.random.append(self._newest)
+            return self.redraws.call(operator, args, kwargs)
+        return self.record_function(operator, args, kwargs, operator.below(_CPU))
+
+    def record_random(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Computes a call of a random operator, with new numbers, and adds its node."""
+        with self.draws.by_operator():
+            result = self.record_function(operator, args, kwargs, operator.below(_CPU))
+        self.random.append(self._newest)
         return result
 
     def record_function(
@@ -426,14 +435,12 @@ class Tracer:
             key = (_address(array), array.shape, array.strides)
             if key not in self._before:
                 self._before[key] = array, array.copy()
-        is_random = "nondeterministic_seeded" in operator.tags
         before = get_state()
         set_state(PLAIN_STATE)
         try:
-            with self.draws.by_operator() if is_random else nullcontext():
-                result = kernel(
-                    *[real for _, real in pairs], **{key: real for key, (_, real) in named.items()}
-                )
+            result = kernel(
+                *[real for _, real in pairs], **{key: real for key, (_, real) in named.items()}
+            )
         finally:
             set_state(before)
         node = self._newest = self.graph.call_function(

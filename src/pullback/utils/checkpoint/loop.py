@@ -33,6 +33,7 @@ from pullback.errors import (
     AutogradValueError,
     SavedVersionError,
 )
+from pullback.fx.refusals import current_tracer
 from pullback.kernels.random import Generators, watch_generators
 from pullback.tensor.tensor import Tensor, version_of, wrap
 from pullback.utils import pytree
@@ -112,12 +113,15 @@ def run_checkpointed(
         )
     if get_state().modes & NUMPY:
         step = mode.run_in_mode(step)  # the recomputation, too
-    if n and not is_transformed and is_grad_enabled():
+    keeps_few = n and not is_transformed and is_grad_enabled()
+    if keeps_few and current_tracer() is None:
         return _LoopBackward(step, spec, n, min(slots, n)).run_forward(leaves)
     outputs = []
     for _ in range(n):
         state, own = step(state)
         outputs.append(own)
+    if keeps_few:  # in a traced program, whose backward pass runs the whole loop again
+        state = pytree.map(lambda x: x.clone() if isinstance(x, Tensor) else x, state)
     return state, _stacked(outputs)
 
 

@@ -1,15 +1,18 @@
 """Saved state of random generators, so that a recomputation draws the same numbers.
 
 It includes NumPy's global state and every generator that was passed to a random operator.
-Generators that a function uses directly are not included.
+Generators that a function uses directly are not included. In a traced program it is the position
+among the calls of random operators, which the recomputation takes the results of.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
+from pullback.fx.refusals import current_tracer
 from pullback.interrupts import run_to_end, uninterrupted_entry
 from pullback.kernels.random import Generators
 
@@ -26,17 +29,21 @@ class RandomState:
     def __init__(self, generators: Generators | None = None):
         self.legacy: Any = np.random.get_state()
         self.generators: Generators = {} if generators is None else generators
+        self._tracer = current_tracer()
+        self._position = 0 if self._tracer is None else self._tracer.redraws.begin()
 
     @classmethod
     def now(cls, known: Generators) -> RandomState:
         """The state now, with that of generators that are known already."""
         return cls({key: (bits, bits.state) for key, (bits, _) in known.items()})
 
-    def restored(self, later: Generators | None = None) -> _Restored:
+    def restored(self, later: Generators | None = None) -> AbstractContextManager[None]:
         """A block that draws what was drawn after this moment; afterwards all is as before.
 
         `later` are generators that were first drawn from after this moment.
         """
+        if self._tracer is not None and self._tracer is current_tracer():
+            return self._tracer.redraws.again(self._position)
         return _Restored(self.legacy, {**(later or {}), **self.generators})
 
 
