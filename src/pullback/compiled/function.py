@@ -18,9 +18,8 @@ from pullback._lazy import lazy_module
 from pullback.autograd.levels import run_outside_transforms
 from pullback.compiled.aliasing import shares_written_memory
 from pullback.compiled.contents import choose_watches
-from pullback.compiled.eager.program import Program, compile_program
+from pullback.compiled.eager.program import MISS, Program, compile_program
 from pullback.compiled.llvm.compiler import is_supported, require_llvmlite
-from pullback.compiled.llvm.entry import MISS
 from pullback.compiled.llvm.object_cache import use_cache
 from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Effects, Outside

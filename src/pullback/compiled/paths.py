@@ -15,8 +15,7 @@ import numpy as np
 from pullback._lazy import lazy_module
 from pullback.autograd.graph import increment_version
 from pullback.compiled.aliasing import shares_written_memory
-from pullback.compiled.eager.program import Program, compile_program
-from pullback.compiled.llvm.entry import MISS
+from pullback.compiled.eager.program import MISS, Program, compile_program
 from pullback.compiled.llvm.object_cache import is_cache_used, use_cache
 from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Outside

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.compiled.eager.program import Program
-from pullback.compiled.llvm.entry import MISS
+from pullback.compiled.eager.program import MISS, Program
 from pullback.errors import TraceError
 from pullback.kernels.random import PYTHON_RANDOM, Generators, RandomSource, watch_generators
 

@@ -32,7 +32,7 @@ from pullback.autograd.graph.output_metadata import intern_metadata
 from pullback.autograd.graph.saved import version, version_error
 from pullback.autograd.graph.views import edge_of, requires_grad
 from pullback.autograd.modes import enable_grad
-from pullback.compiled.llvm.entry import MISS
+from pullback.compiled.eager.program import MISS
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError, TraceError

@@ -14,7 +14,6 @@ import numpy as np
 
 from pullback.compiled.eager.common_subexpressions import merge_equal_nodes
 from pullback.compiled.eager.inplace import Reuse, find_reuse
-from pullback.compiled.llvm.entry import MISS
 from pullback.compiled.results import OutsideArray, constant_result
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import get_state, set_state
@@ -25,7 +24,10 @@ from pullback.fx.source import SourceWriter
 from pullback.fx.tracer import PLAIN_STATE, Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
-__all__ = ["Program", "compile_program"]
+__all__ = ["MISS", "Program", "compile_program"]
+
+MISS: Any = type("Miss", (), {"__repr__": lambda _: "<a guard does not hold>"})()
+"""Returned by a program where a value differs from the one that its graph was traced with."""
 
 _CPU = KEY_BITS[DispatchKey.CPU]
 _NUMBERS = (bool, int, float, complex)

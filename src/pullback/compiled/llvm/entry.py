@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.llvm.compiler import ir
-from pullback.compiled.llvm.instructions import declare
+from pullback.compiled.llvm.instructions import declare, new_function
 from pullback.compiled.lowering.ir import Node
 from pullback.compiled.signatures import Arguments
 from pullback.compiled.watch import EMPTY, Watch
@@ -31,7 +31,6 @@ from pullback.tensor.tensor import CPU_FLAGS, Tensor
 from pullback.utils import pytree
 
 __all__ = [
-    "MISS",
     "Captured",
     "Code",
     "Leaf",
@@ -45,9 +44,6 @@ __all__ = [
     "make_function",
     "make_pointer_function",
 ]
-
-MISS: Any = type("Miss", (), {"__repr__": lambda _: "<a guard does not hold>"})()
-"""Returned by a program where a value differs from the one that its graph was traced with."""
 
 _NONE = "_Py_NoneStruct"
 _HAS_IMMORTALS = sys.version_info >= (3, 12)  # objects whose references are not counted
@@ -232,9 +228,8 @@ class _Function:
         self.pointer = self.byte.as_pointer()
         self.null = ir.Constant(self.pointer, None)
         arguments = [self.pointer, self.pointer.as_pointer(), self.word, self.pointer]
-        kind = ir.FunctionType(self.pointer, arguments)
-        self.function = ir.Function(module, kind, name)
-        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.b = new_function(module, name, arguments, self.pointer)
+        self.function = self.b.function
 
     def field(self, pointer: Any, offset: int, kind: Any) -> Any:
         """The field at an offset of an object."""

@@ -14,6 +14,7 @@ __all__ = [
     "emit_loop",
     "emit_vectors",
     "join_vectors",
+    "new_function",
     "number_in_lanes",
     "shuffle",
     "splat",
@@ -30,6 +31,22 @@ def declare(module: Any, name: str, result: Any, arguments: Sequence[Any]) -> An
     """A function of the process, an intrinsic or one of the module, declared at its first use."""
     known = module.globals.get(name)
     return known or ir.Function(module, ir.FunctionType(result, arguments), name)
+
+
+def new_function(
+    module: Any,
+    name: str,
+    arguments: Sequence[Any],
+    result: Any = None,
+    *,
+    is_internal: bool = False,
+) -> Any:
+    """A builder at the beginning of a new function; one without a type of its result is void."""
+    kind = ir.FunctionType(result or ir.VoidType(), arguments)
+    function = ir.Function(module, kind, name)
+    if is_internal:
+        function.linkage = "internal"
+    return ir.IRBuilder(function.append_basic_block("entry"))
 
 
 def number_in_lanes(kind: Any, number: float) -> Any:

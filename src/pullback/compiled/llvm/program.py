@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback._cpython import IS_TESTED
-from pullback.compiled.eager.program import Program
-from pullback.compiled.llvm.arrays import can_emit, find_blas, register_share_chunks
+from pullback.compiled.eager.program import MISS, Program
+from pullback.compiled.llvm.arrays import can_emit, emit_arrays, find_blas, register_share_chunks
 from pullback.compiled.llvm.compiler import function_address, ir, load_code, read_number
 from pullback.compiled.llvm.digest import graph_digest, has_product, source_digest
 from pullback.compiled.llvm.entry import (
-    MISS,
     Captured,
     Code,
     Leaf,
@@ -34,7 +33,6 @@ from pullback.compiled.llvm.entry import (
     make_function,
     make_pointer_function,
 )
-from pullback.compiled.llvm.groups import emit_group
 from pullback.compiled.llvm.registers import emit_program
 from pullback.compiled.llvm.schedule import choose_limit, is_large
 from pullback.compiled.llvm.vector.elements import is_supported
@@ -64,7 +62,7 @@ class _Segment(NamedTuple):
 
     def emit(self, module: Any) -> None:
         """Adds its function, the size of its arena, and a function that takes arrays."""
-        emit = emit_group if _suits_arrays(self.graph) else emit_program
+        emit = emit_arrays if _suits_arrays(self.graph) else emit_program
         function, arena = emit(module, self.name, self.graph)
         size = ir.GlobalVariable(module, ir.IntType(64), f"arena_{self.name}")
         size.initializer = ir.Constant(ir.IntType(64), arena)

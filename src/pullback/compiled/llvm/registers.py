@@ -4,7 +4,7 @@
 a graph. Values of up to 256 elements are vectors in registers. Larger ones, and those that are
 written at an offset that depends on an iteration, are memory of the arena; an ``update`` is done in
 place where no later node reads the value before it. Groups of large nodes are functions of their
-own (``groups.py``), which are called.
+own (``arrays/``), which are called.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.llvm.arena import Arena
+from pullback.compiled.llvm.arrays import emit_arrays
 from pullback.compiled.llvm.compiler import ir
-from pullback.compiled.llvm.groups import emit_group
-from pullback.compiled.llvm.instructions import clamp, emit_loop, emit_vectors, splat
+from pullback.compiled.llvm.instructions import clamp, emit_loop, emit_vectors, new_function, splat
 from pullback.compiled.llvm.register_values import (
     Elements,
     constant,
@@ -49,10 +49,10 @@ def emit_program(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
     pointer = ir.IntType(8).as_pointer()
     results = [*graph.outputs, *graph.checks]
     count = len(graph.inputs) + len(results) + 1
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer] * count), name)
+    builder = new_function(module, name, [pointer] * count)
+    function = builder.function
     for argument in function.args:
         argument.add_attribute("noalias")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
     arena = Arena()
     emitter = _Emitter(builder, function.args[-1], arena, choose_limit(graph))
     for node, argument in zip(graph.inputs, function.args, strict=False):
@@ -382,7 +382,7 @@ class _Emitter:
         outputs = [n for n in nodes if self.last_use.get(n.id, -1) > self.position]
         inner.outputs = [made[n.id] for n in outputs]
         name = self.b.module.get_unique_name("arrays")
-        function, arena = emit_group(self.b.module, name, inner)
+        function, arena = emit_arrays(self.b.module, name, inner)
         pointers = [self.pointer(n) for n in given]
         for node in outputs:
             pointer = self.allocate(node.size * node.dtype.itemsize)

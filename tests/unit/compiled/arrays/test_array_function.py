@@ -43,12 +43,11 @@ class ArrayFunction:
 
     def __init__(self, graph):
         module = ir.Module("test")
-        emitted = emit_arrays(graph, module, "run")
-        self.memory = emitted.memory
+        function, self.memory = emit_arrays(module, "run", graph)
         self.text = str(module)
         self.engine = compile_module(module, is_vectorized=True)
         address = self.engine.get_function_address("run")
-        self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
+        self.run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(function.args))(address)
         self.results = [*graph.outputs, *graph.checks]
 
     def __call__(self, arrays):
@@ -56,7 +55,7 @@ class ArrayFunction:
         memory = np.empty(self.memory + 64, np.uint8)
         start = memory.ctypes.data
         entries = [*[a.ctypes.data for a in (*arrays, *made)], start + -start % 64]
-        self.run((ctypes.c_void_p * len(entries))(*entries))
+        self.run(*entries)
         return made
 
 
@@ -368,7 +367,7 @@ def large_program():
 def test_results_do_not_depend_on_the_number_of_threads(thread_count):
     graph, arrays = large_program()
     compiled = ArrayFunction(graph)
-    assert "run_share" in compiled.text
+    assert "run_arrays_share" in compiled.text
     results = []
     for threads in (1, 2, 5):
         thread_count(threads)

@@ -208,16 +208,17 @@ class Maker:
 
 def run(graph, arrays):
     module = ir.Module("test")
-    emitted = emit_arrays(graph, module, "run")
+    emitted, size = emit_arrays(module, "run", graph)
     engine = compile_module(module, is_vectorized=True)
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address("run"))
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(emitted.args))
+    function = kind(engine.get_function_address("run"))
     made = [np.empty(node.shape, node.dtype) for node in graph.outputs]
-    memory = np.full(emitted.memory + 64, 0xA5, np.uint8)
+    memory = np.full(size + 64, 0xA5, np.uint8)
     entries = [
         *[a.ctypes.data for a in (*arrays, *made)],
         memory.ctypes.data + -memory.ctypes.data % 64,
     ]
-    function((ctypes.c_void_p * len(entries))(*entries))
+    function(*entries)
     return made
 
 

@@ -16,6 +16,7 @@ from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.instructions import (
     emit_loop,
     emit_vectors,
+    new_function,
     number_in_lanes,
     shuffle,
     splat,
@@ -71,12 +72,10 @@ class Code:
         self, module: Any, name: str, buffers: dict[Any, Buffer], keys: Sequence[Any] = ()
     ):
         first = [POINTER] * len(keys) if keys else [POINTER.as_pointer()]
-        kind = ir.FunctionType(ir.VoidType(), [*first, WORD])
-        self.function = ir.Function(module, kind, name)
-        self.function.linkage = "internal"
+        self.b = new_function(module, name, [*first, WORD], is_internal=True)
+        self.function = self.b.function
         self.function.attributes.add("nounwind")
         *pointers, self.chunk = self.function.args
-        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.table = pointers[0]
         self.buffers = buffers
         self._pointers: dict[Any, Any] = dict(zip(keys, pointers, strict=True)) if keys else {}

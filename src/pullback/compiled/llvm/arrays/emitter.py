@@ -37,11 +37,11 @@ from pullback.compiled.llvm.arrays.threads import (
     register_share_chunks,
 )
 from pullback.compiled.llvm.compiler import ir
-from pullback.compiled.llvm.instructions import declare, emit_loop
+from pullback.compiled.llvm.instructions import declare, emit_loop, new_function
 from pullback.compiled.llvm.vector.elements import is_supported
 from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
 
-__all__ = ["Emitted", "can_emit", "emit_arrays"]
+__all__ = ["can_emit", "emit_arrays"]
 
 _SPINS = 2000  # turns of a waiting thread before it lets others run
 _MOST_INSTRUCTIONS = 400  # of a function, beyond which the next kernel begins another one
@@ -74,18 +74,6 @@ class _Step(NamedTuple):
         return self.chunks > 1 and self.work >= MIN_SHARED_WORK
 
 
-class Emitted(NamedTuple):
-    """The function of a graph in a module, ``void name(void **table)``.
-
-    The table has the inputs, the outputs (the graph's outputs, then its checks) and `memory` bytes,
-    aligned to 64.
-    """
-
-    name: str
-    outputs: list[Node]
-    memory: int
-
-
 class _Emitter:
     def __init__(self, graph: Graph, module: Any, name: str):
         self.graph = graph
@@ -102,7 +90,8 @@ class _Emitter:
             self.buffers[node] = Buffer(entry, 0)
         self.arena_entry = len(graph.inputs) + len(self.plan.outputs)
 
-    def run(self) -> Emitted:
+    def run(self) -> None:
+        """Writes ``void name(void **table)``; the table has inputs, outputs and memory."""
         dying: dict[int, list[Node]] = {}
         for node, number in self.plan.last_use.items():
             dying.setdefault(number, []).append(node)
@@ -123,7 +112,6 @@ class _Emitter:
             self._emit_threaded_entry(self._emit_share(stages), stages, counters)
         else:
             self._emit_function(self.name, [POINTER.as_pointer()], self.steps)
-        return Emitted(self.name, self.plan.outputs, self.arena.size)
 
     # --- memory -----------------------------------------------------------------------------------
 
@@ -308,10 +296,8 @@ class _Emitter:
 
     def _emit_threaded_entry(self, run: Any, stages: list[_Step], counters: int) -> None:
         """Writes the function of the graph, which wakes other threads for its chunks."""
-        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer()])
-        function = ir.Function(self.module, kind, self.name)
-        b = ir.IRBuilder(function.append_basic_block("entry"))
-        table = function.args[0]
+        b = new_function(self.module, self.name, [POINTER.as_pointer()])
+        (table,) = b.function.args
         memory = b.load(b.gep(table, [WORD(self.arena_entry)]))
         numbers = b.bitcast(b.gep(memory, [WORD(counters)]), WORD.as_pointer())
         for number in range(2 * len(stages)):
@@ -356,17 +342,16 @@ class _Emitter:
         Several threads call it, and run the chunks of all stages. There are two counters for each
         stage.
         """
-        kind = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), WORD.as_pointer(), WORD])
-        function = ir.Function(self.module, kind, f"{self.name}_share")
-        table, counters, thread = function.args
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        kinds = [POINTER.as_pointer(), WORD.as_pointer(), WORD]
+        b = new_function(self.module, f"{self.name}_share", kinds)
+        table, counters, thread = b.function.args
         stage = self._emit_stage()
         for number, step in enumerate(stages):
             own = b.gep(counters, [WORD(2 * number)])
             run = self.module.globals[step.name]
             b.call(stage, [run, WORD(step.chunks), table, own, thread])
         b.ret_void()
-        return function
+        return b.function
 
     def _emit_stage(self) -> Any:
         """Writes ``void stage(void run(table, chunk), int64 chunks, void **table, int64 *counters,
@@ -379,17 +364,10 @@ class _Emitter:
         """
         kernel = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), WORD]).as_pointer()
         kinds = [kernel, WORD, POINTER.as_pointer(), WORD.as_pointer(), WORD]
-        function = ir.Function(
-            self.module, ir.FunctionType(ir.VoidType(), kinds), f"{self.name}_run_stage"
-        )
-        function.linkage = "internal"
-        run_chunk, chunks, table, counters, thread = function.args
-        blocks = [
-            function.append_basic_block(name)
-            for name in ("entry", "next", "run", "wait", "spin", "end")
-        ]
-        entry, following, run, wait, spin, end = blocks
-        b = ir.IRBuilder(entry)
+        b = new_function(self.module, f"{self.name}_run_stage", kinds, is_internal=True)
+        run_chunk, chunks, table, counters, thread = b.function.args
+        names = ("next", "run", "wait", "spin", "end")
+        following, run, wait, spin, end = map(b.append_basic_block, names)
         half, low_bits, one = WORD(32), WORD(2**32 - 1), WORD(1)
         is_backwards = b.trunc(thread, ir.IntType(1))
         unit = b.select(is_backwards, WORD(2**32), one)
@@ -417,20 +395,21 @@ class _Emitter:
         b.branch(wait)
         b.position_at_end(end)
         b.ret_void()
-        return function
-
-    def _call_chunk(self, builder: Any, name: str, table: Any, chunk: Any) -> None:
-        builder.call(self.module.globals[name], [table, chunk])
+        return b.function
 
     def _emit_function(self, name: str, kinds: list[Any], steps: list[_Step]) -> Any:
         """Writes a function of the table that runs steps one after the other."""
-        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), name)
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = new_function(self.module, name, kinds)
+        table = b.function.args[0]
         for step in steps:
-            call = functools.partial(self._call_chunk, b, step.name, function.args[0])
-            emit_loop(b, 0, step.chunks, 1, call)
+            run = self.module.globals[step.name]
+            emit_loop(b, 0, step.chunks, 1, functools.partial(_call_chunk, b, run, table))
         b.ret_void()
-        return function
+        return b.function
+
+
+def _call_chunk(builder: Any, run: Any, table: Any, chunk: Any) -> None:
+    builder.call(run, [table, chunk])
 
 
 def _number(like: Node, value: Any) -> Node:
@@ -459,6 +438,19 @@ def _combine_chunks(code: Code, node: Node, count: int) -> None:
     code.vectors(node.size, min(LANES, node.size), body)
 
 
-def emit_arrays(graph: Graph, module: Any, name: str) -> Emitted:
-    """Writes the function of a graph all of whose nodes `can_emit` to a module."""
-    return _Emitter(split_columns(graph), module, name).run()
+def emit_arrays(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
+    """Adds ``void name(i8* inputs..., i8* outputs..., i8* memory)`` of a graph to a module.
+
+    `can_emit` holds for all nodes. The outputs are those of the graph, then its checks. Returns the
+    function and the bytes of its memory, which has to be aligned to 64.
+    """
+    emitter = _Emitter(split_columns(graph), module, f"{name}_arrays")
+    emitter.run()
+    builder = new_function(module, name, [POINTER] * (emitter.arena_entry + 1))
+    pointers = builder.function.args
+    table = builder.alloca(POINTER, size=WORD(len(pointers)))
+    for place, pointer in enumerate(pointers):
+        builder.store(pointer, builder.gep(table, [WORD(place)]))
+    builder.call(module.globals[emitter.name], [table])
+    builder.ret_void()
+    return builder.function, emitter.arena.size

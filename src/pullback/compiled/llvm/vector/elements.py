@@ -17,6 +17,7 @@ from pullback.compiled.llvm.compiler import has_avx512, ir
 from pullback.compiled.llvm.instructions import (
     declare,
     join_vectors,
+    new_function,
     number_in_lanes,
     shuffle,
     vector_type,
@@ -250,11 +251,10 @@ def _function(module: Any, name: str, lanes: int, arity: int) -> Any:
     if known is not None:
         return known
     kind = vector_type(ir.DoubleType(), lanes)
-    function = ir.Function(module, ir.FunctionType(kind, [kind] * arity), full)
-    function.linkage = "internal"
+    builder = new_function(module, full, [kind] * arity, kind, is_internal=True)
+    function = builder.function
     function.attributes.add("noinline")
     function.attributes.add("nounwind")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
     builder.ret(_evaluate(_MATHEMATICS[name], Lanes(builder, lanes), function.args))
     return function
 
