@@ -70,7 +70,7 @@ from pullback.fx.user_code import warn_user
 from pullback.inspector.html_repr import table_html, text_html
 from pullback.interop.mode import run_in_mode
 from pullback.kernels.random import watch_generators
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import Tensor, as_class_of, wrap
 from pullback.utils import pytree
 
 if TYPE_CHECKING:
@@ -553,7 +553,7 @@ class CompiledFunction:
             tensors = trace.outside.captured
             makes_tensors = not given.returns_arrays
             is_plain = tensors is not None and not (get_state().modes and makes_tensors)
-            is_plain = is_plain and not trace.results.shared
+            is_plain = is_plain and not trace.results.shared and not trace.results.instances
             call = native_code.TracedCall(
                 given, trace.out_spec, get_state(), self._watches, tensors or [], self._next_call()
             )
@@ -574,7 +574,7 @@ class CompiledFunction:
         made: list[Any] = []
         for name, leaf, kind in zip(names, given.leaves, given.kinds, strict=True):
             if kind[0] == "tensor":
-                tensor = wrap(tracer.input(name, leaf._array))
+                tensor = as_class_of(leaf, wrap(tracer.input(name, leaf._array)))
                 tracer.add_argument(tensor, kind[-1])
                 made.append(tensor)
             elif kind[0] == "array":

@@ -68,11 +68,16 @@ def require_known(value: Any, outside: Container[int]) -> None:
             f"it returns a {kind}, which holds tensors; return them in tuples, lists, dicts or "
             f"dataclasses"
         )
-    if id(value) not in outside and not isinstance(value, _FIXED):
+    if id(value) not in outside and not isinstance(value, _FIXED) and not _is_shape(value):
         raise TraceError(
             f"it returns a {kind} that is new in each call; return tuples, lists, dicts or "
             f"dataclasses"
         )
+
+
+def _is_shape(value: Any) -> bool:
+    """Whether a result is a tuple of integers of a class of its own, which cannot change."""
+    return isinstance(value, tuple) and all(type(item) is int for item in value)
 
 
 def _holds_traced(value: Any) -> bool:

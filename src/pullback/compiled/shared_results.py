@@ -23,7 +23,7 @@ from pullback.fx.traced_array import TracedArray
 from pullback.fx.tracer import Tracer
 from pullback.tensor.memory import owner_of
 from pullback.tensor.meta import Creation
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import SUBCLASSES, Tensor, as_subclass, wrap
 
 __all__ = ["Hidden", "Results", "SharedResult", "find_shared"]
 
@@ -81,19 +81,23 @@ class Results(NamedTuple):
         made: the leaves of the results, None for those that share memory; then the bases.
         shared: the others by their places.
         bases: for each base, a result that is a view of it.
+        instances: the places of results that are instances of the registered subclass of tensors.
     """
 
     made: list[Any]
     shared: dict[int, SharedResult]
     bases: list[Hidden]
+    instances: list[int]
 
     def build(self, values: list[Any], leaves: Sequence[Any]) -> list[Any]:
         """The leaves of the results of a call, of which the program has computed `values`."""
-        if not self.shared:
+        if not self.shared and not self.instances:
             return values
         found = list(values)
         for place, shared in self.shared.items():
             found[place] = shared.make(found, leaves)
+        for place in self.instances:
+            as_subclass(found[place])
         return found[: len(found) - len(self.bases)]
 
     def find_made(self, returned: list[Any]) -> list[Any]:
@@ -197,7 +201,8 @@ class _Search:
             if len(places) > 1:
                 self._views_of_results(places, chains)
         made = [None if n in self._shared else x for n, x in enumerate(self._found)]
-        return Results(made, dict(sorted(self._shared.items())), self._bases)
+        instances = [n for n, x in enumerate(self._found) if type(x) in SUBCLASSES]
+        return Results(made, dict(sorted(self._shared.items())), self._bases, instances)
 
     def _from_outside(self, value: Tensor, chain: _Chain) -> SharedResult | None:
         """A view of an argument or of a captured tensor."""

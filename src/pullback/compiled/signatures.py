@@ -17,7 +17,7 @@ import numpy as np
 from pullback.autograd.graph.views import requires_grad
 from pullback.compiled.watch import is_same_constant
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, wrap
+from pullback.tensor.tensor import CPU_FLAGS, TENSOR_TYPES, Tensor, wrap
 from pullback.utils import pytree
 
 __all__ = [
@@ -133,12 +133,13 @@ def lift_array(leaf: Any) -> Any:
 
 def kind_of(leaf: Any) -> tuple[Any, ...] | None:
     """The signature of a leaf; None if it has a graph, a tangent or no array."""
-    if type(leaf) is Tensor:
+    if type(leaf) in TENSOR_TYPES:
         array = leaf._array
         if type(array) is not np.ndarray or leaf._flags & DUAL or not array.dtype.isnative:
             return None
         needs_grad = leaf._flags & (REQUIRES_GRAD | PLAIN_VIEW) and requires_grad(leaf)
-        return ("tensor", array.shape, array.dtype.char, array.strides, bool(needs_grad))
+        cls = () if type(leaf) is Tensor else (type(leaf),)
+        return ("tensor", array.shape, array.dtype.char, array.strides, *cls, bool(needs_grad))
     if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
         if leaf.dtype.kind not in "biufc" or not leaf.dtype.isnative:
             return None

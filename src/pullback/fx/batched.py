@@ -100,7 +100,7 @@ def parts_of(tracer: Tracer, tensor: Tensor) -> tuple[TracedArray, Levels]:
         levels = held.levels
         held = held.array
     if not isinstance(held, TracedArray):
-        held = tracer.lift(np.asarray(held), None if levels else tensor)
+        held = tracer.lift(np.asarray(held)) if levels else tracer.capture(tensor)
     return held, levels
 
 

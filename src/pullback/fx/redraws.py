@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.fx.refusals import refusal
 from pullback.fx.traced_array import TracedArray
 from pullback.tensor.tensor import Tensor, fresh
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pullback.fx.tracer import Tracer
 
 __all__ = ["Redraws"]
+
+_CPU = KEY_BITS[DispatchKey.CPU]
 
 
 class _Draw(NamedTuple):
@@ -55,7 +58,9 @@ class Redraws:
         """The result of a random operator: new numbers, or in a recomputation those of before."""
         tracer, shapes = self._tracer, [x.shape for x in args if isinstance(x, Tensor)]
         if self._position is None:
-            result = tracer.record_random(operator, args, kwargs)
+            with tracer.draws.by_operator():
+                result = tracer.record_function(operator, args, kwargs, operator.below(_CPU))
+            tracer.random.append(tracer.newest)
             if self._keeps:
                 # Copies, because the program may write to the results.
                 self._draws.append(_Draw(operator, shapes, self._copy(result)))

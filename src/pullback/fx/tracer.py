@@ -230,6 +230,13 @@ class Tracer:
                 self.snapshots.note(found.node.target, array)
         return found
 
+    def capture(self, tensor: Tensor) -> TracedArray:
+        """The values of a tensor from outside, whose gradient and history are noted."""
+        if tensor._flags & _OTHER_FLAGS:
+            self._note_leaf(tensor)
+        self.histories.note(tensor)
+        return self.lift(np.asarray(tensor._array), tensor)
+
     def settle_writes(self, names: Iterable[str] | None = None) -> list[str]:
         """Makes constants of captured arrays that NumPy has written to, and returns their names."""
         names = list(self.captured) if names is None else names
@@ -407,13 +414,6 @@ class Tracer:
             return self.redraws.call(operator, args, kwargs)
         return self.record_function(operator, args, kwargs, operator.below(_CPU))
 
-    def record_random(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Computes a call of a random operator, with new numbers, and adds its node."""
-        with self.draws.by_operator():
-            result = self.record_function(operator, args, kwargs, operator.below(_CPU))
-        self.random.append(self._newest)
-        return result
-
     def record_function(
         self,
         function: Any,
@@ -443,7 +443,7 @@ class Tracer:
             )
         finally:
             set_state(before)
-        node = self._newest = self.graph.call_function(
+        node = self.newest = self.graph.call_function(
             function,
             tuple(symbol for symbol, _ in pairs),
             {key: symbol for key, (symbol, _) in named.items()},
@@ -567,10 +567,7 @@ class Tracer:
                 real = wrap(held.value) if held.number is None else as_operand(held.number)
                 return held.node, real
             if isinstance(held, np.ndarray):
-                if value._flags & _OTHER_FLAGS:
-                    self._note_leaf(value)
-                self.histories.note(value)
-                return self.lift(held, value).node, wrap(held)
+                return self.capture(value).node, wrap(held)
             if isinstance(held, bool | int | float | complex):
                 return held, value
             raise refusal(

@@ -353,3 +353,22 @@ def test_history_of_an_argument_is_not_part_of_a_graph(name, backend):
     with pytest.warns(UserWarning, match=name):
         found = run(pb.compile(function, backend=backend))
     assert found == run(function)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_captured_tensors_inside_vmap_get_gradients(backend):
+    model = pb.nn.Linear(3, 2)
+    rows = pb.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+
+    def function(x):
+        return pb.func.vmap(model)(x) + pb.func.vmap(lambda a, b: a @ b)(x, rows).sum()
+
+    compiled, found = pb.compile(function, backend=backend), []
+    for call in (function, compiled):
+        for leaf in (*model.parameters(), rows):
+            leaf.grad = None
+        (call(pb.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])) ** 2).sum().backward()
+        found.append([leaf.grad.numpy() for leaf in (*model.parameters(), rows)])
+    assert compiled.stats["eager"] == 0
+    for expected, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-12)

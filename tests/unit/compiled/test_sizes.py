@@ -32,6 +32,7 @@ def test_numbers_of_elements_are_guards(name, backend):
     for row in ROWS:
         x = np.array(row)
         np.testing.assert_allclose(compiled(x), program(x), rtol=1e-14)
+    assert compiled.stats["eager"] == 0
 
 
 def test_captured_tensors_and_steps_of_loops():

@@ -71,7 +71,6 @@ from pullback.compat.torch.reductions import *
 from pullback.compat.torch.serialization import load, save
 from pullback.compat.torch.shapes import *
 from pullback.compat.torch.tensor import Tensor, result_type
-from pullback.compat.torch.tensor import converting as _converting
 from pullback.kernels.threads import get_num_threads, set_num_threads
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
@@ -136,10 +135,10 @@ def can_cast(from_: Any, to: Any) -> Any:
 
 
 def compile(model: Any = None, **options: Any) -> Any:
-    """``pullback.compile``; options of other compilers are ignored."""
+    """``pullback.compile``; of the options of PyTorch's compiler, ``fullgraph`` is used."""
     if model is None:
         return lambda function: compile(function, **options)
-    return _converting(_pb.compile(_converting(model)))
+    return _pb.compile(model, fullgraph=options.get("fullgraph", False))
 
 
 def unravel_index(indices: Any, shape: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pullback as pb
 from pullback.compat.torch.dtypes import device as as_device
 from pullback.compat.torch.dtypes import get_default_dtype
-from pullback.compat.torch.tensor import convert, convert_array
+from pullback.compat.torch.tensor import convert, convert_array, values_of
 from pullback.tensor.tensor import Tensor as PlainTensor
 
 __all__ = [
@@ -80,7 +80,7 @@ def shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:
 def _array_of(data: Any, dtype: Any, copy: bool | None) -> Any:
     """An array of some data; Python's numbers become the default dtype."""
     if isinstance(data, PlainTensor):
-        data = data.detach()._array
+        data = values_of(data.detach())
     elif isinstance(data, list | tuple):
         data = _nested(data)
     if dtype is not None:
@@ -99,7 +99,7 @@ def _array_of(data: Any, dtype: Any, copy: bool | None) -> Any:
 def _nested(data: Any) -> Any:
     """Nested lists with tensors in them, as nested lists of numbers."""
     if isinstance(data, PlainTensor):
-        return data.detach()._array.tolist()
+        return values_of(data.detach()).tolist()
     return [_nested(item) for item in data] if isinstance(data, list | tuple) else data
 
 
@@ -111,7 +111,10 @@ def tensor(data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
     >>> torch.tensor([1.0, 2.0]).dtype, torch.tensor([1, 2]).dtype
     (dtype('float32'), dtype('int64'))
     """
-    array = pb.tensor(_array_of(data, dtype, True))
+    if isinstance(data, PlainTensor):
+        array = data.detach().clone() if dtype is None else pb.astype(data.detach(), dtype)
+    else:
+        array = pb.tensor(_array_of(data, dtype, True))
     return convert(array).requires_grad_(requires_grad) if requires_grad else array
 
 

@@ -10,6 +10,7 @@ import pullback as pb
 from pullback._generated import functions_indexing as operators
 from pullback._generated import functions_sorting as sorting
 from pullback.compat.torch.spelling import spell
+from pullback.compat.torch.tensor import values_of
 from pullback.tensor.methods import indexing as plain
 from pullback.tensor.tensor import Tensor as PlainTensor
 
@@ -159,7 +160,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     made = pb.broadcast_to(input, shape).clone()
     where = pb.broadcast_to(mask, shape)
-    count = int(np.count_nonzero(where._array))
+    count = int(np.count_nonzero(values_of(where)))
     plain.setitem(made, where, pb.reshape(source, -1)[:count])
     return made
 

@@ -24,7 +24,7 @@ from pullback.compat.torch import (
     shapes,
 )
 from pullback.compat.torch.dtypes import DTYPE_NAMES, device
-from pullback.compat.torch.tensor import Tensor, convert
+from pullback.compat.torch.tensor import Tensor, convert, values_of
 from pullback.fx.tracer import forbid_in_trace
 from pullback.kernels.random import source_of_numbers
 from pullback.tensor.tensor import Tensor as PlainTensor
@@ -190,7 +190,9 @@ def contiguous(self: Any, **_: Any) -> Any:
 def is_contiguous(self: Any, **_: Any) -> bool:
     """Whether the elements lie in the order of the axes."""
     array = self._array
-    return bool(array.flags.c_contiguous) if isinstance(array, np.ndarray) else True
+    if isinstance(array, np.ndarray):
+        return bool(array.flags.c_contiguous)
+    return bool(getattr(array, "contiguous", True))
 
 
 @_method
@@ -287,7 +289,7 @@ def renorm(self: Any, p: float, dim: int, maxnorm: float) -> Any:
 @_method
 def apply_(self: Any, function: Callable[..., Any]) -> Any:
     """Writes a function of each element to its place."""
-    flat = [function(value) for value in self._array.ravel().tolist()]
+    flat = [function(value) for value in values_of(self).ravel().tolist()]
     return self.copy_(pb.tensor(np.array(flat, self.dtype).reshape(self.shape)))
 
 

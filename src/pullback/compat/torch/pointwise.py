@@ -12,7 +12,7 @@ from pullback._generated import functions_nn_activation as activation
 from pullback._generated import functions_pointwise as operators
 from pullback._generated import functions_special as specials
 from pullback.compat.torch.spelling import spell
-from pullback.compat.torch.tensor import convert_array
+from pullback.compat.torch.tensor import convert_array, values_of
 
 __all__ = [
     "SAME",
@@ -123,7 +123,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
             f"{rounding_mode!r}"
         )
-    kinds = {np.asarray(getattr(v, "_array", v)).dtype.kind for v in (input, other)}
+    kinds = {getattr(v, "dtype", None) or np.asarray(v).dtype for v in (input, other)}
+    kinds = {kind.kind for kind in kinds}
     if not kinds <= set("biu"):
         return getattr(operators, rounding_mode)(operators.divide(input, other), out=out)
     if rounding_mode == "floor":
@@ -208,9 +209,8 @@ def isclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Any:
     """Whether elements are equal up to tolerances."""
-    return convert_array(
-        np.asarray(np.isclose(input.detach()._array, other.detach()._array, rtol, atol, equal_nan))
-    )
+    one, two = values_of(input.detach()), values_of(other.detach())
+    return convert_array(np.asarray(np.isclose(one, two, rtol, atol, equal_nan)))
 
 
 def allclose(
@@ -222,12 +222,13 @@ def allclose(
     >>> torch.allclose(torch.ones(2), torch.ones(2) + 1e-9)
     True
     """
-    return builtins.bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
+    one, two = values_of(input.detach()), values_of(other.detach())
+    return np.allclose(one, two, rtol, atol, equal_nan)
 
 
 def equal(input: Any, other: Any) -> builtins.bool:
     """Whether two tensors have the same shape and elements; `eq` compares element by element."""
-    return np.array_equal(input._array, other._array)
+    return np.array_equal(values_of(input), values_of(other))
 
 
 def isposinf(input: Any) -> Any:

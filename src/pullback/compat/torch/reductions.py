@@ -12,7 +12,7 @@ from pullback._generated import functions_reduction as operators
 from pullback._generated import functions_shape as shapes
 from pullback._generated import functions_sorting as sorting
 from pullback.compat.torch.spelling import numpy_names, spell
-from pullback.compat.torch.tensor import convert, convert_array
+from pullback.compat.torch.tensor import convert, convert_array, values_of
 
 __all__ = [
     "Pair",
@@ -444,7 +444,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 def histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
     """Counts of the elements in equal intervals from `min` to `max`."""
-    array = input._array
+    array = values_of(input)
     low, high = (array.min(), array.max()) if min == max else (min, max)
     counts = np.histogram(array, bins, (low, high))[0]
     return convert_array(counts.astype(array.dtype))
@@ -454,9 +454,9 @@ def histogram(
     input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
 ) -> Any:
     """Counts of elements in intervals, and the ends of the intervals."""
-    edges = bins._array if hasattr(bins, "_array") else bins
-    weights = None if weight is None else weight._array
-    found = np.histogram(input._array, edges, range, density, weights)
+    edges = values_of(bins) if hasattr(bins, "_array") else bins
+    weights = None if weight is None else values_of(weight)
+    found = np.histogram(values_of(input), edges, range, density, weights)
     return tuple(convert_array(part.astype(input.dtype)) for part in found)
 
 
@@ -475,9 +475,9 @@ def searchsorted(
     sorter: Any = None,
 ) -> Any:
     """The places at which elements would be put into a sorted sequence, row by row."""
-    values = pb.asarray(input)._array
+    values = values_of(pb.asarray(input))
     side = side or ("right" if right else "left")
-    rows, order = sorted_sequence._array, None if sorter is None else sorter._array
+    rows, order = values_of(sorted_sequence), None if sorter is None else values_of(sorter)
     if rows.ndim == 1:
         found = np.searchsorted(rows, values, side, order)
     else:
@@ -500,7 +500,7 @@ def unique(
     del sorted  # they always are
     unique_elements: Any = np.unique
     found = unique_elements(
-        input._array, return_inverse=return_inverse, return_counts=return_counts, axis=dim
+        values_of(input), return_inverse=return_inverse, return_counts=return_counts, axis=dim
     )
     parts = found if isinstance(found, tuple) else (found,)
     made = tuple(map(convert_array, parts))
@@ -513,7 +513,8 @@ def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
 ) -> Any:
     """The elements without those that equal the one before."""
-    array = input._array.ravel() if dim is None else np.moveaxis(input._array, dim, 0)
+    values = values_of(input)
+    array = values.ravel() if dim is None else np.moveaxis(values, dim, 0)
     rows = array.reshape(len(array), -1)
     starts = np.ones(len(array), bool)
     starts[1:] = (rows[1:] != rows[:-1]).any(axis=1)

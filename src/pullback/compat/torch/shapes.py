@@ -14,7 +14,7 @@ from pullback._generated import functions_shape as operators
 from pullback.compat.torch.creation import shape_of
 from pullback.compat.torch.dtypes import Size
 from pullback.compat.torch.spelling import numpy_names, spell
-from pullback.compat.torch.tensor import convert, convert_array
+from pullback.compat.torch.tensor import convert, convert_array, values_of
 
 __all__ = [
     "as_strided",
@@ -112,7 +112,7 @@ chunk = numpy_names(lambda input, chunks, dim=0: tuple(operators.chunk(input, ch
 
 def _is_legacy_empty(tensor: Any) -> bool:
     """Whether a tensor is the one of shape (0,) that PyTorch joins to tensors of any shape."""
-    return bool(tensor._array.ndim == 1 and tensor._array.shape[0] == 0)
+    return bool(tensor.ndim == 1 and tensor.shape[0] == 0)
 
 
 def _lengths(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
@@ -242,7 +242,7 @@ def tile(input: Any, *dims: Any, **named: Any) -> Any:
 def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
     """Each element repeated along an axis."""
     del output_size
-    counts = repeats._array.tolist() if hasattr(repeats, "_array") else repeats
+    counts = values_of(repeats).tolist() if hasattr(repeats, "_array") else repeats
     return operators.repeat(input, counts, dim)
 
 
@@ -285,7 +285,8 @@ def tensor_split(
     """Parts of nearly equal length, or parts that end at given places."""
     for named in (sections, indices):
         indices_or_sections = indices_or_sections if named is None else named
-    given = getattr(indices_or_sections, "_array", indices_or_sections)
+    given = indices_or_sections
+    given = values_of(given) if hasattr(given, "_array") else given
     parts = given.tolist() if isinstance(given, np.ndarray) else given
     return tuple(
         operators.array_split(input, parts if isinstance(parts, int) else list(parts), dim)

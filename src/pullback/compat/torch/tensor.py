@@ -20,9 +20,18 @@ import numpy as np
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback.compat.torch.dtypes import Size, get_default_dtype, promote_types
+from pullback.fx.traced_array import TracedArray
 from pullback.tensor.subclass import register_subclass
+from pullback.tensor.tensor import (
+    TRACES,
+    as_operand,
+    as_subclass,
+    exposes_subclass,
+    fresh,
+    holds_number,
+    note_read,
+)
 from pullback.tensor.tensor import Tensor as PlainTensor
-from pullback.tensor.tensor import as_operand, as_subclass, exposes_subclass, fresh, holds_number
 from pullback.utils import pytree
 
 __all__ = [
@@ -34,6 +43,7 @@ __all__ = [
     "converting",
     "result_type",
     "user_code_first",
+    "values_of",
 ]
 
 _PROMOTING = frozenset(
@@ -153,6 +163,19 @@ def convert_array(array: Any) -> Any:
     return as_subclass(fresh(array))
 
 
+def values_of(tensor: Any) -> Any:
+    """The array of a tensor, for functions of NumPy; in a traced program this is a guard.
+
+    >>> import pullback.compat.torch as torch
+    >>> values_of(torch.ones(2))
+    array([1., 1.], dtype=float32)
+    """
+    if TRACES:
+        note_read(tensor, "values for NumPy")
+    held = tensor._array
+    return np.asarray(held) if isinstance(held, TracedArray) else held
+
+
 def convert(value: Any) -> Any:
     """Makes instances of the tensors that an operator returns, in place.
 
@@ -259,7 +282,8 @@ def _link(operator: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
         result = kernel(*args, **kwargs)
         if type(result) is PlainTensor:
             array = result._array
-            if type(array) is _ndarray and array.dtype in _WIDE and not has_dtype:
+            kind = array.dtype if type(array) is _ndarray else _dtype_of(result)
+            if kind in _WIDE and not has_dtype:
                 result = _narrowed(result, args)
             return as_subclass(result)
         return convert(result)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.compat.torch.tensor import values_of
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["assert_close"]
@@ -51,7 +52,8 @@ def assert_close(
         )
         return
     one, other = (
-        v.detach()._array if isinstance(v, Tensor) else np.asarray(v) for v in (actual, expected)
+        values_of(v.detach()) if isinstance(v, Tensor) else np.asarray(v)
+        for v in (actual, expected)
     )
     if one.shape != other.shape:
         raise AssertionError(
