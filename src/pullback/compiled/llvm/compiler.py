@@ -33,7 +33,6 @@ else:
 
 __all__ = [
     "binding",
-    "compile_module",
     "function_address",
     "has_avx512",
     "ir",
@@ -166,17 +165,9 @@ def name_address(name: str, address: int) -> None:
     binding.add_symbol(name, address)
 
 
-def compile_module(module: Any, *, is_vectorized: bool = False) -> Any:
-    """Compiles a module; returns the engine that holds its code."""
-    text = str(module)
-    return load_code(text, lambda: text, is_vectorized=is_vectorized)
-
-
 def load_code(
     key: str,
     write: Callable[[], str],
-    *,
-    is_vectorized: bool = False,
     addresses: dict[str, int] | None = None,
 ) -> Any:
     """The engine that holds the machine code of a module.
@@ -186,17 +177,15 @@ def load_code(
     Args:
         key: differs for modules of different text.
         write: makes the module's text, where the cache has no code for the key.
-        is_vectorized: whether the code is written in vectors already. Then only variables are
-            turned into registers: other passes take time and gain nothing.
         addresses: of external symbols, for this module alone.
     """
     cache = current_cache()
-    name = _key(key, is_vectorized) if cache is not None else ""
+    name = _key(key) if cache is not None else ""
     content = cache.get(name) if cache is not None else None
     text = write() if content is None else ""
     with _lock:
         if content is None:
-            content = _generate(text, is_vectorized)
+            content = _generate(text)
             if cache is not None:
                 cache.put(name, content)
         for symbol, address in (addresses or {}).items():
@@ -218,20 +207,19 @@ def read_number(engine: Any, name: str) -> int:
     return ctypes.c_int64.from_address(address).value
 
 
-def _generate(text: str, is_vectorized: bool) -> bytes:
-    """The object file of a module."""
+def _generate(text: str) -> bytes:
+    """The object file of a module.
+
+    The code is written in vectors already. Only variables are turned into registers: other passes
+    take time and gain nothing.
+    """
     machine = _machine()
     parsed = binding.parse_assembly(text)
     parsed.verify()
-    options = binding.create_pipeline_tuning_options(speed_level=0 if is_vectorized else 2)
-    options.loop_vectorization = not is_vectorized
-    builder = binding.create_pass_builder(machine, options)
-    if is_vectorized:
-        passes = binding.create_new_module_pass_manager()
-        passes.add_sroa_pass()
-    else:
-        passes = builder.getModulePassManager()
-    passes.run(parsed, builder)
+    options = binding.create_pipeline_tuning_options(speed_level=0)
+    passes = binding.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.run(parsed, binding.create_pass_builder(machine, options))
     content: bytes = machine.emit_object(parsed)
     return content
 
@@ -244,10 +232,10 @@ def _load(content: bytes) -> Any:
     return engine
 
 
-def _key(key: str, is_vectorized: bool) -> str:
+def _key(key: str) -> str:
     """A key of machine code, with all of the machine and of other libraries that it depends on."""
     parts = [
-        f"pullback object 2, vectorized {is_vectorized}",
+        "pullback object 3",
         key,
         *_processor(),
         binding.get_default_triple(),

@@ -32,8 +32,8 @@ from pullback.utils import pytree
 
 __all__ = [
     "Captured",
-    "Code",
     "Leaf",
+    "ProgramFunction",
     "Result",
     "Signature",
     "Symbols",
@@ -67,6 +67,8 @@ class Leaf(NamedTuple):
 
     kind: str  # "tensor", "array", "scalar" (NumPy's), "number" or "static"
     value: Any  # the type of a number or scalar, the object of a static one
+    input: int = -1  # the index of the program's input; -1 if it does not read it
+    node: Node | None = None  # of an array: the input
 
 
 class Captured(NamedTuple):
@@ -99,14 +101,12 @@ class Signature(NamedTuple):
 
     call: TracedCall
     leaves: list[Leaf]
-    inputs: list[int]  # for each leaf, the index of the program's input; -1 if it reads it not
-    nodes: list[Node | None]  # for each leaf that is an array, its node
     captured: dict[int, Captured]  # by input
     results: list[Result]
     hits: int  # the address of a counter of calls
 
 
-class Code(NamedTuple):
+class ProgramFunction(NamedTuple):
     """The function of a program, ``void f(i8* inputs..., i8* outputs..., i8* arena)``."""
 
     address: int
@@ -393,7 +393,7 @@ class _Call(_Function):
             found += self.unpack(child, self.field(items, start + 8 * place, self.pointer))
         return found
 
-    def input_pointer(self, leaf: Leaf, value: Any, node: Node | None) -> Any:
+    def input_pointer(self, leaf: Leaf, value: Any) -> Any:
         """The address of an argument's elements; type, dtype, shape and layout are checked."""
         if leaf.kind == "static":
             self.require(self.equal(value, self.symbols.object(leaf.value)))
@@ -409,8 +409,8 @@ class _Call(_Function):
             has_flags = self.field_is(value, _slot_offset(Tensor, "_flags"), flags)
             self.require(self.b.and_(is_tensor, has_flags))
             value = self.field(value, _slot_offset(Tensor, "_array"), self.pointer)
-        assert node is not None
-        return self.array_pointer(value, node)
+        assert leaf.node is not None
+        return self.array_pointer(value, leaf.node)
 
     def array_pointer(self, value: Any, node: Node) -> Any:
         """The address of an array's elements; type, dtype, shape and layout are checked."""
@@ -457,10 +457,10 @@ class _Call(_Function):
         for place, child in enumerate(spec.children):
             argument = self.b.load(self.b.gep(self.function.args[1], [word(place)]))
             leaves += self.unpack(child, argument)
-        for place, (leaf, value) in enumerate(zip(signature.leaves, leaves, strict=True)):
-            pointer = self.input_pointer(leaf, value, signature.nodes[place])
-            if signature.inputs[place] >= 0:
-                found[signature.inputs[place]] = pointer
+        for leaf, value in zip(signature.leaves, leaves, strict=True):
+            pointer = self.input_pointer(leaf, value)
+            if leaf.input >= 0:
+                found[leaf.input] = pointer
         return found
 
     # --- results ----------------------------------------------------------------------------------
@@ -561,7 +561,7 @@ class _Call(_Function):
 
 
 def emit_call(
-    module: Any, symbols: Symbols, name: str, program: Code, signature: Signature
+    module: Any, symbols: Symbols, name: str, program: ProgramFunction, signature: Signature
 ) -> None:
     """Adds the function of a signature to a module."""
     call = _Call(module, symbols, name, signature)

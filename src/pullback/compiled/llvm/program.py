@@ -9,7 +9,6 @@ of Python that does the whole call (``entry.py``).
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +20,8 @@ from pullback.compiled.llvm.compiler import function_address, ir, load_code, rea
 from pullback.compiled.llvm.digest import graph_digest, has_product, source_digest
 from pullback.compiled.llvm.entry import (
     Captured,
-    Code,
     Leaf,
+    ProgramFunction,
     Result,
     Signature,
     Symbols,
@@ -59,6 +58,8 @@ class _Segment(NamedTuple):
     outputs: list[Node]
     graph: Graph
     name: str
+    function: Any = None  # takes arrays: inputs, outputs and an arena
+    arena: int = 0  # bytes
 
     def emit(self, module: Any) -> None:
         """Adds its function, the size of its arena, and a function that takes arrays."""
@@ -69,40 +70,17 @@ class _Segment(NamedTuple):
         emit_pointers(module, f"call_{self.name}", function)
 
 
-class _Phase(NamedTuple):
-    """A segment, or None, and the calls after it."""
-
-    segment: _Segment | None
-    calls: list[Node]
-
-
-class _Step(NamedTuple):
-    """A step of a program: a segment with its function and arena, or a node that is called."""
-
-    segment: _Segment | None
-    function: Any
-    arena: int
-    node: Node | None
-
-
-def _find_dead(steps: list[_Step], kept: list[Node]) -> list[list[int]]:
+def _find_dead(steps: list[_Segment | Node], kept: list[Node]) -> list[list[int]]:
     """For each step, the values that no later one reads: their memory is free after it.
 
     They are those that steps have made. Without it, a gradient through a cumulative sum or a sort
     takes more memory than in eager.
     """
     last: dict[int, int] = {}
-    read: Sequence[Node]
     for place, step in enumerate(steps):
-        part = step.segment
-        if part is not None:
-            last |= dict.fromkeys([n.id for n in part.outputs], place)
-            read = part.inputs
-        else:
-            assert step.node is not None
-            last[step.node.id] = place
-            read = step.node.inputs
-        last |= {n.id: place for n in read if n.id in last}
+        made = step.outputs if isinstance(step, _Segment) else [step]
+        last |= dict.fromkeys([n.id for n in made], place)
+        last |= {n.id: place for n in step.inputs if n.id in last}
     dead: list[list[int]] = [[] for _ in steps]
     results = {node.id for node in kept}
     for number, place in last.items():
@@ -131,11 +109,11 @@ def _is_call(node: Node, limit: int) -> bool:
     return is_large(node, limit) and not can_emit(node)
 
 
-def _find_phases(graph: Graph) -> list[_Phase]:
-    """The segments of a graph, and the calls between them.
+def _find_steps(graph: Graph) -> list[_Segment | Node]:
+    """The segments of a graph, and the nodes that are called between them.
 
-    A call that draws random numbers is in no phase before that of an earlier one: they come from
-    one stream.
+    A phase is a segment and the calls after it. A call that draws random numbers is in no phase
+    before that of an earlier one: they come from one stream.
     """
     random = {node.id for node in graph.effects}
     drawn = 0  # the phase of the last call that draws
@@ -158,11 +136,13 @@ def _find_phases(graph: Graph) -> list[_Phase]:
             found.append(([], []))
         found[at][is_called].append(node)
     used = _find_uses(graph, found)
-    phases = []
+    steps: list[_Segment | Node] = []
     for place, (own, calls) in enumerate(found):
         wanted = {n.id for n in own if used.get(n.id, set()) - {2 * place}}
-        phases.append(_Phase(_segment(own, wanted, place) if wanted else None, calls))
-    return phases
+        if wanted:
+            steps.append(_segment(own, wanted, place))
+        steps += calls
+    return steps
 
 
 def _find_uses(graph: Graph, phases: list[tuple[list[Node], list[Node]]]) -> dict[int, set[int]]:
@@ -192,15 +172,15 @@ def _suits_arrays(graph: Graph) -> bool:
     return is_plain and any(is_large(node, limit) for node in live)
 
 
-def _make_step(engine: Any, segment: _Segment) -> _Step:
-    """The step of a segment; its function takes arrays."""
+def _load(segment: _Segment, engine: Any) -> _Segment:
+    """A segment with its function."""
     arena = read_number(engine, f"arena_{segment.name}")
     if IS_TESTED:  # objects of this interpreter have the layout that ``entry.py`` reads
         address = function_address(engine, f"call_{segment.name}")
-        return _Step(segment, make_function(address, engine), arena, None)
+        return segment._replace(function=make_function(address, engine), arena=arena)
     count = len(segment.inputs) + len(segment.outputs) + 1
     function = make_pointer_function(function_address(engine, segment.name), count, engine)
-    return _Step(segment, function, arena, None)
+    return segment._replace(function=function, arena=arena)
 
 
 class NativeProgram:
@@ -220,14 +200,14 @@ class NativeProgram:
         self.graph = reroll(lowered.graph)
         self.call: Any = None
         self.hits = ctypes.c_int64(0)
-        self.opaque: list[Node] = []
         self._constants = [node for node in self.graph.nodes if node.op == "const"]
-        self._phases = _find_phases(self.graph)
+        self._steps = _find_steps(self.graph)
+        self.opaque = [step for step in self._steps if isinstance(step, Node)]
         self._call_text = ""  # of the function for whole calls
         self._compile(call)
 
     def _segments(self) -> list[_Segment]:
-        return [phase.segment for phase in self._phases if phase.segment is not None]
+        return [step for step in self._steps if isinstance(step, _Segment)]
 
     def _write(self) -> str:
         """The module of all segments, as LLVM's text."""
@@ -249,21 +229,19 @@ class NativeProgram:
     def _compile(self, call: TracedCall | None) -> None:
         engine = None
         if self._segments():
-            engine = load_code(self._key(), self._write, is_vectorized=True)
-        self._steps: list[_Step] = []
-        for segment, calls in self._phases:
-            if segment is not None:
-                self._steps.append(_make_step(engine, segment))
-            self._steps += [_Step(None, None, 0, node) for node in calls]
-            self.opaque += calls
+            engine = load_code(self._key(), self._write)
+        self._steps = [
+            _load(step, engine) if isinstance(step, _Segment) else step for step in self._steps
+        ]
         self._dead = _find_dead(self._steps, [*self.graph.outputs, *self.graph.checks])
         if len(self._steps) == 1 and call is not None and can_emit_call(call):
-            self._make_call(engine, self._steps[0], call)
+            (step,) = self._steps
+            if isinstance(step, _Segment):
+                self._make_call(engine, step, call)
 
-    def _make_call(self, engine: Any, step: _Step, call: TracedCall) -> None:
+    def _make_call(self, engine: Any, segment: _Segment, call: TracedCall) -> None:
         """Makes the function for whole calls, if there is a form of it."""
-        lowered, segment = self.lowered, step.segment
-        if segment is None or not IS_TESTED or lowered.writes or lowered.aliases:
+        if not IS_TESTED or self.lowered.writes or self.lowered.aliases:
             return
         results = [*self.graph.outputs, *self.graph.checks]
         if any(node.op in ("input", "const") for node in results):
@@ -276,19 +254,19 @@ class NativeProgram:
         signature = self._signature(call, sources, order)
         if signature is None:
             return
-        program = Code(
+        program = ProgramFunction(
             function_address(engine, segment.name),
             len(segment.inputs),
             segment.outputs,
             {order[node.id] for node in self.graph.checks},
-            step.arena,
+            segment.arena,
             sum(n.size for n in segment.graph.live()),
         )
         module = ir.Module(name="pullback")
         symbols = Symbols(module)
         emit_call(module, symbols, "call", program, signature)
         self._call_text = text = str(module)
-        own = load_code(text, lambda: text, is_vectorized=True, addresses=symbols.addresses)
+        own = load_code(text, lambda: text, symbols.addresses)
         kept = (engine, own, symbols.kept, self.hits)
         self.call = make_function(function_address(own, "call"), kept, has_keywords=True)
 
@@ -313,9 +291,10 @@ class NativeProgram:
     ) -> Signature | None:
         """The signature for `emit_call`; None where it has no form."""
         given = call.given
+        if not all(map(_is_in_c_order, given.leaves)):  # it would serve arrays of another layout
+            return None
         captured = {}
-        inputs = [-1] * len(given.leaves)
-        nodes: list[Node | None] = [None] * len(given.leaves)
+        leaves = [_leaf(*pair) for pair in zip(given.leaves, given.kinds, strict=True)]
         for place, (source, own) in enumerate(zip(self.lowered.sources, sources, strict=True)):
             if source.kind == "captured":
                 array = self.tracer.captured[source.name]
@@ -324,11 +303,8 @@ class NativeProgram:
                         return None
                     captured[own] = Captured(array, self.graph.inputs[place])
             else:
-                inputs[source.name] = own
-                nodes[source.name] = self.graph.inputs[place]
-        if not all(map(_is_in_c_order, given.leaves)):  # it would serve arrays of another layout
-            return None
-        leaves = [_leaf(*pair) for pair in zip(given.leaves, given.kinds, strict=True)]
+                leaf = leaves[source.name]
+                leaves[source.name] = leaf._replace(input=own, node=self.graph.inputs[place])
         results = []
         for result in self.lowered.results:
             if isinstance(result, Output):
@@ -344,7 +320,7 @@ class NativeProgram:
             else:
                 results.append(Result("constant", result))
         hits = ctypes.addressof(self.hits)
-        return Signature(call, leaves, inputs, nodes, captured, results, hits)
+        return Signature(call, leaves, captured, results, hits)
 
     def run(self, *inputs: Any) -> Any:
         """Runs the program on tensors and numbers; returns a list of results, or MISS."""
@@ -375,26 +351,12 @@ class NativeProgram:
     def _run_steps(self, values: dict[int, Any]) -> None:
         with errstate(all="ignore"):
             for step, dead in zip(self._steps, self._dead, strict=True):
-                if step.segment is not None:
-                    self._run_segment(step, values)
+                if isinstance(step, _Segment):
+                    _run_segment(step, values)
                 else:
-                    assert step.node is not None
-                    values[step.node.id] = compute(
-                        step.node, [values[x.id] for x in step.node.inputs]
-                    )
+                    values[step.id] = compute(step, [values[x.id] for x in step.inputs])
                 for number in dead:
                     del values[number]
-
-    def _run_segment(self, step: _Step, values: dict[int, Any]) -> None:
-        segment = step.segment
-        assert segment is not None
-        given = [np.ascontiguousarray(values[n.id]) for n in segment.inputs]
-        made = [np.empty(n.shape, n.dtype) for n in segment.outputs]
-        arena = np.empty(step.arena + 64, np.uint8)
-        start = -arena.__array_interface__["data"][0] % 64
-        step.function(*given, *made, arena[start:])
-        for node, array in zip(segment.outputs, made, strict=True):
-            values[node.id] = array
 
     def _write_outside(self, values: dict[int, Any], given: list[Any]) -> None:
         """Writes to arguments and captured arrays, after what lies in their memory is copied."""
@@ -402,7 +364,7 @@ class NativeProgram:
         written = [given[write.source] for write in writes]
         # What a segment has made lies in memory of its own: 33 results against 24 targets took a
         # third of a training step.
-        made = {n.id for step in self._steps if step.segment for n in step.segment.outputs}
+        made = {n.id for segment in self._segments() for n in segment.outputs}
         for node in [node for node in outputs if node.id not in made]:
             array = values[node.id]
             if any(np.may_share_memory(array, target) for target in written):
@@ -434,6 +396,16 @@ class NativeProgram:
             seen.add(node.id)
             found.append(wrap(array))
         return found
+
+
+def _run_segment(segment: _Segment, values: dict[int, Any]) -> None:
+    given = [np.ascontiguousarray(values[n.id]) for n in segment.inputs]
+    made = [np.empty(n.shape, n.dtype) for n in segment.outputs]
+    arena = np.empty(segment.arena + 64, np.uint8)
+    start = -arena.__array_interface__["data"][0] % 64
+    segment.function(*given, *made, arena[start:])
+    for node, array in zip(segment.outputs, made, strict=True):
+        values[node.id] = array
 
 
 def _is_in_c_order(value: Any) -> bool:

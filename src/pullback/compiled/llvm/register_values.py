@@ -199,18 +199,6 @@ class Elements:
 
         return self._parts(blended, base, part)
 
-    def join(self, values: list[Any], sizes: list[int]) -> Any:
-        """Values one behind the other."""
-
-        def joined(*parts: list[Any]) -> list[Any]:
-            lanes = []
-            for part, size in zip(parts, sizes, strict=True):
-                width = _lanes_of(part[0])
-                lanes += [_Lane(part[n // width], n % width) for n in range(size)]
-            return self._collect(lanes)
-
-        return self._parts(joined, *values)
-
     # --- memory -----------------------------------------------------------------------------------
 
     def address(self, pointer: Any, position: Any, itemsize: int) -> Any:

@@ -54,7 +54,7 @@ Operations (``node.op``), with ``node.attrs``:
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from math import prod
 from typing import Any, NamedTuple
 
@@ -344,10 +344,13 @@ class Copy(NamedTuple):
     made: dict[int, Node]
 
 
-def copy_nodes(nodes: Iterable[Node], inputs: Iterable[Node] = ()) -> Copy:
+def copy_nodes(
+    nodes: Iterable[Node], inputs: Iterable[Node] = (), zeros: Container[int] = ()
+) -> Copy:
     """A graph of some nodes, in order; `inputs`, and other operands than these, are its inputs.
 
-    Operands that are constants, numbers or ranges are copied, and no inputs.
+    Operands that are constants, numbers or ranges are copied, and no inputs; those whose ids are
+    among `zeros` are constants.
     """
     copy = Copy(Graph(), [], {})
 
@@ -356,6 +359,8 @@ def copy_nodes(nodes: Iterable[Node], inputs: Iterable[Node] = ()) -> Copy:
         copy.made[node.id] = copy.graph.input(node.shape, node.dtype)
 
     def operand(node: Node) -> Node:
+        if node.id in zeros:
+            return copy.graph.const(np.zeros(node.shape, node.dtype))
         if node.id not in copy.made:
             if node.op in ("const", "iota") or is_number(node):
                 made = copy.graph.add_copy(node, [operand(x) for x in node.inputs])

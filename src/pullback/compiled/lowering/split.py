@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pullback.compiled.lowering.expressions import CannotLower
-from pullback.compiled.lowering.ir import Graph, Node, copy_nodes, needed_by
+from pullback.compiled.lowering.ir import Node, copy_nodes, needed_by
 from pullback.compiled.lowering.lower import Lowered, Output, Source
 
 __all__ = ["Halves", "split", "without_cotangents"]
@@ -101,24 +99,16 @@ def without_cotangents(backward: Lowered, given: tuple[bool, ...]) -> Lowered:
         if node.id not in needed:
             needed.add(node.id)
             stack += [x for x in node.inputs if x.id not in zero]
-    copy, made = Graph(), {}
-    sources = []
-    for node, source in zip(graph.inputs, backward.sources, strict=True):
-        if node.id in needed:
-            made[node.id] = copy.input(node.shape, node.dtype)
-            sources.append(source)
-    for node in graph.nodes:
-        if node.id in needed and node.id not in made:
-            inputs = [
-                copy.const(np.zeros(x.shape, x.dtype)) if x.id in zero else made[x.id]
-                for x in node.inputs
-            ]
-            made[node.id] = copy.add_copy(node, inputs)
+    pairs = zip(graph.inputs, backward.sources, strict=True)
+    given_inputs = [pair for pair in pairs if pair[0].id in needed]
+    nodes = [node for node in graph.nodes if node.id in needed]
+    copy, _, made = copy_nodes(nodes, [node for node, _ in given_inputs], zero)
     copy.outputs = [made[x.id] for x in graph.outputs if x.id not in zero]
     results = [
         None if isinstance(r, Output) and graph.outputs[r.output].id in zero else r
         for r in backward.results
     ]
+    sources = [source for _, source in given_inputs]
     return Lowered(copy, sources, _renumbered(results), [], {})
 
 

@@ -20,7 +20,7 @@ import pullback as pb
 from pullback.compiled.llvm.arrays import can_emit, emit_arrays, gemm
 from pullback.compiled.llvm.arrays.products import find_blas
 from pullback.compiled.llvm.arrays.threads import SHARE_CHUNKS, register_share_chunks
-from pullback.compiled.llvm.compiler import binding, compile_module, is_supported
+from pullback.compiled.llvm.compiler import binding, is_supported, load_code
 from pullback.compiled.lowering.builder import Builder
 from pullback.compiled.lowering.interpret import interpret
 from pullback.compiled.lowering.ir import Graph, Place
@@ -45,7 +45,7 @@ class ArrayFunction:
         module = ir.Module("test")
         function, self.memory = emit_arrays(module, "run", graph)
         self.text = str(module)
-        self.engine = compile_module(module, is_vectorized=True)
+        self.engine = load_code(self.text, lambda: self.text)
         address = self.engine.get_function_address("run")
         self.run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(function.args))(address)
         self.results = [*graph.outputs, *graph.checks]

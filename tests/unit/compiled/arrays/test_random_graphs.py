@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from pullback.compiled.llvm.arrays import can_emit, emit_arrays
 from pullback.compiled.llvm.arrays.columns import split_columns
-from pullback.compiled.llvm.compiler import compile_module, is_supported
+from pullback.compiled.llvm.compiler import is_supported, load_code
 from pullback.compiled.lowering.builder import Builder
 from pullback.compiled.lowering.interpret import interpret
 from pullback.compiled.lowering.ir import Graph, Place, c_strides
@@ -209,7 +209,7 @@ class Maker:
 def run(graph, arrays):
     module = ir.Module("test")
     emitted, size = emit_arrays(module, "run", graph)
-    engine = compile_module(module, is_vectorized=True)
+    engine = load_code(str(module), lambda: str(module))
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(emitted.args))
     function = kind(engine.get_function_address("run"))
     made = [np.empty(node.shape, node.dtype) for node in graph.outputs]

@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 
 from llvmlite import ir
 
-from pullback.compiled.llvm.compiler import compile_module, is_supported
+from pullback.compiled.llvm.compiler import is_supported, load_code
 from pullback.compiled.llvm.instructions import vector_type
 from pullback.compiled.llvm.vector.elements import Complex, cast, elementwise, scalar_type
 from pullback.compiled.llvm.vector.elements import is_supported as has_function
@@ -92,7 +92,7 @@ def compiled(name, before, after, width, arity):
     b.cbranch(b.icmp_unsigned("<", following, function.args[0]), body, end)
     b.position_at_end(end)
     b.ret_void()
-    engine = compile_module(module)
+    engine = load_code(str(module), lambda: str(module))
     call = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (arity + 1))(
         engine.get_function_address("run")
     )

@@ -95,11 +95,6 @@ class Code:
         """Runs `body` with the index and the width of each vector: full ones, then the rest."""
         emit_vectors(self.b, length, width, body)
 
-    def when(self, condition: Any, body: Callable[[], None]) -> None:
-        """Runs `body` if a condition holds."""
-        with self.b.if_then(condition):
-            body()
-
     def variable(self, kind: Any) -> Any:
         """A place on the stack, which becomes a register."""
         with self.b.goto_entry_block():
@@ -282,18 +277,17 @@ def exact_sum_lanes(code: Code, value: Any, error: Any, width: int, bits: int) -
     """The sum of all lanes of a vector, and the sum of its errors with those of the lanes."""
     while width > 1:
         half = (width + 1) // 2
-        low, high = range(half), range(width - half, width)
+        (low, high), errors = [
+            [code.lanes(x, lanes) for lanes in (range(half), range(width - half, width))]
+            for x in (value, error)
+        ]
         if width % 2:  # the lane in the middle counts once
             mask = ir.Constant(ir.VectorType(ir.IntType(1), half), [0] + [1] * (half - 1))
             zero = ir.Constant(ir.VectorType(value.type.element, half), None)
-            parts = [code.lanes(value, low), code.b.select(mask, code.lanes(value, high), zero)]
-            errors = [code.lanes(error, low), code.b.select(mask, code.lanes(error, high), zero)]
-        else:
-            parts = [code.lanes(value, low), code.lanes(value, high)]
-            errors = [code.lanes(error, low), code.lanes(error, high)]
+            high, errors[1] = (code.b.select(mask, x, zero) for x in (high, errors[1]))
         width = half
-        value, lost = exact_sum(code, parts[0], parts[1], width, bits)
-        error = code.b.fadd(code.b.fadd(errors[0], errors[1]), lost)
+        value, lost = exact_sum(code, low, high, width, bits)
+        error = code.b.fadd(code.b.fadd(*errors), lost)
     return value, error
 
 

@@ -154,14 +154,14 @@ class Nest:
 
     def _find_loops(self) -> None:
         sources = {node: self._source(node) for node in self._reads()}
-        marks = []
+        # A space without axes has one loop of one step.
+        flags = []
         for node in self.reductions:
             kept = [a for a, n in enumerate(node.inputs[0].shape) if n != 1]
-            marks.append(tuple(a in node.attrs[1] for a in kept))
-        all_strides = [list(s.strides) for s in sources.values()]
-        all_strides += [list(s.strides) for s in self.stores]
-        lengths = list(self.space)
-        flags = [list(m) for m in marks]
+            flags.append([a in node.attrs[1] for a in kept] or [True])
+        all_strides = [list(s.strides) or [0] for s in sources.values()]
+        all_strides += [list(s.strides) or [0] for s in self.stores]
+        lengths = list(self.space) or [1]
         for axis in range(len(lengths) - 2, -1, -1):
             is_one = all(s[axis] == s[axis + 1] * lengths[axis + 1] for s in all_strides)
             if is_one and all(f[axis] == f[axis + 1] for f in flags):
@@ -183,8 +183,8 @@ class Nest:
         }
 
     def _find_chunks(self) -> Chunks:
-        if not self.lengths or 0 in self.lengths:
-            return Chunks(1, self.lengths[0] if self.lengths else 1)
+        if 0 in self.lengths:
+            return Chunks(1, self.lengths[0])
         first, inner = self.lengths[0], prod(self.lengths[1:])
         # Partial results of all chunks take at most an eighth of what is read.
         kept = max(
@@ -210,18 +210,10 @@ class Nest:
             return
         self.code = code
         self.uniform: dict[Node, Any] = {}
-        last_axis = len(self.lengths) - 1
         self.sums = {
             node: _Sum(self, node, self.lengths, self.axes[node]) for node in self.reductions
         }
-        if last_axis < 0:
-            for total in self.sums.values():
-                total.begin(0, [])
-            self._body([], 1)
-            for total in self.sums.values():
-                total.finish(0, [])
-        else:
-            self._level(0, [])
+        self._level(0, [])
 
     def _emit_empty(self, code: Code) -> None:
         for node in self.reductions:
@@ -259,7 +251,8 @@ class Nest:
         code.loop(first, bound, width, lambda i: self._body([*indices, i], width))
         if full < length:
             is_end = b.icmp_signed("==", last, WORD(length))
-            code.when(is_end, lambda: self._body([*indices, WORD(full)], length - full))
+            with b.if_then(is_end):
+                self._body([*indices, WORD(full)], length - full)
 
     def _read_uniform(self, indices: list[Any]) -> None:
         """Reads what does not vary along the last axis, before the loop along it."""
@@ -307,7 +300,7 @@ class Nest:
         code, dtype = self.code, store.node.dtype
         place = self._place(store.offset, store.strides, indices, store.moves)
         pointer = code.pointer(store.target)
-        stride = store.strides[-1] if store.strides else 1
+        stride = store.strides[-1]
         if store.adds:
             before = code.load(pointer, dtype, place, stride, width)
             value = elementwise(code.b, "add", [before, value], dtype, width)
@@ -341,7 +334,7 @@ class Nest:
         if node in self.uniform:
             return code.spread(self.uniform[node], width)
         place = self._place(source.offset, source.strides, indices, source.moves)
-        stride = source.strides[-1] if source.strides else 1
+        stride = source.strides[-1]
         if self._is_index(source.base):
             found = code.spread(place, width)
             if width == 1 or not stride:
@@ -392,11 +385,10 @@ class _Sum:
         self.nest, self.node, self.axes = nest, node, axes
         self.combiner = node.attrs[0]
         self.dtype = node.dtype
-        rank = max(len(lengths), 1)
-        self.first = axes[0] if axes else rank
-        self.in_registers = not lengths or axes == tuple(range(self.first, len(lengths)))
+        self.first = axes[0]
+        self.in_registers = axes == tuple(range(self.first, len(lengths)))
         inner = lengths[self.first :]
-        steps = prod(inner[:-1]) * -(-inner[-1] // nest.lanes) if inner else 1
+        steps = prod(inner[:-1]) * -(-inner[-1] // nest.lanes)
         is_sum = self.combiner == "sum" and self.dtype.kind == "f"
         self.is_exact = is_sum and self.in_registers and steps > _PLAIN_STEPS
         self.accumulators: dict[int, Accumulator] = {}  # by their width
@@ -418,11 +410,11 @@ class _Sum:
         """Prepares the reduction before the loop along an axis."""
         code = self.nest.code
         start = neutral(self.combiner, self.dtype)
-        if axis != (self.first if self.nest.lengths else 0):
+        if axis != self.first:
             return
         if self.in_registers:
             self.accumulators = {}
-            length = self.nest.lengths[-1] if self.nest.lengths else 1
+            length = self.nest.lengths[-1]
             width = min(self.nest.lanes, length)
             for size in {width, length % width} - {0}:
                 self.accumulators[size] = Accumulator(
@@ -457,7 +449,7 @@ class _Sum:
 
     def finish(self, axis: int, indices: list[Any]) -> None:
         """Writes the result after the loop along an axis."""
-        if not self.in_registers or axis != (self.first if self.nest.lengths else 0):
+        if not self.in_registers or axis != self.first:
             return
         code = self.nest.code
         if self.is_exact:
