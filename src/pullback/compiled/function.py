@@ -47,12 +47,11 @@ from pullback.compiled.signatures import (
     Arguments,
     Static,
     constants_of,
-    flat_arguments,
+    flatten_call,
     inputs_of,
     is_hashable,
-    kind_of,
+    leaf_names,
     lift_array,
-    parameter_names,
 )
 from pullback.compiled.watch import (
     Watch,
@@ -157,9 +156,10 @@ def compile(
     >>> step(np.array([1.0, 1.0]), np.array([3.0, 4.0]))[0], step.cache_info().hits
     (np.float64(25.0), 1)
     """
+    static = [static_argnums] if isinstance(static_argnums, int) else sorted(static_argnums)
+    options: dict[str, Any] = {"backend": backend, "fullgraph": fullgraph, "static_argnums": static}
+    options |= {"maxsize": maxsize, "cache": cache}
     if func is None:
-        options: dict[str, Any] = {"backend": backend, "fullgraph": fullgraph}
-        options |= {"static_argnums": static_argnums, "maxsize": maxsize, "cache": cache}
         return functools.partial(compile, **options)
     if not callable(func):
         raise TypeError(f"compile: func must be callable, not {type(func).__name__}")
@@ -174,16 +174,8 @@ def compile(
                 "compile: the code generator has not been tested on this platform; "
                 "backend='eager' is used"
             )
-            backend = "eager"
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    return CompiledFunction(
-        func,
-        backend=backend,
-        fullgraph=fullgraph,
-        static_argnums=static,
-        maxsize=maxsize,
-        cache=cache,
-    )
+            options["backend"] = "eager"
+    return CompiledFunction(func, options)
 
 
 class CompiledFunction:
@@ -199,16 +191,7 @@ class CompiledFunction:
     1
     """
 
-    def __init__(
-        self,
-        func: Callable[..., Any],
-        *,
-        backend: str,
-        fullgraph: bool,
-        static_argnums: tuple[int, ...],
-        maxsize: int,
-        cache: bool,
-    ):
+    def __init__(self, func: Callable[..., Any], options: dict[str, Any]):
         # A class of its own: machine code for whole calls is the class's __call__, and is reached
         # without a frame of Python (the smallest program takes 0.2 us instead of 0.45).
         self.__class__ = type(
@@ -218,11 +201,10 @@ class CompiledFunction:
         )
         functools.update_wrapper(self, func, updated=())
         self._func = func
-        self._backend = backend
-        self._fullgraph = fullgraph
-        self._static = frozenset(static_argnums)
-        self._maxsize = maxsize
-        self._uses_cache = cache
+        self.options = options  # the arguments of ``compile`` besides the function
+        self._backend = options["backend"]
+        self._fullgraph = options["fullgraph"]
+        self._static = frozenset(options["static_argnums"])
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._watches: list[Watch] = []
         self._changes_nothing = True  # no trace has changed a place that is watched
@@ -244,7 +226,8 @@ class CompiledFunction:
     def _call(self, *args: Any, **kwargs: Any) -> Any:
         """The general path of a call."""
         state = get_state()
-        given = None if state.modes & ~_TRACED_MODES else self._take_apart(args, kwargs)
+        traces = not state.modes & ~_TRACED_MODES
+        given = flatten_call(args, kwargs, self._static) if traces else None
         if given is None:
             return self._call_in_trace(args, kwargs, state)
         entry = self._entry(given, state)
@@ -305,13 +288,6 @@ class CompiledFunction:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self._func, name)
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of ``compile`` besides the function."""
-        names = ("backend", "fullgraph", "maxsize")
-        options = {name: getattr(self, f"_{name}") for name in names}
-        return {**options, "static_argnums": sorted(self._static), "cache": self._uses_cache}
-
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickled by name where a module holds it, else as its function; graphs stay here."""
         module, name = self.__module__, getattr(self, "__qualname__", "")
@@ -336,27 +312,7 @@ class CompiledFunction:
         self._natives = []
         type(self).__call__ = CompiledFunction.__call__  # type: ignore[method-assign]
 
-    # --- signatures -------------------------------------------------------------------------------
-
-    def _take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
-        """The leaves of the arguments and their signature; None where `func` has to be called."""
-        if not kwargs and not self._static:
-            quick = flat_arguments(args)
-            if quick is not None:
-                return quick
-        static = {n % len(args) for n in self._static if -len(args) <= n < len(args)}
-        traced = tuple(Static(a) if place in static else a for place, a in enumerate(args))
-        leaves, spec = pytree.flatten((traced, kwargs))
-        kinds = []
-        tensors = arrays = 0
-        for leaf in leaves:
-            kind = kind_of(leaf)
-            if kind is None:
-                return None
-            tensors += kind[0] == "tensor"
-            arrays += kind[0] in ("array", "number")
-            kinds.append(kind)
-        return Arguments(leaves, spec, tuple(kinds), not tensors and bool(arrays))
+    # --- entries ----------------------------------------------------------------------------------
 
     def _entry(self, given: Arguments, state: Any) -> _Entry:
         change = find_change(self._watches)
@@ -377,7 +333,7 @@ class CompiledFunction:
             ) from None
         if entry is None:
             entry = self._entries[key] = _Entry()
-            if len(self._entries) > self._maxsize:
+            if len(self._entries) > self.options["maxsize"]:
                 self._entries.popitem(last=False)
                 self._drop_natives()
             if self._unsteady:
@@ -459,7 +415,7 @@ class CompiledFunction:
             return self._call_func(args, kwargs, given)
         self._keep_watches(effects.python, tracer, trace)
         values = list(map(result_value, trace.results.made, trace.outputs))
-        with use_cache(self._uses_cache):
+        with use_cache(self.options["cache"]):
             path, reason = self._path(tracer, trace, given)
         if reason:
             if self._fullgraph:
@@ -570,7 +526,7 @@ class CompiledFunction:
         return compile_program(tracer, outputs)
 
     def _traced(self, tracer: Tracer, given: Arguments) -> list[Any]:
-        names = parameter_names(self._func, given.spec)
+        names = leaf_names(self._func, given.spec)
         made: list[Any] = []
         for name, leaf, kind in zip(names, given.leaves, given.kinds, strict=True):
             if kind[0] == "tensor":
@@ -607,7 +563,7 @@ class CompiledFunction:
     # --- looking inside ---------------------------------------------------------------------------
 
     def _programs(self, args: Any, kwargs: Any) -> tuple[_Entry, list[Program]]:
-        given = self._take_apart(args, kwargs)
+        given = flatten_call(args, kwargs, self._static)
         if given is None:
             raise TraceError("compile: these arguments are not traced: the function is called")
         entry = self._entry(given, get_state())
@@ -666,7 +622,7 @@ class CompiledFunction:
     def cache_info(self) -> CacheInfo:
         """Hits, misses (traces), the bound and the number of signatures that are kept."""
         misses = self.stats["traces"]
-        return CacheInfo(self.stats["hits"], misses, self._maxsize, len(self._entries))
+        return CacheInfo(self.stats["hits"], misses, self.options["maxsize"], len(self._entries))
 
     def cache_clear(self) -> None:
         """Forgets all graphs."""

@@ -20,6 +20,7 @@ from pullback.compiled.eager.program import Program
 from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.lowering.ir import Graph
 from pullback.compiled.lowering.lower import lower
+from pullback.fx.source import annotate
 from pullback.fx.tracer import untraced
 
 __all__ = [
@@ -149,11 +150,4 @@ def describe_kind(kind: tuple[Any, ...]) -> str:
 
 def program_text(program: Program) -> str:
     """A graph with the shape and dtype of each value."""
-    notes = {
-        n.name: n.meta["tensor_meta"] for n in program.tracer.graph.nodes if "tensor_meta" in n.meta
-    }
-    lines = []
-    for line in program.source().splitlines():
-        meta = notes.get(line.strip().partition(" = ")[0])
-        lines.append(line if meta is None else f"{line}  # {meta}")
-    return "\n".join(lines)
+    return annotate(program.source(), program.tracer.graph.nodes)

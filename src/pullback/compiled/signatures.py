@@ -8,7 +8,6 @@ with ``"tensor"``, ``"array"`` (both with shape, dtype and strides), ``"number"`
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,23 +16,22 @@ import numpy as np
 from pullback.autograd.graph.views import requires_grad
 from pullback.compiled.watch import is_same_constant
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.tensor.tensor import CPU_FLAGS, TENSOR_TYPES, Tensor, wrap
+from pullback.fx.user_code import parameter_names
+from pullback.tensor.tensor import TENSOR_TYPES, Tensor, wrap
 from pullback.utils import pytree
 
 __all__ = [
     "Arguments",
     "Static",
     "constants_of",
-    "flat_arguments",
+    "flatten_call",
     "inputs_of",
     "is_hashable",
-    "kind_of",
+    "leaf_names",
     "lift_array",
-    "parameter_names",
 ]
 
-_FLOAT = ("number", float)
-_PLAIN_FLAGS = (CPU_FLAGS, CPU_FLAGS | REQUIRES_GRAD)
+_FLAT = frozenset([np.ndarray, Tensor, float])  # types of arguments that are leaves
 
 
 class Arguments(NamedTuple):
@@ -54,54 +52,13 @@ def is_hashable(value: Any) -> bool:
     return True
 
 
-def parameter_names(func: Callable[..., Any], spec: pytree.Spec) -> list[str]:
+def leaf_names(func: Callable[..., Any], spec: pytree.Spec) -> list[str]:
     """A name for each leaf of ``(args, kwargs)``, from the names of the parameters."""
-    try:
-        names = [p.name for p in inspect.signature(func).parameters.values()]
-    except (TypeError, ValueError):
-        names = []
     positional, by_name = spec.children
-    found: list[str] = []
-    for place, child in enumerate(positional.children):
-        found += [names[place] if place < len(names) else f"arg{place}"] * child.size
-    for step, child in zip(by_name.steps(), by_name.children, strict=True):
-        found += [step.strip("[]'\"")] * child.size
-    return found
-
-
-def flat_arguments(args: tuple[Any, ...]) -> Arguments | None:
-    """Arguments that are arrays and plain tensors alone, without a walk through containers."""
-    kinds: list[Any] = []
-    tensors = 0
-    for value in args:
-        if type(value) is np.ndarray:
-            array = value
-            kind: Any = ("array", value.shape, value.dtype.char, value.strides)
-        elif type(value) is Tensor and value._flags in _PLAIN_FLAGS:
-            array = value._array
-            if type(array) is not np.ndarray:
-                return None
-            needs_grad = value._flags != CPU_FLAGS
-            kind = ("tensor", array.shape, array.dtype.char, array.strides, needs_grad)
-            tensors += 1
-        elif type(value) is float:
-            kinds.append(_FLOAT)
-            continue
-        else:
-            return None
-        if (
-            type(array) is not np.ndarray
-            or not array.dtype.isnative
-            or array.dtype.kind not in "biufc"
-        ):
-            return None
-        kinds.append(kind)
-    return Arguments(list(args), _flat_spec(len(args)), tuple(kinds), not tensors and bool(args))
-
-
-@functools.lru_cache
-def _flat_spec(count: int) -> pytree.Spec:
-    return pytree.flatten(((None,) * count, {}), none_is_leaf=True)[1]
+    names = parameter_names(func, len(positional.children))
+    names += [step.strip("[]'\"") for step in by_name.steps()]
+    children = (*positional.children, *by_name.children)
+    return [name for name, child in zip(names, children, strict=True) for _ in range(child.size)]
 
 
 class Static:
@@ -131,7 +88,7 @@ def lift_array(leaf: Any) -> Any:
     return wrap(leaf) if type(leaf) is np.ndarray else leaf
 
 
-def kind_of(leaf: Any) -> tuple[Any, ...] | None:
+def _kind_of(leaf: Any) -> tuple[Any, ...] | None:
     """The signature of a leaf; None if it has a graph, a tangent or no array."""
     if type(leaf) in TENSOR_TYPES:
         array = leaf._array
@@ -151,6 +108,32 @@ def kind_of(leaf: Any) -> tuple[Any, ...] | None:
     if type(leaf) is slice:  # which has no hash before Python 3.12
         return ("static", slice, (leaf.start, leaf.stop, leaf.step))
     return ("static", type(leaf), leaf)
+
+
+def flatten_call(
+    args: tuple[Any, ...], kwargs: dict[str, Any], static: frozenset[int]
+) -> Arguments | None:
+    """The arguments of a call, taken apart; None where one has no signature.
+
+    `static` has the positions of arguments that are constants.
+    """
+    if not kwargs and not static and _FLAT.issuperset(map(type, args)):
+        leaves, spec = list(args), _flat_spec(len(args))  # without a walk through containers
+    else:
+        count = len(args)
+        given = [Static(a) if n in static or n - count in static else a for n, a in enumerate(args)]
+        leaves, spec = pytree.flatten((tuple(given), kwargs))
+    kinds = tuple([_kind_of(leaf) for leaf in leaves])
+    if None in kinds:
+        return None
+    tags = [kind[0] for kind in kinds if kind]
+    is_plain = "tensor" not in tags and ("array" in tags or "number" in tags)
+    return Arguments(leaves, spec, kinds, is_plain)
+
+
+@functools.lru_cache
+def _flat_spec(count: int) -> pytree.Spec:
+    return pytree.flatten(((None,) * count, {}), none_is_leaf=True)[1]
 
 
 def constants_of(given: Arguments) -> list[Any]:

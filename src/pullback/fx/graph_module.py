@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import linecache
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pullback.errors import GraphError
 from pullback.fx.graph import Graph
+from pullback.fx.source import annotate, execute
 from pullback.utils import pytree
 
 __all__ = ["GraphModule"]
@@ -70,12 +70,8 @@ class GraphModule:
         """Makes the function from the graph; returns its source and the names that it reads."""
         code = self.graph.python_code()
         filename = f"<graph module {id(self):#x}>"
-        namespace = dict(code.globals)
-        exec(compile(code.src, filename, "exec"), namespace)
-        lines = code.src.splitlines(keepends=True)
-        linecache.cache[filename] = (len(code.src), None, lines, filename)
         self._code = code.src
-        self._run = namespace["forward"]
+        self._run = execute(code.src, code.globals, filename)["forward"]
         return code
 
     @property
@@ -121,16 +117,7 @@ class GraphModule:
 
     def print_readable(self, print_output: bool = True) -> str:
         """Returns the source with the shape and dtype of each value, and prints it."""
-        notes = {
-            node.name: node.meta["tensor_meta"]
-            for node in self.graph.nodes
-            if "tensor_meta" in node.meta
-        }
-        lines = []
-        for line in self._code.splitlines():
-            meta = notes.get(line.strip().partition(" = ")[0])
-            lines.append(f"{line}  # {meta}" if meta is not None else line)
-        text = "\n".join(lines)
+        text = annotate(self._code, self.graph.nodes)
         if print_output:
             print(text)
         return text

@@ -7,7 +7,9 @@ the globals of the source. ``compiled/eager/program.py`` writes kernels in the p
 from __future__ import annotations
 
 import builtins
+import linecache
 import re
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +17,7 @@ import numpy as np
 
 from pullback.fx.node import Node, callable_name
 
-__all__ = ["SourceWriter"]
+__all__ = ["SourceWriter", "annotate", "execute"]
 
 
 class SourceWriter:
@@ -106,3 +108,22 @@ def _resolve(name: str) -> Any:
     except (ImportError, AttributeError):
         return None
     return found
+
+
+def execute(source: str, names: dict[str, Any], filename: str) -> dict[str, Any]:
+    """The names of a source after it has run; its lines are those of tracebacks."""
+    space = dict(names)
+    exec(compile(source, filename, "exec"), space)
+    lines = source.splitlines(keepends=True)
+    linecache.cache[filename] = (len(source), None, lines, filename)
+    return space
+
+
+def annotate(source: str, nodes: Iterable[Node]) -> str:
+    """A source with the shape and dtype of each value."""
+    notes = {n.name: n.meta["tensor_meta"] for n in nodes if "tensor_meta" in n.meta}
+    lines = []
+    for line in source.splitlines():
+        meta = notes.get(line.strip().partition(" = ")[0])
+        lines.append(line if meta is None else f"{line}  # {meta}")
+    return "\n".join(lines)

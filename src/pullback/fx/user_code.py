@@ -1,14 +1,16 @@
-"""Lines of user code, for messages about what the library does with it."""
+"""User code: its lines, for messages, and the names of its parameters."""
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 from pullback._cpython import get_frame
 
-__all__ = ["user_line", "warn_user"]
+__all__ = ["parameter_names", "user_line", "warn_user"]
 
 
 def _frames() -> Iterator[tuple[int, FrameType]]:
@@ -34,3 +36,14 @@ def warn_user(message: str) -> None:
     """Warns, at the line of user code that has called the library."""
     level, _ = next(_frames(), (2, None))
     warnings.warn(message, stacklevel=level)
+
+
+def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+    """Names for positional arguments of a function: those of its parameters, or ``arg0``."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        parameters = []
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [parameter.name for parameter in parameters if parameter.kind in named]
+    return [names[n] if n < len(names) else f"arg{n}" for n in range(count)]

@@ -6,7 +6,6 @@ where the program had read a value; a mismatch ends the run.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from pullback.dispatch.modes import get_state, set_state
 from pullback.fx.dependencies import Guard
 from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node, map_arg, schema_of
-from pullback.fx.source import SourceWriter
+from pullback.fx.source import SourceWriter, execute
 from pullback.fx.tracer import PLAIN_STATE, Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
@@ -85,7 +84,8 @@ def compile_program(
     lines.append(f"return [{', '.join(writer.output(value) for value in outputs)}]")
     head = f"def program({', '.join(inputs)}):"
     source = "\n    ".join([head, *lines]) + "\n"
-    inner = _executed(source, writer)
+    names = {**writer.globals, "_miss": MISS}
+    inner = execute(source, names, f"<compiled program {id(writer):#x}>")["program"]
 
     def run(*args: Any) -> Any:
         before = get_state()
@@ -96,16 +96,6 @@ def compile_program(
             set_state(before)
 
     return Program(run, lambda: source, tracer, outputs, _refusal(tracer))
-
-
-def _executed(source: str, writer: _KernelWriter) -> Callable[..., Any]:
-    """The function of a source."""
-    filename = f"<compiled program {id(writer):#x}>"
-    namespace = {**writer.globals, "_miss": MISS}
-    exec(compile(source, filename, "exec"), namespace)
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    program: Callable[..., Any] = namespace["program"]
-    return program
 
 
 def _nodes_of(values: list[Any]) -> list[Node]:

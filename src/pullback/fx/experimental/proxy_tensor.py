@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.tracer import Tracer
+from pullback.fx.user_code import parameter_names
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.utils import pytree
 
@@ -84,19 +84,9 @@ def make_fx(
 
 def _names(f: Callable[..., Any], spec: pytree.Spec) -> list[str]:
     """A name for each leaf of the arguments, from the names of the parameters."""
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):  # some built-in functions have no signature
-        parameters = []
-    names: list[str] = []
-    for place, child in enumerate(spec.children):
-        named = (
-            place < len(parameters)
-            and parameters[place].kind is not inspect.Parameter.VAR_POSITIONAL
-        )
-        stem = parameters[place].name if named else f"arg{place}"
-        names += [f"{stem}_{count + 1}" for count in range(child.size)]
-    return names
+    stems = parameter_names(f, len(spec.children))
+    pairs = zip(stems, spec.children, strict=True)
+    return [f"{stem}_{count + 1}" for stem, child in pairs for count in range(child.size)]
 
 
 def _input(tracer: Tracer, name: str, leaf: Any) -> Any:
