@@ -46,7 +46,7 @@ class Graph:
     >>> _ = graph.output(y)
     >>> print(graph.python_code().src)
     def forward(self, x):
-        mul = operator.mul(x, 2);  x = None
+        mul = x * 2;  x = None
         return mul
     <BLANKLINE>
     >>> fx.GraphModule({}, graph)(21)
@@ -274,7 +274,7 @@ class Graph:
         Args:
             root_module: the name of the first parameter, whose attributes are captured values.
         """
-        writer = SourceWriter(root_module)
+        writer = SourceWriter(root_module, (node.name for node in self._nodes))
         inputs = [writer.parameter(node) for node in self._nodes if node.op == "placeholder"]
         last: dict[Node, Node] = {}
         for node in self._nodes:
@@ -285,6 +285,7 @@ class Graph:
             if node.op == "placeholder":
                 continue
             freed = [n.name for n in node.all_input_nodes if last[n] is node]
+            freed += [] if node.users else [node.name]
             end = f";  {' = '.join(freed)} = None" if freed and node.op != "output" else ""
             lines.append(f"    {writer.statement(node)}{end}")
         if not any(node.op == "output" for node in self._nodes):

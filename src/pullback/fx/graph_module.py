@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.errors import GraphError
 from pullback.fx.graph import Graph
-from pullback.fx.source import annotate, execute
+from pullback.fx.source import annotate, run_source
 from pullback.utils import pytree
 
 __all__ = ["GraphModule"]
@@ -69,9 +69,8 @@ class GraphModule:
     def recompile(self) -> Any:
         """Makes the function from the graph; returns its source and the names that it reads."""
         code = self.graph.python_code()
-        filename = f"<graph module {id(self):#x}>"
         self._code = code.src
-        self._run = execute(code.src, code.globals, filename)["forward"]
+        self._run = run_source(code.src, "forward", "graph module", code.globals)
         return code
 
     @property

@@ -139,7 +139,7 @@ class Transformer(Interpreter):
     >>> print(Cosines(module).transform().code)
     def forward(self, x_1):
         cos = pullback.ops.pullback.cos.default(x_1);  x_1 = None
-        add = operator.add(cos, 1);  cos = None
+        add = cos + 1;  cos = None
         mul = pullback.ops.pullback.mul.default(add, 2);  add = None
         return mul
     <BLANKLINE>

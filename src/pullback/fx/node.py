@@ -216,9 +216,9 @@ class Node:
     def format_node(self) -> str:
         """One line of text, as ``print(graph)`` has it."""
         if self.op == "placeholder":
-            return (
-                f"%{self.name} : [num_users={len(self.users)}] = placeholder[target={self.target}]"
-            )
+            head = f"%{self.name} : [num_users={len(self.users)}] = placeholder"
+            default = f"(default={self._args[0]!r})" if self._args else ""
+            return f"{head}[target={self.target}]{default}"
         if self.op == "output":
             return f"return {self._args[0]}"
         printed = map_arg(self._args, lambda node: _Raw(f"%{node.name}"))

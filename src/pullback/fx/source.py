@@ -7,25 +7,50 @@ the globals of the source. ``compiled/eager/program.py`` writes kernels in the p
 from __future__ import annotations
 
 import builtins
+import itertools
 import linecache
+import operator
 import re
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Hashable, Iterable
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
 
 from pullback.fx.node import Node, callable_name
 
-__all__ = ["SourceWriter", "annotate", "execute"]
+__all__ = ["SourceWriter", "annotate", "run_source"]
+
+_INFIX = {
+    "add sub mul truediv floordiv mod pow matmul": "+ - * / // % ** @",
+    "and_ or_ xor lshift rshift eq ne lt le gt ge": "& | ^ << >> == != < <= > >=",
+}
+_FORMS = {
+    getattr(operator, name): f"{{}} {sign} {{}}"
+    for names, signs in _INFIX.items()
+    for name, sign in zip(names.split(), signs.split(), strict=True)
+}
+_FORMS |= {operator.neg: "-{}", operator.pos: "+{}", operator.invert: "~{}"}
+_FORMS[operator.getitem] = "{}[{}]"
+"""How Python writes the functions of its operators."""
+
+_numbers = itertools.count()
 
 
 class SourceWriter:
-    """Turns nodes into Python statements and collects the names that these read."""
+    """Turns nodes into Python statements and collects the names that these read.
 
-    def __init__(self, root_module: str = "self") -> None:
+    Args:
+        root_module: the name of the object whose attributes are captured values.
+        taken: names of nodes, which no global may have.
+    """
+
+    def __init__(self, root_module: str = "self", taken: Iterable[str] = ()) -> None:
         self.globals: dict[str, Any] = {}
         self._root = root_module
+        self._taken = frozenset(taken)
 
     def parameter(self, node: Node) -> str:
         """An input in the signature of the function."""
@@ -38,15 +63,31 @@ class SourceWriter:
         if node.op == "get_attr":
             return f"{node.name} = {self._root}.{node.target}"
         values = [self.literal(value) for value in node.args]
+        form = self._form(node)
+        if form:
+            if "[" not in form:  # -2 ** x is -(2 ** x)
+                values = [f"({text})" if text.startswith("-") else text for text in values]
+            return f"{node.name} = {form.format(*values)}"
         values += [f"{name}={self.literal(value)}" for name, value in node.kwargs.items()]
         if node.op == "call_method":
             return f"{node.name} = {values[0]}.{node.target}({', '.join(values[1:])})"
         return f"{node.name} = {self.function(node.target)}({', '.join(values)})"
 
+    def _form(self, node: Node) -> str:
+        """How Python writes a call of one of its operators; empty for any other call."""
+        if node.target is getattr and len(node.args) == 2:
+            value, name = node.args
+            is_name = isinstance(name, str) and name.isidentifier() and not iskeyword(name)
+            return f"{{}}.{name}" if is_name and isinstance(value, Node) else ""
+        form = _FORMS.get(node.target, "") if isinstance(node.target, Hashable) else ""
+        return "" if node.kwargs or form.count("{}") != len(node.args) else form
+
     def function(self, target: Any) -> str:
         """The name of what a node calls."""
         name = callable_name(target)
         root = name.partition(".")[0]
+        if root in self._taken:
+            return self._object(target, root)
         if hasattr(target, "overloadpacket"):
             self.globals[root] = import_module(root)
             return name
@@ -78,9 +119,9 @@ class SourceWriter:
             return "..." if value is Ellipsis else repr(value)
         if type(value) in (float, complex):
             return self._number(value)
-        if isinstance(value, np.dtype):
+        if isinstance(value, np.dtype) and value.names is None and "dtype" not in self._taken:
             self.globals["dtype"] = np.dtype
-            return f"dtype({value.name!r})" if value.names is None else self._object(value, "dtype")
+            return f"dtype({value.name!r})"
         return self._object(value, type(value).__name__.lower())
 
     def _number(self, value: float | complex) -> str:
@@ -94,7 +135,9 @@ class SourceWriter:
         for name, known in self.globals.items():
             if known is value:
                 return name
-        name = f"_{stem}_{len(self.globals)}"
+        number = len(self.globals)
+        while (name := f"_{stem}_{number}") in self._taken or name in self.globals:
+            number += 1
         self.globals[name] = value
         return name
 
@@ -110,13 +153,22 @@ def _resolve(name: str) -> Any:
     return found
 
 
-def execute(source: str, names: dict[str, Any], filename: str) -> dict[str, Any]:
-    """The names of a source after it has run; its lines are those of tracebacks."""
-    space = dict(names)
-    exec(compile(source, filename, "exec"), space)
-    lines = source.splitlines(keepends=True)
-    linecache.cache[filename] = (len(source), None, lines, filename)
-    return space
+def run_source(source: str, name: str, what: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """The function that a source defines; tracebacks show its lines while it exists.
+
+    Args:
+        source: one function definition.
+        name: the function's name.
+        what: kind of the source, part of its file name.
+        names: globals that it reads.
+    """
+    filename = f"<{what} {next(_numbers)}>"
+    namespace = dict(names)
+    exec(compile(source, filename, "exec"), namespace)
+    function: Callable[..., Any] = namespace.pop(name)
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    weakref.finalize(function, linecache.cache.pop, filename, None).atexit = False
+    return function
 
 
 def annotate(source: str, nodes: Iterable[Node]) -> str:

@@ -246,6 +246,17 @@ def test_values_that_numpy_reads_are_guards():
     assert f.stats["traces"] == 2
 
 
+@pytest.mark.parametrize("backend", ["eager", "llvm"])
+def test_arguments_may_have_any_name(backend):
+    function = pb.compile(
+        lambda dtype, operator, _miss: dtype.astype(np.float32) * (operator if _miss > 0 else 2),
+        backend=backend,
+    )
+    x = np.array([1.0, 2.0])
+    for miss in (1.0, -1.0, 1.0, -1.0):
+        np.testing.assert_array_equal(function(x, 3.0, miss), x * (3.0 if miss > 0 else 2.0))
+
+
 def test_nan_is_equal_to_itself_in_guards():
     f = pb.compile(lambda x: x + (1.0 if math.isnan(x[0].item()) else 2.0))
     x = np.array([np.nan, 1.0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import linecache
 import operator
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import pullback as pb
 from pullback import fx
 from pullback.errors import GraphError
+from pullback.fx.experimental.proxy_tensor import make_fx
 
 
 def _double_plus_one():
@@ -24,8 +27,8 @@ def test_a_graph_prints_as_the_function_that_it_runs():
     module = fx.GraphModule({}, _double_plus_one())
     assert module.code == (
         "def forward(self, x):\n"
-        "    mul = operator.mul(x, 2);  x = None\n"
-        "    add = operator.add(mul, 1);  mul = None\n"
+        "    mul = x * 2;  x = None\n"
+        "    add = mul + 1;  mul = None\n"
         "    return add\n"
     )
     assert module(20) == 41
@@ -145,3 +148,47 @@ def test_the_interpreter_runs_node_by_node():
 
     assert Watch(module).run(3) == 7
     assert seen == [(operator.mul, (3, 2)), (operator.add, (6, 1))]
+
+
+def test_python_s_operators_are_written_as_such():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    pair = graph.call_function(divmod, (x, 7))
+    rest = graph.call_function(operator.getitem, (pair, -1))
+    power = graph.call_function(operator.pow, (-2, rest))
+    graph.call_function(operator.neg, (x,))
+    graph.output(graph.call_function(getattr, (power, "real")))
+    module = fx.GraphModule({}, graph)
+    assert module.code == (
+        "def forward(self, x):\n"
+        "    divmod_1 = divmod(x, 7)\n"
+        "    getitem = divmod_1[-1];  divmod_1 = None\n"
+        "    pow_1 = (-2) ** getitem;  getitem = None\n"
+        "    neg = -x;  x = neg = None\n"
+        "    getattr_1 = pow_1.real;  pow_1 = None\n"
+        "    return getattr_1\n"
+    )
+    assert module(9) == 4
+
+
+def test_inputs_may_have_names_of_modules():
+    graph = fx.Graph()
+    names = ["pullback", "operator", "dtype", "_float32dtype_0"]
+    x, y, z, _ = map(graph.placeholder, names)
+    sin = graph.call_function(pb.ops.pullback.sin.default, (x,))
+    true = graph.call_function(operator.truth, (y,))
+    cast = graph.call_function(np.asarray, (z,), {"dtype": np.dtype("float32")})
+    graph.output((sin, true, cast))
+    sin, true, cast = fx.GraphModule({}, graph)(pb.zeros(1), 2, 3, 4)
+    assert (sin.item(), true, cast.dtype) == (0.0, True, np.float32)
+
+
+def test_sources_are_freed_with_their_functions():
+    before = len(linecache.cache)
+    for n in range(5):
+        function = pb.compile(lambda x, n=n: pb.sin(x) * n, backend="eager")
+        function(pb.ones(2))
+        module = make_fx(lambda x, n=n: pb.sin(x) * n)(pb.ones(2))
+    del function, module
+    gc.collect()
+    assert len(linecache.cache) <= before + 1

@@ -19,7 +19,7 @@ from pullback.dispatch.modes import get_state, set_state
 from pullback.fx.dependencies import Guard
 from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node, map_arg, schema_of
-from pullback.fx.source import SourceWriter, execute
+from pullback.fx.source import SourceWriter, run_source
 from pullback.fx.tracer import PLAIN_STATE, Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
@@ -60,7 +60,7 @@ def compile_program(
     guards: dict[Node, list[Guard]] = {}
     for guard in tracer.guards:
         guards.setdefault(guard.node, []).append(guard)
-    writer = _KernelWriter()
+    writer = _KernelWriter(node.name for node in tracer.graph.nodes)
     constants = _constants(tracer, needed)
     inputs = [node.name for node in tracer.graph.nodes if node.op == "placeholder"]
     lines: list[str] = []
@@ -84,8 +84,7 @@ def compile_program(
     lines.append(f"return [{', '.join(writer.output(value) for value in outputs)}]")
     head = f"def program({', '.join(inputs)}):"
     source = "\n    ".join([head, *lines]) + "\n"
-    names = {**writer.globals, "_miss": MISS}
-    inner = execute(source, names, f"<compiled program {id(writer):#x}>")["program"]
+    inner = run_source(source, "program", "compiled program", writer.globals)
 
     def run(*args: Any) -> Any:
         before = get_state()
@@ -187,13 +186,14 @@ def _add_part(total: Tensor, part: Tensor, index: Any) -> Tensor:
 class _KernelWriter(SourceWriter):
     """Python statements of nodes that call kernels in the place of operators."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, taken: Iterable[str]) -> None:
+        super().__init__(taken=taken)
         self.reuse = Reuse()
 
     def checks(self, guards: Iterable[Guard]) -> list[str]:
         """Statements that end the run where a guard does not hold."""
-        return [f"if not {self.check(guard)}: return _miss" for guard in guards]
+        miss = self.constant(MISS)
+        return [f"if not {self.check(guard)}: return {miss}" for guard in guards]
 
     def constant(self, value: Any) -> str:
         """The name of a value that the program keeps."""
