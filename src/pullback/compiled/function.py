@@ -168,14 +168,20 @@ def compile(
     if isinstance(func, CompiledFunction):
         return func
     if backend == "llvm":
-        require_llvmlite()
-        if not is_supported():
-            warn_user(
-                "compile: the code generator has not been tested on this platform; "
-                "backend='eager' is used"
-            )
+        if is_supported():
+            require_llvmlite()
+        else:
+            _warn_untested()
             options["backend"] = "eager"
     return CompiledFunction(func, options)
+
+
+@functools.cache
+def _warn_untested() -> None:
+    """Warns once in a process."""
+    warn_user(
+        "compile: the code generator has not been tested on this platform; backend='eager' is used"
+    )
 
 
 class CompiledFunction:

@@ -187,10 +187,15 @@ def test_without_llvmlite_the_error_says_what_to_install(monkeypatch):
         pb.compile(pb.sin, backend="llvm")
 
 
-def test_an_untested_platform_uses_kernels_with_a_warning(monkeypatch):
+@pytest.mark.parametrize("has_llvmlite", [True, False])
+def test_an_untested_platform_uses_kernels_with_one_warning(monkeypatch, has_llvmlite):
     monkeypatch.setattr(compiled_function, "is_supported", lambda: False)
+    compiled_function._warn_untested.cache_clear()
+    if not has_llvmlite:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.warns(UserWarning, match="not been tested on this platform"):
         compiled = pb.compile(lambda x: x * 2.0 + 1.0, backend="llvm")
+    pb.compile(pb.sin, backend="llvm")  # no second warning, which would be an error
     x = np.ones(3)
     assert compiled(x).tolist() == [3.0] * 3
     assert compiled.llvm_ir(x) == ""

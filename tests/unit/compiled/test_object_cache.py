@@ -205,6 +205,8 @@ def test_where_the_directory_is(monkeypatch, tmp_path):
     assert cache_directory() == tmp_path / "mine"
     monkeypatch.setenv("PULLBACK_CACHE_DIR", "")
     assert cache_directory() is None
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", "~no-such-user/objects")
+    assert cache_directory() is None
     monkeypatch.delenv("PULLBACK_CACHE_DIR")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")

@@ -88,7 +88,7 @@ def require_llvmlite() -> None:
             "compile: backend='llvm' needs llvmlite, which is not installed; run "
             "pip install pullback[compile], or use backend='eager'"
         )
-    if is_supported() and (chosen := os.environ.get("PULLBACK_CPU")):
+    if chosen := os.environ.get("PULLBACK_CPU"):
         require_processor(chosen)
 
 

@@ -56,11 +56,11 @@ def cache_directory() -> Path | None:
     An empty ``PULLBACK_CACHE_DIR`` switches the cache off.
     """
     chosen = os.environ.get("PULLBACK_CACHE_DIR")
-    if chosen is not None:
-        return Path(chosen).expanduser().absolute() if chosen else None
     try:
+        if chosen is not None:
+            return Path(chosen).expanduser().absolute() if chosen else None
         home = Path.home()
-    except RuntimeError:  # there is no home
+    except (RuntimeError, OSError):  # there is no home, no such user, or no working directory
         return None
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "pullback"
