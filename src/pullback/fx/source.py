@@ -33,7 +33,7 @@ _FORMS = {
     for name, sign in zip(names.split(), signs.split(), strict=True)
 }
 _FORMS |= {operator.neg: "-{}", operator.pos: "+{}", operator.invert: "~{}"}
-_FORMS[operator.getitem] = "{}[{}]"
+_FORMS |= {operator.getitem: "{}[{}]"}
 """How Python writes the functions of its operators."""
 
 _numbers = itertools.count()
