@@ -469,7 +469,7 @@ class CompiledFunction:
 
     def _record(self, tracer: Tracer, given: Arguments, effects: Effects) -> Trace:
         """Runs the function on traced arguments."""
-        leaves = self._traced(tracer, given)
+        leaves = self._make_inputs(tracer, given)
         args, kwargs = pytree.unflatten(given.spec, leaves)
         # NumPy's functions are replaced, so that arrays which they make are part of the graph.
         function = run_in_mode(self._func) if given.returns_arrays else self._func
@@ -531,7 +531,7 @@ class CompiledFunction:
             return native.as_program(outputs)
         return compile_program(tracer, outputs)
 
-    def _traced(self, tracer: Tracer, given: Arguments) -> list[Any]:
+    def _make_inputs(self, tracer: Tracer, given: Arguments) -> list[Any]:
         names = leaf_names(self._func, given.spec)
         made: list[Any] = []
         for name, leaf, kind in zip(names, given.leaves, given.kinds, strict=True):

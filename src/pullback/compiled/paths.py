@@ -109,7 +109,7 @@ class Path(NamedTuple):
         if self.recorded is None:
             values = values if not get_state().modes else list(map(_as_made_here, values))
             return self.results.build(values, leaves)
-        given = [*map(_kept, leaves), *hidden]
+        given = [*map(_as_kept, leaves), *hidden]
         taken = [captured[n] if isinstance(n, str) else given[n] for n in self.recorded.takes]
         places = [n for n, leaf in enumerate(leaves) if is_differentiable(leaf)]
         results = self.recorded.gradients.results
@@ -154,7 +154,7 @@ class Path(NamedTuple):
         tracer = self.program.tracer
         names = [name for name in self.recorded.takes if isinstance(name, str)]
         return {
-            name: _kept(tracer.captured[name])
+            name: _as_kept(tracer.captured[name])
             if _is_plain(tracer, name)
             else tracer.origins.get(name, tracer.captured[name])
             for name in names
@@ -167,7 +167,7 @@ def _is_plain(tracer: Tracer, name: str) -> bool:
     return origin is not None and type(origin._counter) is ContentVersion
 
 
-def _kept(leaf: Any) -> Any:
+def _as_kept(leaf: Any) -> Any:
     """A value for the backward program: arrays as operators keep them, a copy if small."""
     is_array = isinstance(leaf, np.ndarray | np.generic)
     return constant_tensor(np.asarray(leaf)) if is_array else leaf
@@ -281,13 +281,13 @@ def _halves(
     ]
     del inputs[len(inputs) - count :]
     names = list(tracer.origins)
-    run = _checked(compile_program(tracer, wanted).run, tracer, len(inputs), names)
+    run = _with_check(compile_program(tracer, wanted).run, tracer, len(inputs), names)
     pull = Pull(run, set(range(len(inputs) + len(names))))
     # without some of the cotangents, the function is called again
     return _Halves(forward, lambda given: pull if all(given) else None, [*inputs, *names])
 
 
-def _checked(
+def _with_check(
     run: Callable[..., Any], tracer: Tracer, count: int, names: list[str]
 ) -> Callable[..., Any]:
     """A backward program of kernels, which reads captured arrays again: they must be the same.

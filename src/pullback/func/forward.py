@@ -143,7 +143,7 @@ def _primal(tensor: Tensor) -> Tensor:
 def _dual(argument: Tensor, tangent: Tensor | None, level: TransformLevel) -> Tensor:
     """Makes a dual tensor of an argument: the same memory, with a tangent."""
     if TRACES:
-        argument = tracer.localized(argument)
+        argument = tracer.localize_tensor(argument)
     dual = wrap(argument._array)
     dual._counter = level.take_input(argument if argument._flags & TRACKED else dual)
     if requires_grad(argument):

@@ -126,7 +126,7 @@ class Alias:
     def __init__(self, argument: Tensor, level: TransformLevel, outside: bool):
         """`outside` says whether what happens around the transform is recorded."""
         if TRACES:
-            argument = tracer.localized(argument)
+            argument = tracer.localize_tensor(argument)
         self.tensor = tensor = wrap(argument._array)
         tensor._flags |= REQUIRES_GRAD
         tensor._counter = level.take_input(argument if argument._flags & TRACKED else tensor)

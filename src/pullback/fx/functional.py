@@ -110,7 +110,7 @@ class _Rewriter:
                 f"not; call the operator without out="
             )
         place = self.places[target]
-        value = self._written(name, self.read(target), node, target)
+        value = self._compute_write(name, self.read(target), node, target)
         memory = place.memory
         if memory.given.meta.get("root") in self.shared:
             raise TraceError(
@@ -118,12 +118,12 @@ class _Rewriter:
                 f"give the function one of them, and make the other inside as a view of it"
             )
         if place.path:
-            value = self._scattered(place, value, target)
+            value = self._scatter(place, value, target)
         memory.value = value
         memory.views = {}
         self.places[node] = place
 
-    def _written(self, name: str, now: Node, node: Node, target: Node) -> Node:
+    def _compute_write(self, name: str, now: Node, node: Node, target: Node) -> Node:
         """The new value of the elements that an in-place operator writes."""
         shape, dtype, _ = target.meta["tensor_meta"]
         rest = map_arg(node.args[1:], self.read)
@@ -143,7 +143,7 @@ class _Rewriter:
             value = self.graph.call_function(_operator("astype"), (value, dtype))
         return self.graph.call_function(_operator("broadcast_to"), (value, list(shape)))
 
-    def _scattered(self, place: _Place, value: Node, target: Node) -> Node:
+    def _scatter(self, place: _Place, value: Node, target: Node) -> Node:
         """The whole memory with new values at the places of a view."""
         whole = place.memory.value
         shape = self._whole_shape(place, target)

@@ -163,7 +163,7 @@ class Graph:
                 return (result, node) if return_output_node else result
             if node not in val_map:
                 made = val_map[node] = self.node_copy(node, val_map.__getitem__)
-                made.meta = {key: _mapped(value, val_map) for key, value in node.meta.items()}
+                made.meta = {key: _map_nodes(value, val_map) for key, value in node.meta.items()}
         return None
 
     @contextmanager
@@ -379,7 +379,7 @@ def _from_records(records: list[tuple[Any, ...]]) -> Graph:
     return graph
 
 
-def _mapped(value: Any, copies: dict[Node, Node]) -> Any:
+def _map_nodes(value: Any, copies: dict[Node, Node]) -> Any:
     return copies.get(value, value) if isinstance(value, Node) else value
 
 

@@ -38,7 +38,7 @@ class LoopBody(NamedTuple):
         """All inputs, in the order of the operands of a loop."""
         return [*self.carried, *self.sliced, *self.constant]
 
-    def reordered(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def reorder(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """A function of the graph's placeholders, in their order, as one of the operands."""
         places = {node: place for place, node in enumerate(self.inputs)}
         order = [places[node] for node in self.tracer.graph.find_nodes(op="placeholder")]

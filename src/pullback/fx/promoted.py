@@ -39,7 +39,7 @@ def promote_traced(
     whole = _whole(tracer, lying[0]._array, chains[0])
     wide = tracer.call("broadcast_to", whole, [*sizes, *whole.shape])
     copies = wrap(BatchedArray(tracer.call("clone", wide), levels))
-    views = [_replayed(tracer, copies, chain) for chain in chains]
+    views = [_replay(tracer, copies, chain) for chain in chains]
     if not all(np.may_share_memory(_real(view), _real(copies)) for view in views):
         raise refusal(f"{name}: inside vmap, views of this kind cannot be traced")
     for other, view in zip(lying, views, strict=True):
@@ -88,7 +88,7 @@ def _whole(tracer: Tracer, held: Any, chain: list[Node]) -> TracedArray:
     return TracedArray(np.ndarray(shape, dtype, memory, offset, strides), made, tracer)
 
 
-def _replayed(tracer: Tracer, whole: Tensor, chain: list[Node]) -> Tensor:
+def _replay(tracer: Tracer, whole: Tensor, chain: list[Node]) -> Tensor:
     """The same views of another tensor."""
     found = whole
     for node in chain[1:]:

@@ -75,7 +75,7 @@ __all__ = [
     "current_tracer",
     "forbid_in_trace",
     "has_hooks",
-    "localized",
+    "localize_tensor",
     "untraced",
 ]
 
@@ -640,7 +640,7 @@ class Tracer:
             running_tracer.reset(token)
 
 
-def localized(tensor: Tensor) -> Tensor:
+def localize_tensor(tensor: Tensor) -> Tensor:
     """A tensor as a value of the trace that runs: one from outside of a loop is captured by it."""
     tracer = running_tracer.get()
     return tensor if tracer is None else tracer.localize(tensor)

@@ -39,7 +39,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     carry = Carry("while_loop", init)
     tracer = loop_tracer()
     if tracer is not None:
-        return _traced(tracer, in_mode(cond), in_mode(body), carry)
+        return _trace(tracer, in_mode(cond), in_mode(body), carry)
     leaves = carry.first
     is_first = True
     while True:
@@ -59,7 +59,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         leaves = after
 
 
-def _traced(
+def _trace(
     tracer: Tracer, cond: Callable[[Any], Any], body: Callable[[Any], Any], carry: Carry
 ) -> Any:
     """The loop in a traced program: one loop, whose body is traced once.

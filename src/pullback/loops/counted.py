@@ -72,7 +72,7 @@ def scan(
     carry = Carry("scan", init)
     tracer = loop_tracer()
     if tracer is not None and length:
-        return _traced(tracer, in_mode(step), carry, tensors, spec, (length, reverse, checkpoint))
+        return _trace(tracer, in_mode(step), carry, tensors, spec, (length, reverse, checkpoint))
     slices = [unstack(tensor) for tensor in tensors]
 
     def run(leaves: list[Tensor], place: int) -> tuple[list[Tensor], Any]:
@@ -119,7 +119,7 @@ def fori_loop(
     carry = Carry("fori_loop", init)
     tracer = loop_tracer()
     if tracer is not None and bounds[0] < bounds[1]:
-        return _traced_range(tracer, in_mode(body), carry, range(*bounds), checkpoint)
+        return _trace_range(tracer, in_mode(body), carry, range(*bounds), checkpoint)
 
     def run(leaves: list[Tensor], place: int) -> tuple[list[Tensor], Any]:
         return carry.leaves(body(place, carry.tree(leaves))), None
@@ -158,7 +158,7 @@ def _leaves(xs: Any, length: int | None) -> tuple[list[Tensor], pytree.Spec, int
     return tensors, spec, length
 
 
-def _traced(
+def _trace(
     tracer: Tracer,
     step: _Step,
     carry: Carry,
@@ -197,7 +197,7 @@ def _depth(carry: Carry, length: int, checkpoint: int | str | None) -> int:
     return next((depth for depth in (1, 2) if depth * length ** (1 / depth) <= slots), 3)
 
 
-def _traced_range(
+def _trace_range(
     tracer: Tracer,
     body: Callable[..., Any],
     carry: Carry,
@@ -285,7 +285,7 @@ def _loop(
     if not order:
         return carry.first, [], None
     if checkpoint is not None:
-        last, found = _checkpointed(step, carry, order, checkpoint)
+        last, found = _run_checkpointed(step, carry, order, checkpoint)
     else:
         last, steps = carry.first, []
         for place in order:
@@ -296,7 +296,7 @@ def _loop(
     return last, found, outputs.spec
 
 
-def _checkpointed(
+def _run_checkpointed(
     step: Callable[..., Any], carry: Carry, order: range, budget: int | str
 ) -> tuple[list[Tensor], list[Any]]:
     def counted(state: Any) -> Any:

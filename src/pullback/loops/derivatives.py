@@ -182,7 +182,7 @@ def _pull_back(
     operands = Operands(given.constants, [*seeds, *totals], xs)
     if not operands.carry and not chosen.places:
         return [None] * len(inputs)
-    reverse = _derived(step, run, operands, not step.is_reversed)
+    reverse = _derive_step(step, run, operands, not step.is_reversed)
     found = apply_loop(reverse, operands)
     gradients: list[Tensor | None] = [None] * len(inputs)
     targets = [*(own + n for n in floats), *sums]
@@ -226,7 +226,7 @@ def _push_forward(
         first,
         [*inputs[constants:], *(known[n] for n in after)],
     )
-    found = iter(apply_loop(_derived(step, run, operands, step.is_reversed), operands))
+    found = iter(apply_loop(_derive_step(step, run, operands, step.is_reversed), operands))
     return [next(found) if is_float else None for is_float in kinds]
 
 
@@ -256,12 +256,12 @@ def _push_while(
 
     first = [_or_zeros(tangents[constants + n], given.carry[n]) for n in floats]
     operands = Operands([*given.constants, *(known[n] for n in before)], [*given.carry, *first], [])
-    found = apply_while(_derived(step, run, operands, False), operands)
+    found = apply_while(_derive_step(step, run, operands, False), operands)
     slopes = dict(zip(floats, found[carried:], strict=True))
     return [slopes.get(n) for n in range(carried)]
 
 
-def _derived(step: Step, run: Any, operands: Operands, is_reversed: bool) -> Step:
+def _derive_step(step: Step, run: Any, operands: Operands, is_reversed: bool) -> Step:
     """The step of a loop of derivatives."""
     sizes = (len(operands.constants), len(operands.carry), len(operands.xs))
     return Step(run, step.length, is_reversed, sizes, numbers=step.numbers)

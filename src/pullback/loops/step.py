@@ -165,7 +165,7 @@ def _trace_once(
         with StateGuard(drop=DUAL, end=TAPE), GradSwitch(grad=True), tracer.running():
             carry, stacked = step.run(inside)
             outputs = [
-                _expanded(tracer, out, wanted, sizes)
+                _expand(tracer, out, wanted, sizes)
                 for out, wanted in zip(carry, levels, strict=True)
             ]
             outputs += [_parts(tracer, out) for out in stacked]
@@ -217,7 +217,7 @@ def _inner_operands(
 
     def carried(tensor: Tensor, wanted: Levels, name: str) -> Tensor:
         array, own = _parts(outer, tensor)
-        return _input(tracer, name, _widened(array.value, own, wanted, sizes), wanted)
+        return _input(tracer, name, _widen(array.value, own, wanted, sizes), wanted)
 
     def sliced(tensor: Tensor, name: str) -> Tensor:
         array, own = _parts(outer, tensor)
@@ -259,14 +259,14 @@ def _level_sizes(tracer: Tracer, given: Operands) -> dict[int, int]:
     return sizes
 
 
-def _widened(value: Any, own: Levels, wanted: Levels, sizes: dict[int, int]) -> Any:
+def _widen(value: Any, own: Levels, wanted: Levels, sizes: dict[int, int]) -> Any:
     """An array with an axis in front for each wanted level."""
     rest = value.shape[len(own) :]
     lead = [sizes[level] if level in own else 1 for level in wanted]
     return np.broadcast_to(value.reshape((*lead, *rest)), (*(sizes[n] for n in wanted), *rest))
 
 
-def _expanded(
+def _expand(
     tracer: Tracer, tensor: Tensor, wanted: Levels, sizes: dict[int, int]
 ) -> tuple[TracedArray, Levels]:
     """A result with the wanted levels; with its own ones if these are more."""

@@ -32,7 +32,7 @@ def merge_equal_nodes(graph: Graph, kept: list[Any]) -> None:
     for node in graph.nodes:
         if node.op != "call_function" or node in exposed or not _is_pure(node):
             continue
-        key = (node.target, _frozen(node.args), _frozen(tuple(node.kwargs.items())))
+        key = (node.target, _key_of(node.args), _key_of(tuple(node.kwargs.items())))
         try:
             first = known.setdefault(key, node)
         except TypeError:  # an argument that has no hash
@@ -47,12 +47,12 @@ def _is_pure(node: Node) -> bool:
     return "nondeterministic_seeded" not in node.target.tags
 
 
-def _frozen(value: Any) -> Any:
+def _key_of(value: Any) -> Any:
     """An argument as a key: values of different types, or signs of zero, are different."""
     if isinstance(value, list | tuple):
-        return (type(value), *map(_frozen, value))
+        return (type(value), *map(_key_of, value))
     if isinstance(value, slice):
-        return (slice, _frozen(value.start), _frozen(value.stop), _frozen(value.step))
+        return (slice, *map(_key_of, (value.start, value.stop, value.step)))
     if type(value) in (float, complex):
         return (type(value), repr(value))
     if isinstance(value, Node | np.dtype):

@@ -56,7 +56,7 @@ def compile_program(
     if not any(map(_has_effect, tracer.graph.nodes)):
         guarded = [guard.node for guard in tracer.guards]
         merge_equal_nodes(tracer.graph, [*outputs, *kept, *guarded])
-    needed = _needed(tracer, outputs, cotangents)
+    needed = _find_needed(tracer, outputs, cotangents)
     guards: dict[Node, list[Guard]] = {}
     for guard in tracer.guards:
         guards.setdefault(guard.node, []).append(guard)
@@ -130,7 +130,7 @@ def _refusal(tracer: Tracer) -> str:
     )
 
 
-def _needed(tracer: Tracer, outputs: list[Any], cotangents: int) -> set[Node]:
+def _find_needed(tracer: Tracer, outputs: list[Any], cotangents: int) -> set[Node]:
     """The nodes that results, guards and writes depend on."""
     nodes = list(tracer.graph.nodes)
     if cotangents:
@@ -205,7 +205,7 @@ class _KernelWriter(SourceWriter):
             return self._object(target.below(_CPU), target.overloadpacket.__name__)
         if isinstance(target, LoopCall):
             program = compile_program(target.body.tracer, target.body.outputs)
-            return self._object(target.with_step(target.body.reordered(program.run)), "loop")
+            return self._object(target.with_step(target.body.reorder(program.run)), "loop")
         return super().function(target)
 
     def statement(self, node: Node) -> str:
@@ -255,7 +255,7 @@ class _KernelWriter(SourceWriter):
             return f"{self._object(constant_result, 'copied')}({self.constant(value)})"
         if not isinstance(value, Node):
             return self.constant(value)
-        return f"{self._object(_copied, 'copied')}({value.name})" if _is_kept(value) else value.name
+        return f"{self._object(_copy, 'copied')}({value.name})" if _is_kept(value) else value.name
 
 
 def _is_kept(node: Node) -> bool:
@@ -264,5 +264,5 @@ def _is_kept(node: Node) -> bool:
     return node.op == "get_attr" or "is_constant" in node.meta
 
 
-def _copied(tensor: Tensor) -> Tensor:
+def _copy(tensor: Tensor) -> Tensor:
     return wrap(tensor._array.copy())

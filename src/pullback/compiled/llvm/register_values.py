@@ -221,14 +221,14 @@ class Elements:
         known: dict[int, _Lane] = {}
         for run in runs:
             start, count = int(run[0]), int(run[-1] - run[0]) + 1
-            address = self.address(pointer, self._moved(position, start), dtype.itemsize)
+            address = self.address(pointer, self._add_distance(position, start), dtype.itemsize)
             for number, lane in enumerate(self._load_run(address, element, count * parts)):
                 known[start * parts + number] = lane
         if dtype.kind == "c":
             return Complex(*(self._collect([known[2 * p + n] for p in order]) for n in (0, 1)))
         return self._collect([known[int(p)] for p in order])
 
-    def _moved(self, position: Any, distance: int) -> Any:
+    def _add_distance(self, position: Any, distance: int) -> Any:
         if isinstance(position, int):
             return position + distance
         return self.b.add(position, self.word(distance)) if distance else position
@@ -255,7 +255,7 @@ class Elements:
         order = np.asarray(places)
         runs = np.split(np.arange(len(order)), np.flatnonzero(np.diff(order) != 1) + 1)
         for run in runs:
-            start = self._moved(position, int(order[run[0]]))
+            start = self._add_distance(position, int(order[run[0]]))
             address = self.address(pointer, start, dtype.itemsize)
             if isinstance(value, Complex):
                 width = _lanes_of(value.real[0])

@@ -108,7 +108,7 @@ class Builder:
         known = self.value_of(x)
         if known is not None:
             with errstate(all="ignore"):
-                return self.full(_converted(known, dtype), x.shape, dtype)
+                return self.full(_convert(known, dtype), x.shape, dtype)
         if x.dtype.kind == "c" and dtype.kind not in "cb":
             return self.cast(self.elementwise("real", x), dtype)
         if dtype == _BOOL:
@@ -143,7 +143,7 @@ class Builder:
             with errstate(all="ignore"):
                 return self.full(ARRAY_FUNCTIONS[function](*known), shape, dtype)
         wide = tuple(self.broadcast(x, shape) for x in operands)
-        simpler = self._simplified(function, wide, known)
+        simpler = self._simplify(function, wide, known)
         if simpler is not None:
             return simpler
         attrs = (function,)
@@ -155,7 +155,7 @@ class Builder:
                 return found
         return self.graph.add("elementwise", wide, attrs, shape, dtype)
 
-    def _simplified(self, function: str, wide: tuple[Node, ...], known: list[Any]) -> Node | None:
+    def _simplify(self, function: str, wide: tuple[Node, ...], known: list[Any]) -> Node | None:
         dtype = wide[0].dtype
         if function in ("real", "conjugate") and dtype.kind != "c":
             return wide[0]
@@ -272,7 +272,7 @@ class Builder:
         return self.graph.add("pick", (node,), (index,), shape, dtype)
 
 
-def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
+def _convert(value: Any, dtype: np.dtype[Any]) -> Any:
     return (value.real if value.dtype.kind == "c" and dtype.kind not in "cb" else value).astype(
         dtype
     )

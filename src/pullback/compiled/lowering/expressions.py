@@ -283,7 +283,7 @@ def where(condition: Any, x: Any, y: Any) -> Value:
     return Value(builder.elementwise("where", test, *given), builder)
 
 
-def _bounded(function: str) -> Callable[[Any, Any], Any]:
+def _extremum(function: str) -> Callable[[Any, Any], Any]:
     """``maximum`` or ``minimum`` with a bound, which may be None."""
     return lambda x, bound: x if bound is None else apply(function, x, bound)
 
@@ -415,7 +415,7 @@ def _gap(x: Any, target: Any) -> Value:
     return apply("subtract", x, target)
 
 
-def _reduced(loss: Value, reduction: str) -> Value:
+def _reduce_loss(loss: Value, reduction: str) -> Value:
     size: int = loss.node.size
     if reduction == "mean" and size:
         return _mean(loss)
@@ -424,7 +424,7 @@ def _reduced(loss: Value, reduction: str) -> Value:
     raise CannotLower(f"reduction {reduction!r}")
 
 
-def _rounded(size: Value, bound: float) -> Value:
+def _huber(size: Value, bound: float) -> Value:
     """Half the square up to a bound, and then a line."""
     near = apply("minimum", size, bound)
     return near * (size - 0.5 * near)
@@ -443,8 +443,8 @@ NAMES: dict[str, Any] = {
     "real": _part("real"),
     "imag": _part("imag"),
     "complex": _complex,
-    "maximum": _bounded("maximum"),
-    "minimum": _bounded("minimum"),
+    "maximum": _extremum("maximum"),
+    "minimum": _extremum("minimum"),
     "bitwise_not": functools.partial(apply, "invert"),
     "positive": lambda x: x,
     "deg2rad": lambda x: x * (math.pi / 180),
@@ -463,8 +463,8 @@ NAMES: dict[str, Any] = {
     "log_softmax": _log_softmax,
     "var": _var,
     "gap": _gap,
-    "reduced": _reduced,
-    "rounded": _rounded,
+    "reduced": _reduce_loss,
+    "rounded": _huber,
     "sigmoid": _sigmoid,
     "inf": math.inf,
     "nan": math.nan,

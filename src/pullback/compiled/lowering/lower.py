@@ -33,7 +33,7 @@ from pullback.compiled.lowering.operators import (
     operator_name,
     parameters_of,
 )
-from pullback.compiled.lowering.rules import affine_place, moved
+from pullback.compiled.lowering.rules import affine_place, move_elements
 from pullback.fx.batched import BatchedCall
 from pullback.fx.loop_call import LoopBody, LoopCall
 from pullback.fx.node import Node as TracedNode
@@ -211,10 +211,10 @@ class _Lowering:
         arguments = 0
         for node in self.tracer.graph.nodes:
             if node.op == "placeholder":
-                self._argument(node, arguments)
+                self._add_argument(node, arguments)
                 arguments += 1
             elif node.op == "get_attr":
-                self._captured(node)
+                self._add_captured(node)
             elif node.op == "call_function":
                 self._call(node)
             for value in self.guards.get(node, ()):
@@ -223,7 +223,7 @@ class _Lowering:
 
     # --- inputs and results -----------------------------------------------------------------------
 
-    def _argument(self, node: TracedNode, index: int) -> None:
+    def _add_argument(self, node: TracedNode, index: int) -> None:
         number = node.meta.get("number")
         if number is not None:
             dtype = _number_dtype(number)
@@ -234,7 +234,7 @@ class _Lowering:
             return
         self.sources.append(Source("argument", index, number))
 
-    def _captured(self, node: TracedNode) -> None:
+    def _add_captured(self, node: TracedNode) -> None:
         if "is_scalar" in node.meta:
             self._keep(node, self.graph.const(self.tracer.captured[node.target]))
             return
@@ -303,7 +303,7 @@ class _Lowering:
         place = view.memory.place(view)
         if isinstance(place, Place):
             return self.builder.view(view.memory.value, place)
-        return moved(Value(view.memory.value, self.builder), place).node
+        return move_elements(Value(view.memory.value, self.builder), place).node
 
     def write(self, node: TracedNode, value: Node) -> None:
         """Makes the next value of a memory, with new elements at the place of an array."""
@@ -449,25 +449,25 @@ class _Lowering:
     def _functional(self, node: TracedNode) -> None:
         """An operator that writes nothing, or the same as an opaque node."""
         try:
-            self._keep_result(node, self._lowered(node))
+            self._keep_result(node, self._lower_call(node))
         except CannotLower as reason:
             self._keep_opaque(node, str(reason))
 
-    def _lowered(self, node: TracedNode) -> Any:
+    def _lower_call(self, node: TracedNode) -> Any:
         target = node.target
         is_batched = isinstance(target, BatchedCall)
         if not is_batched and "nondeterministic_seeded" in target.tags:
             raise CannotLower("random numbers")
         name = operator_name(target)
         if not is_batched and not node.all_input_nodes:
-            return self._evaluated(node, name)
+            return self._evaluate(node, name)
         args = list(map_arg(node.args, self._value))
         kwargs = map_arg(node.kwargs, self._value)
         if is_batched:
             return lower_batched(target, args, kwargs, self.builder)
         return lower_operator(name, target.schema, args, kwargs, target)
 
-    def _evaluated(self, node: TracedNode, name: str) -> Value:
+    def _evaluate(self, node: TracedNode, name: str) -> Value:
         """An operator without operands: a constant."""
         meta = node.meta.get("tensor_meta")
         if meta is None or meta.dtype.char not in _DTYPES:
@@ -525,8 +525,8 @@ class _Lowering:
     def _step_of(self, steps: LoopBody, *, is_native: bool) -> Callable[..., Any]:
         """The function of one step: machine code with calls between, or kernels alone."""
         if is_native:
-            return steps.reordered(native_program.compile_native(steps.tracer, steps.outputs).run)
-        return steps.reordered(eager_program.compile_program(steps.tracer, steps.outputs).run)
+            return steps.reorder(native_program.compile_native(steps.tracer, steps.outputs).run)
+        return steps.reorder(eager_program.compile_program(steps.tracer, steps.outputs).run)
 
     # --- opaque calls -----------------------------------------------------------------------------
 

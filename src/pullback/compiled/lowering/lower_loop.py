@@ -181,7 +181,7 @@ def prune_loops(graph: Graph) -> Graph:
         if node.op == "input":
             values[node.id] = made.input(node.shape, node.dtype)
         elif node.op == "loop":
-            loop, inputs, kept[node.id] = _pruned(node, used.get(node.id, set()))
+            loop, inputs, kept[node.id] = _prune(node, used.get(node.id, set()))
             values[node.id] = made.add(
                 "loop", [values[x.id] for x in inputs], (loop,), (), _BOOL, unique=True
             )
@@ -196,7 +196,7 @@ def prune_loops(graph: Graph) -> Graph:
     return made
 
 
-def _pruned(node: Node, used: set[int]) -> tuple[Loop, list[Node], list[int]]:
+def _prune(node: Node, used: set[int]) -> tuple[Loop, list[Node], list[int]]:
     """A loop with the results that are read: it, its inputs, and the places of its results."""
     loop: Loop = node.attrs[0]
     body = loop.body

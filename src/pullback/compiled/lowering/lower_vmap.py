@@ -149,13 +149,13 @@ def _wide(builder: Builder, x: Batched, size: int) -> Node:
     return x.node if x.is_batched else builder.broadcast(x.node, (size, *x.node.shape))
 
 
-def _moved(place: Place, size: int, pitch: int) -> Place:
+def _batch_at(place: Place, size: int, pitch: int) -> Place:
     stride = 0 if size == 1 else pitch
     return Place(place.offset, (stride, *place.strides), (size, *place.shape))
 
 
 def _view(node: Node, builder: Builder, operands: list[Node], size: int) -> Node:
-    return builder.view(operands[0], _moved(node.place, size, node.inputs[0].size))
+    return builder.view(operands[0], _batch_at(node.place, size, node.inputs[0].size))
 
 
 def _elementwise(node: Node, builder: Builder, operands: list[Node], _: int) -> Node:
@@ -171,17 +171,17 @@ def _reduce(node: Node, builder: Builder, operands: list[Node], _: int) -> Node:
 
 def _update(node: Node, builder: Builder, operands: list[Node], size: int) -> Node:
     return builder.update(
-        node.attrs[0], operands[0], _moved(node.place, size, node.size), operands[1]
+        node.attrs[0], operands[0], _batch_at(node.place, size, node.size), operands[1]
     )
 
 
 def _assemble(node: Node, builder: Builder, operands: list[Node], size: int) -> Node:
-    places = [_moved(place, size, node.size) for place in node.attrs[0]]
+    places = [_batch_at(place, size, node.size) for place in node.attrs[0]]
     parts = list(zip(places, operands, strict=True))
     return builder.assemble((size, *node.shape), node.dtype, parts)
 
 
-def _shifted(builder: Builder, positions: Node, size: int, pitch: int) -> Node:
+def _shift(builder: Builder, positions: Node, size: int, pitch: int) -> Node:
     """Positions in one element of the batch as positions in all."""
     starts = builder.elementwise("multiply", builder.iota(size), builder.full(pitch, (), INT64))
     start = builder.reshape(starts, (size, *(1,) * (len(positions.shape) - 1)))
@@ -189,12 +189,12 @@ def _shifted(builder: Builder, positions: Node, size: int, pitch: int) -> Node:
 
 
 def _take(node: Node, builder: Builder, operands: list[Node], size: int) -> Node:
-    return builder.take(operands[0], _shifted(builder, operands[1], size, node.inputs[0].size))
+    return builder.take(operands[0], _shift(builder, operands[1], size, node.inputs[0].size))
 
 
 def _put(node: Node, builder: Builder, operands: list[Node], size: int) -> Node:
     base, positions, values = operands
-    return builder.put(node.attrs[0], base, _shifted(builder, positions, size, node.size), values)
+    return builder.put(node.attrs[0], base, _shift(builder, positions, size, node.size), values)
 
 
 _RULES: dict[str, Callable[[Node, Builder, list[Node], int], Node]] = {

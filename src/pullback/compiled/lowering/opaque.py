@@ -51,8 +51,8 @@ class OpaqueCall:
         before = get_state()
         set_state(PLAIN_STATE)
         try:
-            args = [_filled(value, operands) for value in self.args]
-            kwargs = {name: _filled(value, operands) for name, value in self.kwargs.items()}
+            args = [_fill_holes(value, operands) for value in self.args]
+            kwargs = {name: _fill_holes(value, operands) for name, value in self.kwargs.items()}
             found = self.function(*args, **kwargs)
         finally:
             set_state(before)
@@ -69,7 +69,7 @@ def _as_array(value: Any) -> Any:
     return np.asarray(held, order="C")
 
 
-def _filled(value: Any, operands: tuple[Any, ...]) -> Any:
+def _fill_holes(value: Any, operands: tuple[Any, ...]) -> Any:
     if isinstance(value, Hole):
         array = operands[value.operand]
         if value.kind == "tensor":
@@ -77,5 +77,5 @@ def _filled(value: Any, operands: tuple[Any, ...]) -> Any:
         number = np.asarray(array).item()
         return as_operand(number) if value.kind == "operand" else number
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return type(value)(_filled(item, operands) for item in value)
+        return type(value)(_fill_holes(item, operands) for item in value)
     return value

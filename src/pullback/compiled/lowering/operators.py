@@ -17,7 +17,7 @@ import numpy as np
 
 from pullback._generated.lowerings import LOWERINGS
 from pullback.compiled.lowering.expressions import CannotLower, Value, evaluate
-from pullback.compiled.lowering.rules import MOVES, RULES, moved
+from pullback.compiled.lowering.rules import MOVES, RULES, move_elements
 from pullback.errors import BindError
 from pullback.fx.tracer import untraced
 from pullback.tensor.tensor import Tensor, wrap
@@ -90,8 +90,8 @@ def _move(target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     except BindError as error:  # the kernel takes them: np.roll(x, 2.5)
         raise CannotLower("arguments of other types than the schema's") from error
     if isinstance(found, list | tuple):
-        return [moved(x, _positions(item)) for item in found]
-    return moved(x, _positions(found))
+        return [move_elements(x, _positions(item)) for item in found]
+    return move_elements(x, _positions(found))
 
 
 def _positions(found: Any) -> Any:

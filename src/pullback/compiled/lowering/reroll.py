@@ -255,7 +255,7 @@ class _Search:
         """Whether an operand can be a first value of a carried one, the same for all readers."""
         slot = self.nodes[run.start + rule.key]
         operand = given[iteration]
-        expected = _extrapolated([o.place.offset for o in given], rule.iteration, iteration)
+        expected = _extrapolate([o.place.offset for o in given], rule.iteration, iteration)
         is_whole = given[-1].place == whole_place(slot.shape)
         if is_whole and operand.place.shape == slot.shape:
             value: Any = (operand.base.id, operand.place)
@@ -269,7 +269,7 @@ class _Search:
         return bool(firsts.setdefault(key, value) == value)
 
 
-def _extrapolated(values: list[int], start: int, at: int) -> int:
+def _extrapolate(values: list[int], start: int, at: int) -> int:
     """A value of an affine sequence that is known from `start` on."""
     known = values[start : start + 2]
     step = known[1] - known[0] if len(known) > 1 else 0

@@ -27,7 +27,7 @@ from pullback.compiled.lowering.expressions import (
 )
 from pullback.compiled.lowering.ir import Place, c_strides
 
-__all__ = ["MOVES", "RULES", "affine_place", "moved"]
+__all__ = ["MOVES", "RULES", "affine_place", "move_elements"]
 
 _Rule = Callable[..., Any]
 RULES: dict[str, _Rule] = {}
@@ -73,7 +73,7 @@ def _numbers(shape: Any) -> Any:
     return np.arange(prod(shape)).reshape(tuple(shape))
 
 
-def moved(x: Value, positions: Any) -> Value:
+def move_elements(x: Value, positions: Any) -> Value:
     """The elements at given flat positions: a view, or a ``take``."""
     place = affine_place(positions)
     if place is not None:
@@ -163,7 +163,7 @@ def _view_as_real(x: Value) -> Value:
 @_rule("view_as_complex")
 def _view_as_complex(x: Value) -> Value:
     numbers = _numbers(x.shape)
-    real, imag = (moved(x, numbers[..., part]).node for part in (0, 1))
+    real, imag = (move_elements(x, numbers[..., part]).node for part in (0, 1))
     return x.like(x.builder.elementwise("complex", real, imag))
 
 
@@ -251,7 +251,7 @@ def _linear(x: Value, weight: Value, bias: Value | None = None) -> Value:
 
 @_rule("trace")
 def _trace(x: Value, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Value:
-    line = moved(x, np.diagonal(_numbers(x.shape), offset, axis1, axis2))
+    line = move_elements(x, np.diagonal(_numbers(x.shape), offset, axis1, axis2))
     if dtype is not None or line.dtype.kind in "bu":
         line = cast(line, dtype if dtype is not None else np.int64)
     return reduce("sum", line, -1)
@@ -268,7 +268,7 @@ def _cross(a: Value, b: Value, axis: int = -1) -> Value:
     numbers = _numbers(shape)
 
     def part(x: Value, n: int) -> Value:
-        return moved(x, numbers.take([n], axis))
+        return move_elements(x, numbers.take([n], axis))
 
     x, y = wide
     pairs = ((1, 2), (2, 0), (0, 1))
@@ -278,7 +278,7 @@ def _cross(a: Value, b: Value, axis: int = -1) -> Value:
 # --- indexing -------------------------------------------------------------------------------------
 
 
-def _bounded(index: Value, length: int) -> Value:
+def _bound(index: Value, length: int) -> Value:
     """An index that counts from the end where it is negative; a check that it is inside."""
     builder = index.builder
     if index.dtype.kind not in "iu":
@@ -332,7 +332,7 @@ def _positions(x: Value, indices: list[Value | None]) -> Value:
         along = _along(x.builder, x.shape[axis], at, len(rest) + len(index_shape))
         parts.append(along * strides[axis])
     for axis, index in chosen.items():
-        bounded = _bounded(index, x.shape[axis])
+        bounded = _bound(index, x.shape[axis])
         lead = (1,) * (len(index_shape) - len(index.shape))
         parts.append(bounded.reshape((*lead, *index.shape, *(1,) * len(after))) * strides[axis])
     return functools.reduce(operator.add, parts)
@@ -363,9 +363,7 @@ def _along_axis(x: Value, index: Value, axis: int) -> Value:
         if a != axis and index.shape[a] > x.shape[a]:
             raise CannotLower("an index that is broadcast")
         is_index = a == axis
-        own = (
-            _bounded(index, x.shape[a]) if is_index else _along(x.builder, index.shape[a], a, ndim)
-        )
+        own = _bound(index, x.shape[a]) if is_index else _along(x.builder, index.shape[a], a, ndim)
         parts.append(own * prod(x.shape[a + 1 :]))
     found = functools.reduce(operator.add, parts)
     return found.like(found.builder.broadcast(found.node, index.shape))

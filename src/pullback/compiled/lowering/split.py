@@ -62,7 +62,7 @@ def split(joint: Lowered, results: int, cotangents: int) -> Halves:
     head = Lowered(
         forward.graph,
         [joint.sources[place] for place in others],
-        [*_renumbered(joint.results[:results]), *kept],
+        [*_renumber(joint.results[:results]), *kept],
         [w._replace(output=first + place) for place, w in enumerate(joint.writes)],
         {},
     )
@@ -71,7 +71,7 @@ def split(joint: Lowered, results: int, cotangents: int) -> Halves:
     backward = copy_nodes([n for n in graph.nodes if n.id in plan.backward], given)
     backward.graph.outputs = [backward.made[n.id] for n in gradients]
     sources = [Source("argument", place, None) for place, _ in enumerate(given)]
-    tail = Lowered(backward.graph, sources, _renumbered(joint.results[results:]), [], {})
+    tail = Lowered(backward.graph, sources, _renumber(joint.results[results:]), [], {})
     return Halves(head, tail, inputs)
 
 
@@ -109,10 +109,10 @@ def without_cotangents(backward: Lowered, given: tuple[bool, ...]) -> Lowered:
         for r in backward.results
     ]
     sources = [source for _, source in given_inputs]
-    return Lowered(copy, sources, _renumbered(results), [], {})
+    return Lowered(copy, sources, _renumber(results), [], {})
 
 
-def _renumbered(results: list[Any]) -> list[Any]:
+def _renumber(results: list[Any]) -> list[Any]:
     numbers = iter(range(len(results)))
     return [r._replace(output=next(numbers)) if isinstance(r, Output) else r for r in results]
 

@@ -149,7 +149,7 @@ class _Splitter:
         rows = zip(*operands, strict=True)
         return [self.builder.elementwise(node.function, *row) for row in rows]
 
-    def _combined(self, combiner: str, columns: list[Node]) -> Node:
+    def _combine(self, combiner: str, columns: list[Node]) -> Node:
         """Columns combined in pairs."""
         if combiner in ("all", "any"):
             raise _RowsError
@@ -173,7 +173,7 @@ class _Splitter:
     def reduce(self, node: Node) -> list[Node]:
         if 0 in node.attrs[1]:
             raise _RowsError
-        return [self._combined(node.attrs[0], group) for group in self._groups(node)]
+        return [self._combine(node.attrs[0], group) for group in self._groups(node)]
 
     def _reduce_rows(self, node: Node) -> Node:
         """A reduction over all rows: of each column, then put together."""
@@ -181,7 +181,7 @@ class _Splitter:
             raise _RowsError
         combiner = node.attrs[0]
         totals = [
-            self.builder.reduce(combiner, self._combined(combiner, group), (0,))
+            self.builder.reduce(combiner, self._combine(combiner, group), (0,))
             for group in self._groups(node)
         ]
         if not node.shape:
@@ -227,7 +227,7 @@ class _Splitter:
                     terms = [
                         self.builder.elementwise("multiply", x[i, h], y[h, j]) for h in range(k)
                     ]
-                    found.append(self._combined("sum", terms))
+                    found.append(self._combine("sum", terms))
         return found
 
 

@@ -51,7 +51,7 @@ class Matrix(NamedTuple):
     down: int
     right: int
 
-    def transposed(self) -> Matrix:
+    def transpose(self) -> Matrix:
         """The same elements with rows and columns exchanged."""
         return self._replace(down=self.right, right=self.down)
 
@@ -73,7 +73,7 @@ def make_gemm(node: Node, a: Matrix, b: Matrix, c: Matrix) -> Gemm:
     (m, k), n = node.inputs[0].shape[-2:], node.inputs[1].shape[-1]
     found = Gemm(node.shape[:-2], m, n, k, a, b, c)
     if found.n == 1:  # a column: as a row, so that its elements stand beside each other
-        found = Gemm(found.lead, 1, m, k, b.transposed(), a.transposed(), c.transposed())
+        found = Gemm(found.lead, 1, m, k, b.transpose(), a.transpose(), c.transpose())
     while found.lead and found.b.batch[-1] == 0:
         # the second factor is the same for all: rows of a stack are rows of one matrix
         length = found.lead[-1]
@@ -210,10 +210,10 @@ class GemmEmitter:
         def step(k: Any, count: int) -> None:
             x, y = code.pointer(gemm.a.key), code.pointer(gemm.b.key)
             place = b.add(at_a, b.mul(k, WORD(gemm.a.right)))
-            factor = self._filled(code.load(x, dtype, place, gemm.a.right, count), count)
+            factor = self._fill_lanes(code.load(x, dtype, place, gemm.a.right, count), count)
             for j, slot in enumerate(slots):
                 place = b.add(b.add(at_b, k), WORD(j * gemm.b.right))
-                value = self._filled(code.load(y, dtype, place, 1, count), count)
+                value = self._fill_lanes(code.load(y, dtype, place, 1, count), count)
                 b.store(lanes.fma(factor, value, b.load(slot)).value, slot)
 
         full = gemm.k // self.lanes * self.lanes
@@ -233,7 +233,7 @@ class GemmEmitter:
         place = b.add(place, b.mul(column, WORD(gemm.c.right)))
         code.store(total, code.pointer(gemm.c.key), dtype, place, gemm.c.right, width)
 
-    def _filled(self, value: Any, count: int) -> Any:
+    def _fill_lanes(self, value: Any, count: int) -> Any:
         """A vector with zeros behind its elements."""
         if count == self.lanes:
             return value

@@ -226,14 +226,14 @@ def _call_parts(builder: Any, function: Any, operands: list[Any], lanes: int, wi
     parts = []
     for start in range(0, width, lanes):
         places = [min(lane, width - 1) for lane in range(start, start + lanes)]
-        parts.append(builder.call(function, [_widened(builder, x, places) for x in operands]))
+        parts.append(builder.call(function, [_fill_lanes(builder, x, places) for x in operands]))
     joined = join_vectors(builder, parts)
     if width == 1:
         return builder.extract_element(joined, ir.IntType(32)(0))
     return shuffle(builder, joined, joined, range(width))
 
 
-def _widened(builder: Any, x: Any, places: list[int]) -> Any:
+def _fill_lanes(builder: Any, x: Any, places: list[int]) -> Any:
     if not isinstance(x.type, ir.VectorType):
         empty = ir.Constant(ir.VectorType(x.type, len(places)), ir.Undefined)
         x = builder.insert_element(empty, x, ir.IntType(32)(0))

@@ -208,25 +208,25 @@ def _atanh(e: Lanes, x: Any) -> Any:
 
 def _logaddexp(e: Lanes, x: Any, y: Any) -> Any:
     """log(exp(x) + exp(y)) = x + log(1 + exp(y - x)) for x >= y."""
-    high, low = _ordered(e, x, y)
+    high, low = _order(e, x, y)
     distance = _distance(e, high, low, 746.0)
     k, grown = exp_pair(e, -distance.high, -distance.low)
-    return _joined(e, high, low, k, grown, Pair(1.0, 0.0))
+    return _join(e, high, low, k, grown, Pair(1.0, 0.0))
 
 
 def _logaddexp2(e: Lanes, x: Any, y: Any) -> Any:
     """log2(2**x + 2**y)."""
-    high, low = _ordered(e, x, y)
+    high, low = _order(e, x, y)
     distance = _distance(e, high, low, 1080.0)
     n, exponent = e.round(-distance.high)
     fraction = -distance.high - n
     product = e.pair_product(Pair(fraction, -distance.low), LN2)
     k, grown = exp_pair(e, product.high, product.low)
-    result = _joined(e, high, low, k + exponent, grown, _INVERSE_LN2)
+    result = _join(e, high, low, k + exponent, grown, _INVERSE_LN2)
     return e.where(x == y, x + 1.0, result)  # exact, also where it is 0
 
 
-def _ordered(e: Lanes, x: Any, y: Any) -> tuple[Any, Any]:
+def _order(e: Lanes, x: Any, y: Any) -> tuple[Any, Any]:
     """The larger and the smaller of two; the first is NaN if one is."""
     is_first = (x > y) | e.is_nan(x)
     return e.where(is_first, x, y), e.where(is_first, y, x)
@@ -240,7 +240,7 @@ def _distance(e: Lanes, high: Any, low: Any, bound: float) -> Pair:
     return Pair(first, e.where(is_far, 0.0, exact.low))
 
 
-def _joined(e: Lanes, high: Any, low: Any, k: Any, grown: Pair, unit: Pair) -> Any:
+def _join(e: Lanes, high: Any, low: Any, k: Any, grown: Pair, unit: Pair) -> Any:
     """high + log(1 + t) * unit with t = grown 2**k <= 1; `high` where an argument is infinite."""
     is_near = k > -1000
     factor = e.power_of_two(e.where(is_near, k, -1000))

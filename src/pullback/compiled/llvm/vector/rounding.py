@@ -77,7 +77,7 @@ def _extremum(comparison: Callable[..., Any], prefers_nan: bool) -> Callable[...
     return function
 
 
-def _rounded(name: str) -> Callable[..., Any]:
+def _intrinsic(name: str) -> Callable[..., Any]:
     return lambda e, x: e.intrinsic(name, x)
 
 
@@ -94,10 +94,10 @@ def is_finite(_: Lanes, x: Any) -> Any:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "absolute": Lanes.abs,
     "add": lambda _, x, y: x + y,
-    "ceil": _rounded("ceil"),
+    "ceil": _intrinsic("ceil"),
     "copysign": Lanes.copysign,
     "divide": lambda _, x, y: x / y,
-    "floor": _rounded("floor"),
+    "floor": _intrinsic("floor"),
     "fmax": _extremum(operator.ge, False),
     "fmin": _extremum(operator.le, False),
     "heaviside": _heaviside,
@@ -109,13 +109,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "multiply": lambda _, x, y: x * y,
     "negative": lambda _, x: -x,
     "reciprocal": lambda _, x: 1.0 / x,
-    "rint": _rounded("rint"),
+    "rint": _intrinsic("rint"),
     "sign": _sign,
     "signbit": lambda e, x: e.bits(x) < 0,
     "sqrt": Lanes.sqrt,
     "square": lambda _, x: x * x,
     "subtract": lambda _, x, y: x - y,
-    "trunc": _rounded("trunc"),
+    "trunc": _intrinsic("trunc"),
 }
 """Functions by NumPy's names that are a few instructions, on Lanes."""
 REMAINDERS: dict[str, Callable[..., Any]] = {

@@ -162,7 +162,7 @@ def _angle(e: Lanes, above: Any, below: Any) -> tuple[Any, Any]:
     return quarters, Pair(first, tail)
 
 
-def _turned(e: Lanes, quarters: Any, angle: Pair) -> Any:
+def _turn(e: Lanes, quarters: Any, angle: Pair) -> Any:
     """quarters pi / 4 + angle."""
     high, low = e.two_sum(quarters * _QUARTER_PI.high, angle.high)
     low = low + e.fma(quarters, _QUARTER_PI.low, angle.low)
@@ -173,7 +173,7 @@ def _atan(e: Lanes, x: Any) -> Any:
     """The inverse tangent."""
     size = abs(x)
     quarters, angle = _angle(e, e.at_most(size, 2.0**60), 1.0)
-    y = e.where(size < 2.0**-28, size, _turned(e, quarters, angle))
+    y = e.where(size < 2.0**-28, size, _turn(e, quarters, angle))
     return e.copysign(y, x)
 
 
@@ -199,7 +199,7 @@ def _atan2(e: Lanes, y: Any, x: Any) -> Any:
     is_left = e.bits(x) < 0
     quarters = e.where(is_left, 4.0 - quarters, quarters)
     angle = Pair(*(e.where(is_left, -part, part) for part in angle))
-    near = _turned(e, quarters, angle)
+    near = _turn(e, quarters, angle)
     ratio = above / below  # exact where the angle is its tangent; may be subnormal
     is_tiny = ~is_left & (ratio < 2.0**-28)
     result = e.copysign(e.where(is_tiny, ratio, near), y)
@@ -227,7 +227,7 @@ def _asin(e: Lanes, x: Any) -> Any:
     """The inverse sine; NaN outside of [-1, 1]."""
     is_far, t = _arcsine(e, x)
     near = e.total(t)
-    far = _turned(e, 2.0, e.pair_scale(t, -2.0))
+    far = _turn(e, 2.0, e.pair_scale(t, -2.0))
     return e.copysign(e.where(is_far, far, near), x)
 
 
@@ -240,7 +240,7 @@ def _acos(e: Lanes, x: Any) -> Any:
     factor = e.where(is_negative, -factor, factor)
     turns = e.where(is_negative, 4.0, 0.0)
     quarters = e.where(is_far, turns, 2.0)
-    return _turned(e, quarters, e.pair_scale(t, factor))
+    return _turn(e, quarters, e.pair_scale(t, factor))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
