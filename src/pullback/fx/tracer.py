@@ -231,10 +231,9 @@ class Tracer:
         return found
 
     def capture(self, tensor: Tensor) -> TracedArray:
-        """The values of a tensor from outside, whose gradient and history are noted."""
+        """The values of a tensor from outside, which is noted if it requires grad."""
         if tensor._flags & _OTHER_FLAGS:
             self._note_leaf(tensor)
-        self.histories.note(tensor)
         return self.lift(np.asarray(tensor._array), tensor)
 
     def settle_writes(self, names: Iterable[str] | None = None) -> list[str]:
@@ -567,6 +566,7 @@ class Tracer:
                 real = wrap(held.value) if held.number is None else as_operand(held.number)
                 return held.node, real
             if isinstance(held, np.ndarray):
+                self.histories.note(value)
                 return self.capture(value).node, wrap(held)
             if isinstance(held, bool | int | float | complex):
                 return held, value
