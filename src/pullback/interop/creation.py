@@ -74,7 +74,7 @@ def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
     """``numpy.asfortranarray``: the first axis runs fastest in memory."""
     made = asarray(a, dtype)
     if made.ndim < 2 or raw(made).flags.f_contiguous:
-        return made
+        return made if made.ndim else shape.reshape(made, 1)
     return shape.permute_dims(shape.ascontiguousarray(shape.permute_dims(made)))
 
 

@@ -177,7 +177,10 @@ def mean(
     if where is True or where is _NONE:
         made = reduction.mean(as_tensor(a), axis, _kept(keepdims), dtype=dtype)
     else:
-        total = sum(a, axis, dtype, keepdims=keepdims, where=where)
+        tensor = as_tensor(a)
+        if dtype is None and tensor.dtype.kind in "biu":  # integers of which the sum overflows
+            tensor = pointwise._astype(tensor, np.dtype(float))
+        total = sum(tensor, axis, dtype, keepdims=keepdims, where=where)
         made = _divide(total, _count(a, where, axis, keepdims))
     return into(out, made, "numpy.mean")
 
@@ -213,11 +216,12 @@ def var(
     center = mean if given(mean) else _mean_of(tensor, axis, where)
     apart = pointwise.abs(_masked(tensor - center, where, 0))
     total = sum(apart * apart, axis, keepdims=keepdims)
-    return into(out, _divide(total, _count(a, where, axis, keepdims) - free), "numpy.var")
+    count = pointwise.maximum(_count(a, where, axis, keepdims) - free, 0)
+    return into(out, _divide(total, count), "numpy.var")
 
 
 def _mean_of(a: Any, axis: Any, where: Any) -> Any:
-    return _divide(sum(a, axis, keepdims=True, where=where), _count(a, where, axis, True))
+    return mean(a, axis, keepdims=True, where=where)
 
 
 def _divide(total: Any, count: Any) -> Any:

@@ -63,7 +63,7 @@ def clip(
     low = a_min if a_min is not np._NoValue else min
     high = a_max if a_max is not np._NoValue else max
     low, high = (bound if given(bound) else None for bound in (low, high))
-    made = as_tensor(a) if low is None and high is None else pointwise.clip(as_tensor(a), low, high)
+    made = pointwise.clip(as_tensor(a), low, high)
     if kwargs.get("dtype") is not None:
         made = pointwise._astype(made, np.dtype(kwargs["dtype"]))
     return into(out, made, "numpy.clip")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.utils import pytree
 
 pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
 
@@ -335,3 +336,72 @@ def test_gradient_of_unsigned_integers():
     x = np.array([3, 1, 7], np.uint8)
     assert pb.gradient(pb.asarray(x)).tolist() == np.gradient(x).tolist()
     assert pb.compile(np.gradient)(x).tolist() == np.gradient(x).tolist()
+
+
+def _written_copy(x):
+    y = x.copy()
+    y.reshape(-1)[0] = 9
+    return y
+
+
+def _clipped_in_place(x):
+    y = np.clip(x, None, None)
+    y.clip(0, 2, out=y)
+    return y, x * 1
+
+
+BYTES = np.array([-128, 100, 127, 5], "int8")
+LONG = np.array([2**62, 2**62 + 5, 2**61, 7])
+FUNCTIONS_OF_SMALL_NUMBERS = [
+    (_written_copy, np.asfortranarray(np.arange(6.0).reshape(2, 3))),
+    (lambda x: _written_copy(np.flip(x, 0)), np.asfortranarray(np.ones((2, 3)))),
+    (_clipped_in_place, np.array([-1.0, 1.0, 3.0])),
+    (lambda x: np.mean(x, where=x > 9), LONG),
+    (np.nanmean, LONG.astype("uint64") * 2),
+    (lambda x: np.var(x, where=x > 0, ddof=1), BYTES),
+    (lambda x: np.var(x, where=x > 0, ddof=1), np.array([3.0])),
+    (lambda x: np.average(x, weights=x), BYTES[1:]),
+    (lambda x: np.trace(np.outer(x, x) * 0 + 100), BYTES),
+    (lambda x: np.trace(x.reshape(2, 2)), BYTES),
+    (lambda x: np.trace(x.reshape(2, 2)), BYTES.view("uint8")),
+    (lambda x: np.choose(x[0] > 0, [x[1], x[2]]), LONG),
+    (lambda x: np.heaviside(-2.0, x), np.float32([1, 2])),
+    (lambda x: np.asfortranarray(x[()]), np.array(1.0)),
+    (lambda x: np.vander(x, 4), BYTES),
+]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:Degrees of freedom")
+@pytest.mark.parametrize(("function", "x"), FUNCTIONS_OF_SMALL_NUMBERS)
+def test_values_are_those_of_the_program_without_tensors(function, x):
+    compiled = pb.compile(function, backend="llvm")
+    for _ in range(2):
+        found, expected = (f(x.copy("K")) for f in (compiled, function))
+        pairs = (
+            zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+        )
+        for ours, theirs in pairs:
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_allclose(ours, theirs, rtol=1e-15)
+
+
+def test_quantiles_of_small_integers_of_which_differences_overflow():
+    compiled = pb.compile(lambda x: np.quantile(x, [0.3, 0.9]))
+    for _ in range(2):  # NumPy's own result has overflown
+        np.testing.assert_allclose(compiled(BYTES), np.quantile(BYTES.astype(float), [0.3, 0.9]))
+
+
+@pytest.mark.parametrize("shapes", [((0,), (1,)), ((0,), (3,)), ((2, 0), (2, 0)), ((3,), (4, 0))])
+def test_loops_that_carry_values_without_elements(shapes):
+    def function(a, rows):
+        for i in range(30):
+            a = a * 0.99 + rows[i % len(rows)].sum()
+        return a, pb.scan(lambda c, x: (c * 0.5, (c, x)), a, rows)
+
+    a, rows = (np.ones(s) for s in shapes)
+    compiled = pb.compile(function, backend="llvm", fullgraph=True)
+    for _ in range(2):
+        found, expected = (pytree.leaves(f(a, rows)) for f in (compiled, function))
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs)
+    assert "internal error" not in compiled.explain(a, rows)

@@ -132,6 +132,8 @@ class _Emitter:
             return buffer.pointer
         if node.op == "const":
             return constant_pointer(self.b.module, node.value)
+        if not node.size:
+            return self.memory
         made = self.allocate(node.size * node.dtype.itemsize)
         if node.size <= self.limit:
             self.elements.store(made, node.dtype, 0, np.arange(node.size), self.value(node))
@@ -531,9 +533,9 @@ def _add_incoming(phi: Any, value: Any, block: Any) -> None:
 
 
 def _memory_carries(loop: Loop, limit: int) -> set[int]:
-    """The carried values of a loop that are memory: large ones, and those written at an index."""
+    """The carried values of a loop in memory: those written at an index, large and empty ones."""
     carried = loop.body.inputs[1 : 1 + loop.carried]
-    found = {carry.id for carry in carried if carry.size > limit}
+    found = {carry.id for carry in carried if not 0 < carry.size <= limit}
     for carry, node in zip(carried, loop.body.outputs, strict=False):
         while node.op == "update":
             if node.place.step or node.size > _UNROLLED_COPY:

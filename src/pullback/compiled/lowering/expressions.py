@@ -30,6 +30,7 @@ __all__ = [
     "cast",
     "evaluate",
     "reduce",
+    "total",
     "where",
 ]
 
@@ -332,7 +333,7 @@ def reduce(combiner: str, x: Value, axis: Any = None, keepdims: Any = False) -> 
     return x.like(node)
 
 
-def _total(
+def total(
     combiner: str, x: Value, axis: Any = None, keepdims: Any = False, dtype: Any = None
 ) -> Value:
     """A sum or product: small integers are added as int64."""
@@ -341,7 +342,7 @@ def _total(
     return reduce(combiner, cast(x, dtype), axis, keepdims)
 
 
-_sum = functools.partial(_total, "sum")
+_sum = functools.partial(total, "sum")
 
 
 def _as_real(x: Value) -> Value:
@@ -452,7 +453,7 @@ NAMES: dict[str, Any] = {
     "logistic": _logistic,
     "softplus_of": _softplus,
     "sum": _sum,
-    "prod": functools.partial(_total, "prod"),
+    "prod": functools.partial(total, "prod"),
     "mean": _mean,
     "max": functools.partial(reduce, "max"),
     "min": functools.partial(reduce, "min"),

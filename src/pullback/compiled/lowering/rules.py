@@ -23,6 +23,7 @@ from pullback.compiled.lowering.expressions import (
     axes_of,
     cast,
     reduce,
+    total,
     where,
 )
 from pullback.compiled.lowering.ir import Place, c_strides
@@ -252,9 +253,7 @@ def _linear(x: Value, weight: Value, bias: Value | None = None) -> Value:
 @_rule("trace")
 def _trace(x: Value, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Value:
     line = move_elements(x, np.diagonal(_numbers(x.shape), offset, axis1, axis2))
-    if dtype is not None or line.dtype.kind in "bu":
-        line = cast(line, dtype if dtype is not None else np.int64)
-    return reduce("sum", line, -1)
+    return total("sum", line, -1, dtype=dtype)
 
 
 @_rule("linalg_cross")

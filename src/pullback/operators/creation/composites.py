@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from pullback._generated import functions_creation as creation
+from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
 from pullback.tensor.tensor import Tensor
 
@@ -15,6 +18,8 @@ def vander(self: Tensor, n: int | None = None, increasing: bool = False) -> Tens
     """The powers of each element, as the columns of a matrix."""
     if self.ndim != 1:
         raise ValueError(f"vander: a tensor with one axis is needed, the shape is {self.shape}")
+    if self.dtype.kind in "biu":  # powers of small integers overflow
+        self = pointwise._astype(self, np.promote_types(self.dtype, int))
     count = self.size if n is None else n
     columns: list[Any] = [creation._ones_like(self)]
     while len(columns) < count:

@@ -140,6 +140,8 @@ def choose(self: Tensor, choices: Sequence[Tensor], mode: str = "raise") -> Tens
     """Each element from one of several tensors."""
     common = np.broadcast_shapes(self.shape, *(c.shape for c in choices))
     layers = shape.stack([shape.broadcast_to(c, common) for c in choices])
+    if self.dtype.kind == "b":  # numbers, and no mask
+        self = pointwise._astype(self, np.dtype(int))
     numbers = _within("choose", self, len(choices), mode)
     if mode == "raise" and is_true(any(pointwise.less(numbers, 0))):
         raise ValueError("choose: a number is negative; the first choice is 0")

@@ -78,6 +78,8 @@ def average(
     """The mean, with weights for all elements or for the places of the axes."""
     if weights is None:
         return mean(x, axis, keepdims)
+    if x.dtype.kind in "biu" and weights.dtype.kind in "biu":  # products would overflow
+        x = astype(x, np.float64)
     if weights.shape != x.shape:
         weights = _along_axes(x, axis, weights)
     return sum(x * weights, axis, keepdims) / sum(weights, axis, keepdims)

@@ -137,6 +137,8 @@ def _quantile(
     below, above, share = _quantile_places(reshape(q, [-1]) / whole, lines.count, method)
     result = lines.at(below)
     if method not in EXACT_METHODS:
+        if result.dtype.kind not in "fc":  # a difference of small integers need not be one
+            result = astype(result, np.float64)
         result = result + (lines.at(above) - result) * share
     shape = [*q.shape, *lines.reduced_shape(keepdims)]
     return reshape(moveaxis(result, -1, 0), shape)

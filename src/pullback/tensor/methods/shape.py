@@ -134,9 +134,11 @@ def astype(
 
 
 def copy(self: Tensor, order: str = "C") -> Tensor:
-    """A copy that passes gradients on, as ``clone`` does; its layout is the tensor's own."""
-    del order
-    return pointwise.clone(self)
+    """A copy that passes gradients on, as ``clone`` does; in C order, as an array's ``copy``."""
+    if order == "F":
+        return functions.permute_dims(copy(functions.permute_dims(self)))
+    made = functions.ascontiguousarray(self) if order == "C" and self.ndim > 1 else self
+    return pointwise.clone(self) if made is self else made
 
 
 def unsafe_split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> list[Tensor]:
