@@ -58,7 +58,7 @@ def _heaviside(x: Any, at_zero: Any) -> Tensor:
     if any(as_operand(given).dtype.kind == "c" for given in (x, at_zero)):
         raise TypeError("numpy.heaviside is not defined for complex numbers, which have no sign")
     if isinstance(x, int | float) and not isinstance(x, np.generic):
-        x = pointwise._astype(as_operand(x), np.result_type(x, as_operand(at_zero).dtype))
+        x = pointwise._astype(as_operand(x), np.result_type(float(x), as_operand(at_zero).dtype))
     # a Python float makes float64 of integers
     x = pointwise.multiply(x, 1.0) if isinstance(at_zero, float) else _as_float(x)
     step = (pointwise.sign(x) + 1) / 2

@@ -358,6 +358,7 @@ FUNCTIONS_OF_SMALL_NUMBERS = [
     (_clipped_in_place, np.array([-1.0, 1.0, 3.0])),
     (lambda x: np.mean(x, where=x > 9), LONG),
     (np.nanmean, LONG.astype("uint64") * 2),
+    (np.nanstd, LONG.astype("uint64") * 2),
     (lambda x: np.var(x, where=x > 0, ddof=1), BYTES),
     (lambda x: np.var(x, where=x > 0, ddof=1), np.array([3.0])),
     (lambda x: np.average(x, weights=x), BYTES[1:]),
@@ -374,6 +375,11 @@ FUNCTIONS_OF_SMALL_NUMBERS = [
 @pytest.mark.filterwarnings("ignore:invalid value", "ignore:Degrees of freedom")
 @pytest.mark.parametrize(("function", "x"), FUNCTIONS_OF_SMALL_NUMBERS)
 def test_values_are_those_of_the_program_without_tensors(function, x):
+    assert_same_values(function, x)
+
+
+def assert_same_values(function, x):
+    """Both calls of the compiled function against NumPy."""
     compiled = pb.compile(function, backend="llvm")
     for _ in range(2):
         found, expected = (f(x.copy("K")) for f in (compiled, function))
@@ -405,3 +411,12 @@ def test_loops_that_carry_values_without_elements(shapes):
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_allclose(ours, theirs)
     assert "internal error" not in compiled.explain(a, rows)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -3.0, complex(np.inf, 1), 2 - 1j])
+def test_sums_of_equal_numbers(number):
+    def function(x):
+        empty, line = np.full((2, 0), number), np.full(3, number)
+        return empty.sum() + 0 * x, empty.sum(1) * 1, np.copysign(1, empty.real.sum(0)), line.sum()
+
+    assert_same_values(function, np.ones(()))

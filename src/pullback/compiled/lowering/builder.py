@@ -205,8 +205,10 @@ class Builder:
         known = self.value_of(x)
         if count == 1:
             return self.reshape(x, shape)
-        if known is not None and combiner == "sum" and x.dtype.kind in "iufc":
-            return self.full(known * known.dtype.type(count), shape, x.dtype)
+        is_product = x.dtype.kind in "iuf" or (x.dtype.kind == "c" and np.isfinite(known or 0))
+        if known is not None and combiner == "sum" and is_product:
+            total = known * known.dtype.type(count) if count else 0  # not NaN, not -0.0
+            return self.full(total, shape, x.dtype)
         if known is not None and count and combiner in ("max", "min", "all", "any"):
             return self.full(known, shape, x.dtype)
         return self.graph.add("reduce", (x,), (combiner, axes), shape)

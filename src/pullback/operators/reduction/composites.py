@@ -146,6 +146,8 @@ def nanmean(
 ) -> Tensor:
     """The mean of the elements that are not NaN."""
     x = x if dtype is None else astype(x, np.dtype(dtype))
+    if x.dtype.kind not in "fc":  # a sum of integers would overflow
+        return mean(x, axis, keepdims)
     return nansum(x, axis, keepdims) / _count(x, axis, keepdims)
 
 
