@@ -33,6 +33,7 @@ from pullback.tensor.tensor import (
     Tensor,
     as_inference,
     meta_of,
+    note_data,
     note_flag,
     note_history,
     note_made,
@@ -122,13 +123,12 @@ def _set_data(self: Tensor, new: Tensor) -> None:
             f"data set to a tensor that requires gradients must be floating point or complex "
             f"dtype, not {new.dtype}"
         )
-    if isinstance(self._array, Payload) != isinstance(new._array, Payload):
+    is_traced = TRACES and note_data(self, new)
+    if not is_traced and isinstance(self._array, Payload) != isinstance(new._array, Payload):
         raise AutogradError(
             f"data: the tensor and the new data have incompatible tensor types: "
             f"{type(self._array).__name__} and {type(new._array).__name__}"
         )
-    if TRACES:
-        note_history(self, "sets data")
     leave_tape()
     version_of(self)  # as long as it has the memory that its node may have saved
     if new.shape != self.shape or new.dtype != self.dtype:

@@ -492,7 +492,7 @@ class CompiledFunction:
             gradients = trace_gradients(tracer, shared.made, recorded)
             outputs = [result_node(tracer, value, owners) for value in shared.made]
             tracer.settle_writes()
-            outside = Outside(tracer)
+            outside = Outside(tracer, shared.made)
         effects.python.require_nothing_written(tracer.captured.values(), tracer.written)
         effects.python.require_nothing_stored()
         return Trace(shared, outputs, out_spec, gradients, outside)

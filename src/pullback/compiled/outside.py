@@ -81,14 +81,16 @@ class Outside:
     Attributes:
         outputs: nodes that the program has to return after its results.
         written: captured tensors whose memory the program writes to.
+        replaced: captured tensors whose memory it replaces, with the nodes of the new memory.
         written_arguments: the places of arguments whose memory it writes to.
     """
 
-    def __init__(self, tracer: Tracer):
+    def __init__(self, tracer: Tracer, results: list[Any]):
         self._tracer = tracer
         _require_same_attributes(tracer)
         tracer.histories.require_same(tracer.made_here)
         slots = list(tracer.grads.values())
+        self.replaced = tracer.replaced.close([*results, *(_grad(slot.leaf) for slot in slots)])
         by_grad = _leaves_by_grad(slots)
         roots = Counter(id(root_of(array)) for array in tracer.captured.values())
         twins = {name for name, _ in tracer.twins}
@@ -109,6 +111,7 @@ class Outside:
         self._leaves = [slot.leaf for slot in slots]
         self._changes = [c for slot in slots if (c := _change(slot, tracer)) is not None]
         self.outputs = [c.node for c in self._changes if c.node is not None]
+        self.outputs += [node for _, node in self.replaced]
         self._leaves_by_node = {c.node: c.leaf for c in self._changes if c.node is not None}
         names = {
             n.target
@@ -126,7 +129,7 @@ class Outside:
     def captured(self) -> list[Tensor] | None:
         """The captured tensors, if nothing else outside is read or changed; else None."""
         tracer = self._tracer
-        if self._leaves or tracer.options or tracer.conditions or self.written:
+        if self._leaves or tracer.options or tracer.conditions or self.written or self.replaced:
             return None
         return [capture.tensor for capture in self._captures]
 
@@ -180,6 +183,8 @@ class Outside:
                 tensor = next(made)
                 grad = fresh(tensor._array)
             meta_of(leaf).grad = grad
+        for tensor, _ in self.replaced:
+            tensor._array = next(made)._array
         if self.written:
             increment_version(self.written)
 
@@ -287,6 +292,7 @@ class Effects(Draws):
         for note in self._tracer.notes.values():
             if not _is_swapped(note):
                 note.owner[note.key] = note.value
+        self._tracer.replaced.undo()
         self._tracer.undo_writes()
         self._tracer.histories.undo()
         self._tracer.release()
@@ -298,4 +304,5 @@ class Effects(Draws):
             after = _grad(slot.leaf)
             if after is not None and isinstance(after._array, TracedArray):
                 meta_of(slot.leaf).grad = fresh(after._array.value)
+        self._tracer.replaced.keep()
         self._tracer.release()

@@ -251,6 +251,8 @@ def recorded_path(tracer: Tracer, trace: Trace, *, is_native: bool) -> tuple[Pat
     reason = halves.forward.reason
     if refusal and halves.forward.native is None:  # its backward computes all again
         reason = f"a result requires grad, and the function {refusal}"
+    if trace.outside.replaced:
+        reason = "a result requires grad, and the function sets data of a tensor from outside"
     origins = list(tracer.origins.values())
     recorded = Recorded(halves.backward, halves.takes, gradients, refusal, origins)
     path = Path(

@@ -184,6 +184,8 @@ class _Search:
                 self._shared[place] = SharedResult("argument", self._arguments[id(value)])
             elif id(value) in first:
                 self._shared[place] = SharedResult("result", first[id(value)])
+            elif value in self._tracer.replaced:
+                self._shared[place] = SharedResult("tensor", value)
             elif isinstance(value._array, TracedArray):
                 chain = _chain(value._array.node)
                 if chain is None:

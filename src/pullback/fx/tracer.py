@@ -53,6 +53,7 @@ from pullback.fx.picked import Picks
 from pullback.fx.picked import root_of as _root
 from pullback.fx.redraws import Redraws
 from pullback.fx.refusals import current_tracer, read_error, refusal, running_tracer
+from pullback.fx.replaced import Replaced
 from pullback.fx.sizes import guard_sizes
 from pullback.fx.snapshots import Snapshots
 from pullback.fx.traced_array import TracedArray, escaped_error
@@ -100,6 +101,7 @@ class Tracer:
         written: the ids of that memory, as nodes have it in ``meta["root"]``.
         random: nodes that draw random numbers.
         redraws: what they return, for recomputations.
+        replaced: captured tensors whose ``data`` the program sets.
         literals: arrays that the program has made of Python's numbers alone, by id.
         draws: draws from NumPy's global generator that no operator makes.
         origins: captured tensors by the names of ``get_attr`` nodes.
@@ -155,6 +157,7 @@ class Tracer:
         self.made_here: dict[int, Tensor] = {}  # tensors that the program has made of such memory
         self._sources: dict[int, Tensor] = {}  # by the id of such a tensor: the one from outside
         self.histories = Histories()  # of captured tensors and arguments
+        self.replaced = Replaced(self)
         self._before: dict[Any, tuple[NDArray[Any], NDArray[Any]]] = {}  # of writes to it, in order
 
     # --- values -----------------------------------------------------------------------------------
@@ -202,7 +205,7 @@ class Tracer:
         if current_tracer() is not self or id(leaf) in self.grads:
             return
         held = leaf._array
-        if isinstance(held, TracedArray):
+        if isinstance(held, TracedArray) and leaf not in self.replaced:
             if id(leaf) in self.arguments:
                 raise refusal(
                     f".grad of an argument is read or written{user_line()}; return the gradient "
@@ -366,7 +369,7 @@ class Tracer:
             or id(tensor) in self.made_here
         ):
             return
-        is_captured = isinstance(tensor._array, np.ndarray)
+        is_captured = isinstance(tensor._array, np.ndarray) or tensor in self.replaced
         if not is_captured and id(tensor) not in self.arguments:
             return
         if requires_grad(tensor) != value:

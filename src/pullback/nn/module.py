@@ -366,11 +366,10 @@ class Module(ModuleHooks, ModuleState):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Removes the gradients of all parameters, or sets them to zero."""
         for parameter in self.parameters():
-            if parameter.grad is not None:
-                if set_to_none:
-                    parameter.grad = None
-                else:
-                    parameter.grad = parameter.grad.detach().zero_()
+            if set_to_none:
+                parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad = parameter.grad.detach().zero_()
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Calls a function on every module, submodules first.

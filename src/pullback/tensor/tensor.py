@@ -72,6 +72,7 @@ __all__ = [
     "holds_number",
     "is_true",
     "meta_of",
+    "note_data",
     "note_flag",
     "note_grad",
     "note_history",
@@ -188,6 +189,11 @@ def note_history(tensor: Tensor, what: str) -> None:
     """Notes in the traces that are running that Python reads or sets the history of a tensor."""
     for trace in list(TRACES):
         trace.note_history(tensor, what)
+
+
+def note_data(tensor: Tensor, new: Tensor) -> bool:
+    """Whether a trace that is running records that ``tensor.data`` is set."""
+    return any(trace.replaced.note(tensor, new) for trace in list(TRACES))
 
 
 def note_made(tensor: Tensor, source: Tensor) -> None:

@@ -349,3 +349,55 @@ def test_arrays_that_numpy_reads_behind_a_flag_are_compared():
         np.testing.assert_allclose(compiled(pb.ones(3)), function(pb.ones(3)), rtol=1e-12)
         if n in (3, 4, 8):
             w += 1.0
+
+
+# --- memory that a step replaces ------------------------------------------------------------------
+
+
+def _by_data(update):
+    model = pb.nn.Sequential(pb.nn.Linear(3, 4), pb.nn.Tanh(), pb.nn.Linear(4, 1))
+    momentum = [pb.zeros(p.shape) for p in model.parameters()]
+
+    def step(x):
+        model.zero_grad()
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        for parameter, velocity in zip(model.parameters(), momentum, strict=True):
+            update(parameter, velocity)
+        return loss
+
+    return model, step
+
+
+def _plain_update(p, velocity):
+    p.data = p.data - 0.1 * p.grad.data
+
+
+def _momentum_update(p, velocity):
+    velocity.data = 0.9 * velocity.data + p.grad
+    p.data = p.data - 0.1 * velocity
+    p.data.mul_(0.99)
+
+
+@pytest.mark.parametrize("update", [_plain_update, _momentum_update])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_data_of_parameters_is_replaced_in_each_call(update, backend):
+    _require_equal(lambda: _by_data(update), lambda n: (_batch(n),), 1, backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_memory_that_is_replaced_keeps_its_values(backend):
+    w = pb.tensor([1.0, 2.0], requires_grad=True)
+
+    def step(x):
+        w.data = w.data * x
+        return w
+
+    compiled = pb.compile(step, backend=backend)
+    for _ in range(3):
+        before = w.data
+        values = before.numpy().copy()
+        assert compiled(pb.tensor([2.0, 3.0])) is w
+        np.testing.assert_array_equal(before, values)
+        np.testing.assert_array_equal(w.detach(), values * [2.0, 3.0])
+    assert compiled.stats == {"traces": 1, "hits": 2, "eager": 0, "changes": 0}
