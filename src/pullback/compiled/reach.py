@@ -29,6 +29,7 @@ import numpy as np
 
 from pullback._cpython import read_instructions, stack_effect
 from pullback.compiled.watch import EMPTY, OF_TENSOR, PLAIN, Watch, read_class, read_place
+from pullback.fx.graph_module import GraphModule
 from pullback.fx.traced_number import TracedNumber
 from pullback.kernels.random import GENERATORS
 from pullback.tensor.tensor import Tensor
@@ -182,6 +183,8 @@ class _Search:
                 self._array(held, names, OF_TENSOR)
             else:
                 self.add(held, names)
+            if _package(type(value).__module__) not in _LIBRARIES:  # has ``__torch_dispatch__``
+                self._object(value, names)
         elif _is(value, np.ndarray):
             self._array(value, names)
         elif _is(value, FunctionType):
@@ -320,10 +323,14 @@ class _Search:
     def _class(self, kind: type, value: Any, names: frozenset[str]) -> None:
         """Attributes of a class, which `value`, an instance or the class itself, reads."""
         makes = value is kind or bool(names & {"type", "__class__"})
+        libraries = [base for base in kind.__mro__ if _package(base.__module__) in _LIBRARIES]
         for base in kind.__mro__:
-            if _package(base.__module__) in _LIBRARIES:
+            if base in libraries:
                 continue
-            for name in sorted(_read_names(base, names, makes)):
+            # What overrides a library's method is called by it: ``Function.backward``.
+            own = {n for n in base.__dict__ if any(n in other.__dict__ for other in libraries)}
+            own = {name for name in own if not name.startswith("__")}
+            for name in sorted(_read_names(base, names | own, makes)):
                 self._class_attribute(kind, base, value, name, names)
 
     def _class_attribute(
@@ -348,6 +355,8 @@ class _Search:
         space = _space_of(value)
         self.add(space.get("__wrapped__"), names)  # of a compiled function
         is_network = "_parameters" in space and "_modules" in space
+        if _is(value, GraphModule):  # ``recompile()`` sets ``_run``
+            self._attributes(kind, space, frozenset(["_run", *value.captured()]))
         if package in _LIBRARIES and not is_network:
             if _is(value, *_NAMESPACE_TYPES):
                 self._attributes(kind, space, names)
