@@ -60,13 +60,6 @@ class _Run:
         self.period = period
         self.count = count
 
-    def at(self, position: int) -> tuple[int, int] | None:
-        """The iteration and the slot of a position."""
-        distance = position - self.start
-        if 0 <= distance < self.count * self.period:
-            return divmod(distance, self.period)
-        return None
-
     @property
     def end(self) -> int:
         return self.start + self.count * self.period
@@ -88,6 +81,14 @@ class _Run:
         back = min([k for k in bad if k >= middle], default=self.count)
         ends = [(0, front), (front, back), (back, self.count)]
         return [_Run(self.start + a * self.period, self.period, b - a) for a, b in ends]
+
+
+class _Member(NamedTuple):
+    """The place of a node in a run."""
+
+    run: _Run
+    iteration: int
+    slot: int
 
 
 class _Relation(NamedTuple):
@@ -200,19 +201,22 @@ class _Search:
         for run in self.runs:
             self.owner[run.start : run.end] = [run] * (run.count * run.period)
 
+    def locate(self, node: Node) -> _Member | None:
+        """The place of a node in the run that has it."""
+        position = self.position.get(node.id)
+        run = None if position is None else self.owner[position]
+        if run is None or position is None:
+            return None
+        return _Member(run, *divmod(position - run.start, run.period))
+
     def relation(self, base: Node, run: _Run, iteration: int) -> _Relation:
         """The origin of an operand of an iteration of a run."""
-        position = self.position.get(base.id)
-        if position is None:
-            return _Relation("node", None if base.op == "const" else base, 0)
-        owner = self.owner[position]
-        found = None if owner is None else owner.at(position)
+        found = self.locate(base)
         if found is None:
-            return _Relation("node", base, 0)
-        at, slot = found
-        if owner is run:
-            return _Relation("own", slot, iteration - at)
-        return _Relation("loop", (owner, slot), at)
+            return _Relation("node", None if base.op == "const" else base, 0)
+        if found.run is run:
+            return _Relation("own", found.slot, iteration - found.iteration)
+        return _Relation("loop", (found.run, found.slot), found.iteration)
 
     def misfits(self, run: _Run) -> set[int]:
         """The iterations of a run with an operand or an offset that does not follow the rule."""
@@ -352,21 +356,18 @@ class _Rewriter:
             self._want(node, None)
 
     def _want(self, base: Node, reader: _Run | None) -> None:
-        position = self.search.position.get(base.id)
-        owner = None if position is None else self.search.owner[position]
-        if owner is None or owner is reader or position is None:
-            return
-        found = owner.at(position)
-        assert found is not None
-        self.wanted.setdefault((owner, found[1]), set()).add(found[0])
+        found = self.search.locate(base)
+        if found is not None and found.run is not reader:
+            self.wanted.setdefault((found.run, found.slot), set()).add(found.iteration)
 
     def value(self, node: Node) -> Node:
         """The node of the new graph with the value of an old one."""
         known = self.made.get(node.id)
         if known is not None:
             return known
-        if node.id in self.search.position:
-            found = self._of_loop(node)
+        member = self.search.locate(node)
+        if member is not None:
+            found = self._of_loop(node, member)
         elif node.op == "view":
             found = self.builder.view(self.value(node.inputs[0]), node.place)
         else:
@@ -374,16 +375,11 @@ class _Rewriter:
         self.made[node.id] = found
         return found
 
-    def _of_loop(self, node: Node) -> Node:
-        position = self.search.position[node.id]
-        owner = self.search.owner[position]
-        assert owner is not None
-        found = owner.at(position)
-        assert found is not None
-        stacked, last = self.results[owner, found[1]]
+    def _of_loop(self, node: Node, member: _Member) -> Node:
+        stacked, last = self.results[member.run, member.slot]
         if last is not None:
             return stacked
-        place = Place(found[0] * node.size, c_strides(node.shape), node.shape)
+        place = Place(member.iteration * node.size, c_strides(node.shape), node.shape)
         return self.builder.view(stacked, place)
 
     def _copy(self, node: Node) -> Node:
