@@ -8,7 +8,7 @@ the same kind in forward direction. Both are traced loops themselves, and so are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback.autograd.function.function import Function
@@ -114,30 +114,36 @@ class TracedWhile(TracedLoop):
 
 
 class _Chosen:
-    """The inputs of a step that it is differentiated by.
+    """The inputs of a step that it is differentiated by: floats of the carry and others.
 
     Args:
         step: the step.
-        needs: for each input, whether it is one of them.
+        inputs: the operands of the step.
+        needs: for each input, whether it is one of them; all of the carry are.
     """
 
-    def __init__(self, step: Step, needs: list[bool]):
+    def __init__(self, step: Step, inputs: list[Tensor], needs: Iterable[bool]):
         self.step = step
-        self.places = [place for place, is_needed in enumerate(needs) if is_needed]
+        constants, carried, _ = step.sizes
+        carry = range(constants, constants + carried)
+        pairs = zip(inputs, needs, strict=True)
+        self.places = [
+            n for n, (x, need) in enumerate(pairs) if _is_float(x) and (need or n in carry)
+        ]
 
     def of(self, flat: list[Tensor]) -> tuple[Tensor, ...]:
         """The chosen ones."""
         return tuple(flat[place] for place in self.places)
 
     def function(self, flat: list[Tensor], outputs: list[int]) -> Callable[..., Any]:
-        """A function of the chosen inputs that returns some results of the step."""
+        """A function of the chosen inputs that returns some results of the step, then all."""
 
-        def run(*chosen: Tensor) -> tuple[Tensor, ...]:
+        def run(*chosen: Tensor) -> tuple[tuple[Tensor, ...], list[Tensor]]:
             mixed = list(flat)
             for place, tensor in zip(self.places, chosen, strict=True):
                 mixed[place] = tensor
             found = self.step.results(self.step.operands(mixed))
-            return tuple(found[place] for place in outputs)
+            return tuple(found[place] for place in outputs), found
 
         return run
 
@@ -151,12 +157,7 @@ def _pull_back(
 ) -> list[Tensor | None]:
     constants, carried, _ = step.sizes
     inputs = Operands(given.constants, list(starts), given.xs).flat
-    is_carry = [constants <= place < constants + carried for place in range(len(inputs))]
-    wanted = [
-        _is_float(x) and (carry or need)
-        for x, carry, need in zip(inputs, is_carry, needs, strict=True)
-    ]
-    chosen = _Chosen(step, wanted)
+    chosen = _Chosen(step, inputs, needs)
     floats = [n for n in range(carried) if _is_float(given.carry[n])]
     later = _present(cotangents[carried:])
     stacked = [carried + n for n in later]
@@ -167,7 +168,8 @@ def _pull_back(
         rest, seeds = inner.xs[:others], inner.xs[others:]
         flat = [*inner.constants, *rest]
         incoming, totals = inner.carry[: len(floats)], inner.carry[len(floats) :]
-        _, pull = vjp(chosen.function(flat, [*floats, *stacked]), *chosen.of(flat))
+        outputs = [*floats, *stacked]
+        _, pull, _ = vjp(chosen.function(flat, outputs), *chosen.of(flat), has_aux=True)
         found = pull((*incoming, *seeds))
         by_place = dict(zip(chosen.places, found, strict=True))
         new_totals = [a + by_place[place] for a, place in zip(totals, sums, strict=True)]
@@ -202,12 +204,7 @@ def _push_forward(
     constants, carried, _ = step.sizes
     inputs = Operands(given.constants, list(starts), given.xs).flat
     floats = [n for n in range(carried) if _is_float(given.carry[n])]
-    is_carry = [constants <= place < constants + carried for place in range(len(inputs))]
-    wanted = [
-        _is_float(x) and (carry or tangent is not None)
-        for x, carry, tangent in zip(inputs, is_carry, tangents, strict=True)
-    ]
-    chosen = _Chosen(step, wanted)
+    chosen = _Chosen(step, inputs, [tangent is not None for tangent in tangents])
     before = [place for place in chosen.places if place < constants]
     after = [place for place in chosen.places if place >= constants + carried]
     others = len(inputs) - constants
@@ -216,7 +213,8 @@ def _push_forward(
     def run(inner: Operands) -> tuple[list[Tensor], list[Tensor]]:
         flat = [*inner.constants[:constants], *inner.xs[:others]]
         slopes = [*inner.constants[constants:], *inner.carry, *inner.xs[others:]]
-        _, found = jvp(chosen.function(flat, outputs), chosen.of(flat), tuple(slopes))
+        function = chosen.function(flat, outputs)
+        _, found, _ = jvp(function, chosen.of(flat), tuple(slopes), has_aux=True)
         return list(found[: len(floats)]), list(found[len(floats) :])
 
     first = [_or_zeros(tangents[constants + n], given.carry[n]) for n in floats]
@@ -235,23 +233,15 @@ def _push_while(
 ) -> list[Tensor | None]:
     constants, carried, _ = step.sizes
     known = _present(tangents)
-    before = [place for place in range(constants) if place in known]
+    chosen = _Chosen(step, given.flat, [place in known for place in range(constants + carried)])
+    before = [place for place in chosen.places if place < constants]
     floats = [n for n in range(carried) if _is_float(given.carry[n])]
-    places = [*before, *(constants + n for n in floats)]
 
     def run(inner: Operands) -> tuple[list[Tensor], list[Tensor]]:
         flat = [*inner.constants[:constants], *inner.carry[:carried]]
         slopes = (*inner.constants[constants:], *inner.carry[carried:])
-
-        def primal(*chosen: Tensor) -> tuple[tuple[Tensor, ...], list[Tensor]]:
-            mixed = list(flat)
-            for place, tensor in zip(places, chosen, strict=True):
-                mixed[place] = tensor
-            found, _ = step.run(step.operands(mixed))
-            return tuple(found[n] for n in floats), found
-
-        chosen = tuple(flat[place] for place in places)
-        _, found, after = jvp(primal, chosen, slopes, has_aux=True)
+        function = chosen.function(flat, floats)
+        _, found, after = jvp(function, chosen.of(flat), slopes, has_aux=True)
         return [*after, *found], []
 
     first = [_or_zeros(tangents[constants + n], given.carry[n]) for n in floats]

@@ -360,12 +360,20 @@ class _Call(_Function):
         self.require(self.field_is(owner, _ARRAY_DATA, self.symbols.address(address, "data")))
         self.require(self.field_is(owner, _ARRAY_DTYPE, self.symbols.object(dtype)))
         self.require(self.field_is(owner, _ARRAY_NDIM, self.int32(len(shape))))
-        same = ir.Constant(ir.IntType(1), 1)
-        for offset, numbers in ((_ARRAY_SHAPE, shape), (_ARRAY_STRIDES, strides)):
-            for axis, number in enumerate(numbers):
-                axes = self.field(owner, offset, self.pointer)
-                same = self.b.and_(same, self.field_is(axes, 8 * axis, self.word(number)))
-        return same
+        return self.b.and_(
+            *(
+                self._has_axes(owner, offset, numbers)
+                for offset, numbers in ((_ARRAY_SHAPE, shape), (_ARRAY_STRIDES, strides))
+            )
+        )
+
+    def _has_axes(self, array: Any, offset: int, numbers: tuple[int, ...]) -> Any:
+        """Whether the shape or the strides of an array, at an offset, are these."""
+        if not numbers:
+            return ir.Constant(ir.IntType(1), 1)
+        axes = self.field(array, offset, self.pointer)
+        same = [self.field_is(axes, 8 * axis, self.word(n)) for axis, n in enumerate(numbers)]
+        return functools.reduce(self.b.and_, same)
 
     def _same_content(self, owner: Any, watch: Watch) -> Any:
         """Whether an array has its elements still."""
@@ -427,9 +435,7 @@ class _Call(_Function):
         ]
         self.require(functools.reduce(self.b.and_, holds))
         if node.shape:
-            shape = self.field(value, _ARRAY_SHAPE, self.pointer)
-            same = [self.field_is(shape, 8 * a, self.word(n)) for a, n in enumerate(node.shape)]
-            self.require(functools.reduce(self.b.and_, same))
+            self.require(self._has_axes(value, _ARRAY_SHAPE, node.shape))
         return self.field(value, _ARRAY_DATA, self.pointer)
 
     def _number(self, kind: type, value: Any) -> Any:

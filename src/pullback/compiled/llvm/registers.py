@@ -480,7 +480,8 @@ class _LoopEmitter:
         following = b.add(k, word(1))
         k.add_incoming(following, b.block)
         for phi, final in zip(phis, finals, strict=True):
-            _add_incoming(phi, final, b.block)
+            for vector, last in zip(_vectors_of(phi), _vectors_of(final), strict=True):
+                vector.add_incoming(last, b.block)
         if loop.length is None:
             self.finals = {carry.id: phi for carry, phi in zip(small, phis, strict=True)}
             b.branch(head)
@@ -514,22 +515,18 @@ class _LoopEmitter:
                 inner.elements.copy(target, spare, node.size * node.dtype.itemsize)
 
 
+def _vectors_of(value: Any) -> list[Any]:
+    return [*value.real, *value.imag] if isinstance(value, Complex) else list(value)
+
+
 def _phi(b: Any, start: Any, block: Any) -> Any:
-    if isinstance(start, Complex):
-        return Complex(*(_phi(b, part, block) for part in start))
-    if isinstance(start, list):
-        return [_phi(b, part, block) for part in start]
-    phi = b.phi(start.type)
-    phi.add_incoming(start, block)
-    return phi
-
-
-def _add_incoming(phi: Any, value: Any, block: Any) -> None:
-    if isinstance(phi, Complex | list):
-        for part, other in zip(phi, value, strict=True):
-            _add_incoming(part, other, block)
-    else:
-        phi.add_incoming(value, block)
+    """A value that begins as `start`, by a phi node for each of its vectors."""
+    phis = []
+    for vector in _vectors_of(start):
+        phis.append(b.phi(vector.type))
+        phis[-1].add_incoming(vector, block)
+    count = len(phis) // 2
+    return Complex(phis[:count], phis[count:]) if isinstance(start, Complex) else phis
 
 
 def _memory_carries(loop: Loop, limit: int) -> set[int]:

@@ -109,17 +109,16 @@ def is_supported(name: str, dtype: np.dtype[Any]) -> bool:
     if name == "complex":
         return dtype.kind == "f"
     if dtype.kind == "c":
-        return name in _COMPLEX_LIBRARY or name in _COMPLEX or name in ("equal", "not_equal")
-    if name in _COMPARISONS:
-        return True
-    if dtype.kind == "f":
-        return name in _MATHEMATICS or name in rounding.FUNCTIONS
-    if dtype.kind == "b":
-        return name in integers.TRUTH_FUNCTIONS or name in _BITWISE
-    return name in integers.FUNCTIONS
+        return name in _COMPLEX_LIBRARY or name in ("equal", "not_equal") or name in _COMPLEX
+    is_called = dtype.kind == "f" and name in CALLED
+    return name in _COMPARISONS or is_called or name in _formulas(dtype)
 
 
-_BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert")
+def _formulas(dtype: np.dtype[Any]) -> dict[str, Callable[..., Any]]:
+    """The functions of a few instructions for a dtype."""
+    if dtype.kind in "cf":
+        return _COMPLEX if dtype.kind == "c" else rounding.FUNCTIONS
+    return integers.TRUTH_FUNCTIONS if dtype.kind == "b" else integers.FUNCTIONS
 
 
 def compute(builder: Any, node: Node, operands: Sequence[Any], width: int) -> Any:
@@ -146,22 +145,21 @@ def elementwise(
     if name in _LOGICAL:
         truths = [cast(builder, x, dtype, np.dtype(bool), width) for x in operands]
         return _logical(builder, name, *truths)
-    if dtype.kind == "c":
-        return _complex(builder, name, operands, dtype, width)
     if name in _COMPARISONS:
         x, y = operands
         return _compare(builder, name, x, y, dtype)
-    if dtype.kind == "f":
-        if name in _MATHEMATICS:
-            return _call(builder, name, list(operands), width)
-        return _evaluate(
-            rounding.FUNCTIONS[name], Lanes(builder, width, 8 * dtype.itemsize), operands
-        )
-    bits = 1 if dtype.kind == "b" else 8 * dtype.itemsize
-    lanes = Integers(builder, width, bits, dtype.kind == "i")
-    is_truth = dtype.kind == "b" and name in integers.TRUTH_FUNCTIONS
-    functions = integers.TRUTH_FUNCTIONS if is_truth else integers.FUNCTIONS
-    return _evaluate(functions[name], lanes, operands)
+    if dtype.kind == "c" and name in _COMPLEX_LIBRARY:
+        return _complex_library(builder, _COMPLEX_LIBRARY[name], operands[0], width)
+    if dtype.kind == "f" and name in CALLED:
+        return _call(builder, name, list(operands), width)
+    bits = 1 if dtype.kind == "b" else 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    is_real = dtype.kind in "fc"
+    e = (
+        Lanes(builder, width, bits)
+        if is_real
+        else Integers(builder, width, bits, dtype.kind == "i")
+    )
+    return _evaluate(_formulas(dtype)[name], e, operands)
 
 
 def _evaluate(function: Callable[..., Any], e: Lanes | Integers, operands: Sequence[Any]) -> Any:
@@ -190,6 +188,9 @@ def _logical(builder: Any, name: str, x: Any, y: Any = None) -> Any:
 
 
 def _compare(builder: Any, name: str, x: Any, y: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "c":  # equal or not
+        join, part = builder.and_ if name == "equal" else builder.or_, part_dtype(dtype)
+        return join(*(_compare(builder, name, a, b, part) for a, b in zip(x, y, strict=True)))
     sign = _COMPARISONS[name]
     if dtype.kind == "i":
         return builder.icmp_signed(sign, x, y)
@@ -329,19 +330,6 @@ def _to_signed(builder: Any, value: Any, kind: Any, bits: int) -> Any:
 
 
 # --- complex numbers ------------------------------------------------------------------------------
-
-
-def _complex(
-    builder: Any, name: str, operands: Sequence[Any], dtype: np.dtype[Any], width: int
-) -> Any:
-    if name in ("equal", "not_equal"):
-        x, y = operands
-        join = builder.and_ if name == "equal" else builder.or_
-        part = part_dtype(dtype)
-        return join(*(_compare(builder, name, a, b, part) for a, b in zip(x, y, strict=True)))
-    if name in _COMPLEX_LIBRARY:
-        return _complex_library(builder, _COMPLEX_LIBRARY[name], operands[0], width)
-    return _evaluate(_COMPLEX[name], Lanes(builder, width, 4 * dtype.itemsize), operands)
 
 
 def _complex_library(builder: Any, name: str, x: Complex, width: int) -> Complex:

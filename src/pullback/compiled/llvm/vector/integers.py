@@ -97,7 +97,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "subtract": lambda _, x, y: x - y,
 }
 """Functions of integers by NumPy's names."""
+_BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert")
 TRUTH_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: FUNCTIONS[name] for name in _BITWISE},
     "absolute": lambda _, x: x & x,
     "add": lambda _, x, y: x | y,
     "multiply": lambda _, x, y: x & y,
@@ -105,4 +107,4 @@ TRUTH_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "minimum": lambda _, x, y: x & y,
     "square": lambda _, x: x & x,
 }
-"""Functions of truth values, beside those of bits; the logical ones are in elements.py."""
+"""Functions of truth values; the logical ones are in elements.py."""
