@@ -34,7 +34,7 @@ _FORMS = {
 }
 _FORMS |= {operator.neg: "-{}", operator.pos: "+{}", operator.invert: "~{}"}
 _FORMS |= {operator.getitem: "{}[{}]"}
-"""How Python writes the functions of its operators."""
+"""The form in which Python writes a call of each of its operators."""
 
 _numbers = itertools.count()
 
@@ -74,7 +74,7 @@ class SourceWriter:
         return f"{node.name} = {self.function(node.target)}({', '.join(values)})"
 
     def _form(self, node: Node) -> str:
-        """How Python writes a call of one of its operators; empty for any other call."""
+        """The form in which Python writes a call of an operator; empty for any other call."""
         if node.target is getattr and len(node.args) == 2:
             value, name = node.args
             is_name = isinstance(name, str) and name.isidentifier() and not iskeyword(name)

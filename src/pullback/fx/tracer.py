@@ -234,7 +234,7 @@ class Tracer:
         return found
 
     def capture(self, tensor: Tensor) -> TracedArray:
-        """The values of a tensor from outside, which is noted if it requires grad."""
+        """The values of a tensor from outside; one that requires grad is a leaf of the graph."""
         if tensor._flags & _OTHER_FLAGS:
             self._note_leaf(tensor)
         return self.lift(np.asarray(tensor._array), tensor)
