@@ -165,6 +165,8 @@ def compile(
         raise TypeError(f"compile: func must be callable, not {type(func).__name__}")
     if backend not in _BACKENDS:
         raise ValueError(f"compile: backend must be one of {_BACKENDS}, not {backend!r}")
+    if not isinstance(maxsize, int) or maxsize < 1:
+        raise ValueError(f"compile: maxsize must be an integer of at least 1, not {maxsize!r}")
     if isinstance(func, CompiledFunction):
         return func
     if backend == "llvm":
@@ -334,8 +336,8 @@ class CompiledFunction:
             if bad is None:
                 raise
             raise TypeError(
-                f"compile: an argument of type {type(bad).__name__} is a constant of the graph, "
-                f"and has to be hashable; pass arrays, tensors, numbers, or containers of them"
+                f"compile: an argument of type {type(Static.unwrap(bad)).__name__} is a constant "
+                f"of the graph, and has to be hashable; pass arrays, tensors, numbers, or containers of them"
             ) from None
         if entry is None:
             entry = self._entries[key] = _Entry()

@@ -206,6 +206,8 @@ def test_an_unhashable_constant_is_named():
 
     with pytest.raises(TypeError, match="argument of type Odd is a constant"):
         pb.compile(lambda x, o: x)(X, Odd())
+    with pytest.raises(TypeError, match="argument of type ndarray is a constant"):
+        pb.compile(lambda x, o: x, static_argnums=1)(X, X)
 
 
 # --- branches -------------------------------------------------------------------------------------
@@ -602,6 +604,9 @@ def test_wrong_options_are_refused():
         pb.compile(pb.sin, backend="quick")
     with pytest.raises(TypeError, match="func must be callable"):
         pb.compile(3)
+    for size in (0, -1, 2.5, None):
+        with pytest.raises(ValueError, match="maxsize must be an integer of at least 1"):
+            pb.compile(pb.sin, maxsize=size)
 
 
 def test_calls_do_not_keep_memory():
