@@ -130,6 +130,22 @@ def test_the_size_is_bounded_and_the_oldest_go_first(tmp_path):
     assert sum(path.stat().st_size for path in cache.directory.iterdir()) <= 5000
 
 
+def test_files_of_others_stay_and_do_not_stop_the_removal(tmp_path):
+    cache = ObjectCache(tmp_path / "objects", most_bytes=5000)
+    cache.put("key", bytes(1000))
+    (path,) = cache.directory.iterdir()
+    path.unlink()
+    path.mkdir()  # in the place of a file
+    (cache.directory / "main.o").write_bytes(bytes(10_000))
+    for place in cache.directory.iterdir():
+        os.utime(place, (0, 0))  # the oldest
+    for n in range(9):
+        cache.put(f"key {n}", bytes(1000))
+    assert path.is_dir()
+    assert (cache.directory / "main.o").exists()
+    assert sum(n is not None for n in (cache.get(f"key {n}") for n in range(9))) == 4
+
+
 def test_temporary_files_of_ended_processes_are_removed(cache):
     old, new = cache.directory / ".new-1-a", cache.directory / ".new-2-b"
     old.write_bytes(b"part")

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import stat
 import struct
@@ -33,6 +34,7 @@ __all__ = ["ObjectCache", "cache_directory", "current_cache", "is_cache_used", "
 _HEADER = struct.Struct("<16s32s32sQ")  # mark, hash of the key, hash and length of the content
 _MARK = b"pullback object\x01"
 _SUFFIX = ".o"
+_NAME = re.compile(r"[0-9a-f]{64}\.o")  # of files that may be removed
 _TEMPORARY = ".new-"
 _STALE_SECONDS = 3600.0  # after which a temporary file belongs to a process that has ended
 _MOST_BYTES = 256 * 2**20
@@ -138,18 +140,18 @@ class ObjectCache:
     def _evict(self, folder: int) -> None:
         entries = []
         for name in os.listdir(folder):
-            with contextlib.suppress(FileNotFoundError):  # another process has removed it
+            with contextlib.suppress(OSError):  # another process has removed it
                 found = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if name.startswith(_TEMPORARY):
                     if time.time() - found.st_mtime > _STALE_SECONDS:
                         os.unlink(name, dir_fd=folder)
-                elif name.endswith(_SUFFIX):
+                elif _NAME.fullmatch(name) and stat.S_ISREG(found.st_mode):
                     entries.append(_Entry(found.st_mtime, found.st_size, name))
         total = sum(entry.size for entry in entries)
         for entry in sorted(entries):
             if total <= self.most_bytes:
                 return
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 os.unlink(entry.name, dir_fd=folder)
             total -= entry.size
 
