@@ -337,7 +337,8 @@ class CompiledFunction:
                 raise
             raise TypeError(
                 f"compile: an argument of type {type(Static.unwrap(bad)).__name__} is a constant "
-                f"of the graph, and has to be hashable; pass arrays, tensors, numbers, or containers of them"
+                f"of the graph, and has to be hashable; pass arrays, tensors, numbers, or "
+                f"containers of them"
             ) from None
         if entry is None:
             entry = self._entries[key] = _Entry()
