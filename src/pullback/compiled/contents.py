@@ -104,7 +104,8 @@ def choose_watches(
     is_blind = not reads and not any(map(_is_table, watches)) and all(map(_is_blind, functions))
     has_only_graph = is_blind and not _has_constants(tracer, outputs, outside)
 
-    captured = {id(tensor) for tensor in tracer.origins.values()}
+    # The body of a loop has captured arrays of its own.
+    captured = set() if tracer.has_loops else {id(tensor) for tensor in tracer.origins.values()}
 
     def is_read_by_graph(watch: Watch) -> bool:
         if watch.kind == "slot" and watch.name == "_array" and id(watch.owner) in captured:

@@ -435,6 +435,7 @@ class CompiledFunction:
         is_done = trace.gradients is None or not trace.gradients.results
         if is_done and not tracer.has_loops and not get_state().modes:
             effects.keep()
+            values = trace.outside.share_gradients(trace.outputs, values)
             if trace.gradients is not None:
                 values = attach_freed(values, trace.gradients, given.leaves)
             values = trace.results.build(values, given.leaves)

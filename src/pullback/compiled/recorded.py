@@ -35,7 +35,7 @@ from pullback.autograd.modes import enable_grad
 from pullback.compiled.eager.program import MISS
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import is_grad_enabled
-from pullback.errors import AutogradError, TraceError
+from pullback.errors import AutogradError, SavedVersionError, TraceError
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.tracer import Tracer
 from pullback.tensor.tensor import Tensor, fresh, version_of, wrap
@@ -106,7 +106,13 @@ def _trace_nodes(tracer: Tracer, outputs: list[Tensor], inputs: list[Tensor]) ->
     if not outputs:
         return [None] * len(inputs)
     cotangents = [wrap(tracer.input("cotangent", np.ones(x.shape, x.dtype))) for x in outputs]
-    made = gradients_of(outputs, inputs, cotangents, retain_graph=True, allow_unused=True)
+    try:
+        made = gradients_of(outputs, inputs, cotangents, retain_graph=True, allow_unused=True)
+    except SavedVersionError as error:
+        raise TraceError(
+            "a result requires grad, and cannot be differentiated after a write of the function; "
+            "return result.detach()"
+        ) from error
     return [None if g is None else _traced_node(tracer, g) for g in made]
 
 

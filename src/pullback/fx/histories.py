@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pullback.autograd.graph.views import view_of
+from pullback.autograd.graph.views import requires_grad, view_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import TraceError
 from pullback.tensor.tensor import Tensor
@@ -24,6 +24,7 @@ class _History(NamedTuple):
     flags: int
     edge: Any
     view: tuple[Any, ...]  # the edges and the version of a view
+    required_grad: bool
 
 
 class Histories:
@@ -32,29 +33,38 @@ class Histories:
     def __init__(self) -> None:
         self._found: dict[int, _History] = {}
 
-    def note(self, tensor: Tensor) -> None:
-        """Notes the history of a tensor, and of the base of a view, before it is used."""
-        if id(tensor) in self._found:
-            return
+    def note(self, tensor: Tensor) -> bool:
+        """Notes the history of a tensor, and of the base of a view, before it is used.
+
+        Returns whether it required grad before the program ran.
+        """
+        known = self._found.get(id(tensor))
+        if known is not None:
+            return known.required_grad
         view = view_of(tensor)
         held = () if view is None else (view.edge, view.base_edge, view.version)
-        self._found[id(tensor)] = _History(tensor, tensor._flags, tensor._edge, held)
+        required = requires_grad(tensor)
+        self._found[id(tensor)] = _History(tensor, tensor._flags, tensor._edge, held, required)
         if view is not None:
             self.note(view.base)
+        return required
 
     def require_same(self, made: dict[int, Tensor]) -> None:
         """Refuses a recorded write, which gives a tensor another history; not to those `made`."""
-        for tensor, flags, edge, _ in self._found.values():
-            changed = (tensor._flags ^ flags) & REQUIRES_GRAD or tensor._edge is not edge
-            if changed and id(tensor) not in made:
+        for tensor, flags, edge, *_ in self._found.values():
+            if id(tensor) in made:
+                continue
+            if tensor._edge is not edge:
                 raise TraceError(
                     "a write to an argument or captured tensor is recorded by autograd; write "
                     "under pb.no_grad(), or return the new value"
                 )
+            if (tensor._flags ^ flags) & REQUIRES_GRAD:
+                raise TraceError("requires_grad of an argument or captured tensor changes")
 
     def undo(self) -> None:
         """Gives the tensors the history that they had."""
-        for tensor, flags, edge, held in self._found.values():
+        for tensor, flags, edge, held, _ in self._found.values():
             tensor._flags, tensor._edge = flags, edge
             view = view_of(tensor)
             if view is not None and held:

@@ -362,7 +362,7 @@ class Tracer:
             raise refusal(f"it {what} of an argument{user_line()}")
 
     def note_flag(self, tensor: Tensor, value: bool) -> None:
-        """Refuses another ``requires_grad`` of a captured tensor or an argument, before it is."""
+        """Notes ``requires_grad`` of a tensor from outside: at the end it has to be the same."""
         if (
             current_tracer() is not self
             or not get_state().modes & TRACE
@@ -372,10 +372,11 @@ class Tracer:
         is_captured = isinstance(tensor._array, np.ndarray) or tensor in self.replaced
         if not is_captured and id(tensor) not in self.arguments:
             return
-        if requires_grad(tensor) != value:
+        if tensor._edge is not None and requires_grad(tensor) != value:
             raise refusal(f"requires_grad of an argument or captured tensor changes{user_line()}")
+        before = self.histories.note(tensor)
         if is_captured:
-            self.conditions.append(lambda: requires_grad(tensor) == value)
+            self.conditions.append(lambda: requires_grad(tensor) == before)
 
     def add_argument(self, tensor: Tensor, needs_grad: bool) -> None:
         """Notes a tensor that stands for an argument."""

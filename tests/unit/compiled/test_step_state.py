@@ -282,3 +282,45 @@ def test_a_compiled_step_leaves_the_state_of_the_step(kind, backend):
         else:
             assert ours is theirs
     assert call.stats["hits"] >= kind.fewest_hits
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_parameters_are_frozen_for_a_part_of_a_step(backend):
+    first, second = pb.nn.Linear(2, 2), pb.nn.Linear(2, 1)
+
+    def step(x):
+        first.zero_grad()
+        second.zero_grad()
+        second.requires_grad_(False)
+        loss = (second(pb.tanh(first(x))) ** 2).mean()
+        loss.backward()
+        second.requires_grad_(True)
+        return loss
+
+    compiled, found = pb.compile(step, backend=backend), []
+    parameters = [*first.parameters(), *second.parameters()]
+    for call in (step, compiled, compiled):
+        call(pb.tensor([[1.0, 2.0]]))
+        found.append([None if p.grad is None else p.grad.tolist() for p in parameters])
+        assert all(p.requires_grad for p in parameters)
+    assert found[0][2:] == [None, None]
+    for ours in found[1:]:
+        np.testing.assert_allclose(ours[0], found[0][0], rtol=1e-12)
+        assert ours[2:] == [None, None]
+    assert compiled.stats == {"traces": 1, "hits": 1, "eager": 0, "changes": 0}
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_a_returned_gradient_is_that_of_the_parameter(backend):
+    layer = pb.nn.Linear(2, 1)
+
+    def step(x):
+        layer.zero_grad()
+        layer(x).sum().backward()
+        return [p.grad for p in layer.parameters()]
+
+    compiled = pb.compile(step, backend=backend)
+    for _ in range(3):
+        found = compiled(pb.tensor([[1.0, 2.0]]))
+        assert all(g is p.grad for g, p in zip(found, layer.parameters(), strict=True))
+    assert compiled.stats["hits"] == 2
