@@ -11,7 +11,7 @@ from pullback._generated.public import any as any_of
 from pullback.errors import AutogradTypeError
 from pullback.fx.tracer import Tracer
 from pullback.loops.carry import Carry, as_tensor, check_callable, kind_of
-from pullback.loops.traced import in_mode, loop_tracer, promote_traced, trace_while
+from pullback.loops.traced import in_mode, loop_tracer, promote_traced, trace_loop
 from pullback.operators.array_functions import where
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.tensor import Tensor, wrap
@@ -84,7 +84,7 @@ def _trace(
     if any(carry.is_number):
         promote_traced(tracer, carry, [], call)
     condition = _condition(cond(carry.tree(carry.first)))
-    found = trace_while(tracer, run, [_any(condition), condition, *carry.first])
+    found, _ = trace_loop(tracer, run, [_any(condition), condition, *carry.first], [], None)
     return carry.tree(found[2:])
 
 

@@ -23,22 +23,19 @@ from pullback.loops.step import Operands, Step, record_loop
 from pullback.operators.creation.functions import zeros
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["TracedLoop", "TracedWhile", "apply_loop", "apply_while"]
+__all__ = ["TracedLoop", "TracedWhile", "apply_loop"]
 
 
 def apply_loop(step: Step, given: Operands) -> list[Tensor]:
     """Runs a loop in a traced program: the last carry, and what it stacks."""
     flat = given.flat
+    if step.length is None:
+        return list(TracedWhile.apply(step, *flat))
     needs = is_grad_enabled() and any(map(requires_grad, flat))
     step.saves = needs or any(tensor._flags & DUAL for tensor in flat)
     found = TracedLoop.apply(step, *flat)
     count = len(found) - (step.sizes[1] if step.saves else 0)
     return list(found[:count])
-
-
-def apply_while(step: Step, given: Operands) -> list[Tensor]:
-    """Runs a loop of unknown length in a traced program: the last carry."""
-    return list(TracedWhile.apply(step, *given.flat))
 
 
 def _is_float(tensor: Tensor) -> bool:
@@ -246,7 +243,7 @@ def _push_while(
 
     first = [_or_zeros(tangents[constants + n], given.carry[n]) for n in floats]
     operands = Operands([*given.constants, *(known[n] for n in before)], [*given.carry, *first], [])
-    found = apply_while(_derive_step(step, run, operands, False), operands)
+    found = apply_loop(_derive_step(step, run, operands, False), operands)
     slopes = dict(zip(floats, found[carried:], strict=True))
     return [slopes.get(n) for n in range(carried)]
 

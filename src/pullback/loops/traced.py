@@ -16,7 +16,7 @@ from pullback.fx.operator_arguments import written_arrays
 from pullback.fx.tracer import Tracer, current_tracer
 from pullback.loops.aliases import with_aliases
 from pullback.loops.carry import Carry
-from pullback.loops.derivatives import apply_loop, apply_while
+from pullback.loops.derivatives import apply_loop
 from pullback.loops.step import Operands, Step, TracedStep, trace_step
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.tensor import Tensor
@@ -35,7 +35,6 @@ __all__ = [
     "promote_traced",
     "trace_chunks",
     "trace_loop",
-    "trace_while",
     "without_effects",
 ]
 
@@ -124,18 +123,29 @@ def trace_loop(
     run: Run,
     carry: list[Tensor],
     xs: list[Tensor],
-    length: int,
-    is_reversed: bool,
+    length: int | None,
+    is_reversed: bool = False,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """The last carry and the stacked results of a loop.
 
+    A loop of length None runs while its first carry, a truth value, is true, and stacks nothing.
     `run` runs once to find the tensors that it reads besides, and again for each derivative.
     """
-    step, given = _pure_step(tracer, run, carry, xs, length, is_reversed)
-    assert step.traced is not None
-    body = step.traced.body
+    probe = probe_step(tracer, run, carry, xs, length)
+    captured = probe.tensors
+
+    def pure(inner: Operands) -> tuple[list[Tensor], list[Tensor]]:
+        body = current_tracer()
+        assert isinstance(body, BodyTracer)
+        body.stand_in(captured, inner.constants)
+        return run(inner.carry, inner.xs)
+
+    sizes = (len(captured), len(carry), len(xs))
+    step = Step(pure, length, is_reversed, sizes, numbers=probe.numbers)
+    step.traced = probe
+    given = Operands(captured, carry, xs)
     found = apply_loop(step, given)
-    last = with_aliases(tracer, body, given, found[: len(carry)], length)
+    last = with_aliases(tracer, probe.body, given, found[: len(carry)], length)
     return last, found[len(carry) :]
 
 
@@ -175,35 +185,3 @@ def trace_chunks(
         )
         stacked = [concatenate(pair) for pair in pairs]
     return carry, stacked
-
-
-def trace_while(tracer: Tracer, run: Run, carry: list[Tensor]) -> list[Tensor]:
-    """The last carry of a loop that runs while its first carry, a truth value, is true."""
-    step, given = _pure_step(tracer, run, carry, [], None, False)
-    assert step.traced is not None
-    body = step.traced.body
-    return with_aliases(tracer, body, given, apply_while(step, given), None)
-
-
-def _pure_step(
-    tracer: Tracer,
-    run: Run,
-    carry: list[Tensor],
-    xs: list[Tensor],
-    length: int | None,
-    is_reversed: bool,
-) -> tuple[Step, Operands]:
-    """The step of a loop as a pure function, with the tensors that it captures as constants."""
-    probe = probe_step(tracer, run, carry, xs, length)
-    captured = probe.tensors
-
-    def pure(inner: Operands) -> tuple[list[Tensor], list[Tensor]]:
-        body = current_tracer()
-        assert isinstance(body, BodyTracer)
-        body.stand_in(captured, inner.constants)
-        return run(inner.carry, inner.xs)
-
-    sizes = (len(captured), len(carry), len(xs))
-    step = Step(pure, length, is_reversed, sizes, numbers=probe.numbers)
-    step.traced = probe
-    return step, Operands(captured, carry, xs)

@@ -83,23 +83,25 @@ def move_elements(x: Value, positions: Any) -> Value:
     return x.like(x.builder.take(x.node, index))
 
 
-@_rule("getitem_backward")
-def _getitem_backward(grad: Value, shape: Any, index: Any) -> Value:
-    place = affine_place(_numbers(shape)[index])
+def _spread(grad: Value, shape: Any, positions: Any) -> Value:
+    """Zeros of a shape with the elements of `grad` at flat positions."""
+    place = affine_place(positions)
     if place is None:
         raise CannotLower("an index that is no view")
     part = grad.builder.broadcast(grad.node, place.shape)
     return grad.like(grad.builder.assemble(tuple(shape), grad.dtype, [(place, part)]))
 
 
+@_rule("getitem_backward")
+def _getitem_backward(grad: Value, shape: Any, index: Any) -> Value:
+    return _spread(grad, shape, _numbers(shape)[index])
+
+
 @_rule("diagonal_backward")
 def _diagonal_backward(
     grad: Value, shape: Any, offset: int = 0, axis1: int = 0, axis2: int = 1
 ) -> Value:
-    place = affine_place(np.diagonal(_numbers(shape), offset, axis1, axis2))
-    if place is None:
-        raise CannotLower("diagonal_backward")
-    return grad.like(grad.builder.assemble(tuple(shape), grad.dtype, [(place, grad.node)]))
+    return _spread(grad, shape, np.diagonal(_numbers(shape), offset, axis1, axis2))
 
 
 @_rule("concatenate")

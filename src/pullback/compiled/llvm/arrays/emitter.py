@@ -12,6 +12,7 @@ results are the same bits for any number of threads.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ from pullback.compiled.llvm.arrays.threads import (
 from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.instructions import declare, emit_loop, new_function
 from pullback.compiled.llvm.vector.elements import is_supported
-from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
+from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides, whole_place
 
 __all__ = ["can_emit", "emit_arrays"]
 
@@ -102,7 +103,10 @@ class _Emitter:
             for node in kernel.stored:
                 if node not in self.buffers:
                     self._allocate(node, node.size * node.dtype.itemsize)
-            getattr(self, f"_emit_{kernel.kind}")(kernel, in_place)
+            if kernel.kind in ("update", "put") and not in_place:
+                node = kernel.nodes[0]
+                self._copy(node.inputs[0], node, whole_place(node.shape))
+            getattr(self, f"_emit_{kernel.kind}")(kernel)
             for node in dying.get(number, ()):
                 self._release(node)
         self._end()
@@ -213,10 +217,10 @@ class _Emitter:
         ]
         return Nest(kernel.space, kernel.nodes, stores, self.plan.virtual)
 
-    def _emit_nest(self, kernel: Kernel, _: bool) -> None:
+    def _emit_nest(self, kernel: Kernel) -> None:
         self._emit_loops(self._make_nest(kernel))
 
-    def _emit_matmul(self, kernel: Kernel, _: bool) -> None:
+    def _emit_matmul(self, kernel: Kernel) -> None:
         node = kernel.nodes[0]
         work = node.size * node.inputs[0].shape[-1] // 4
         if node.size and uses_loops(node):
@@ -263,32 +267,25 @@ class _Emitter:
         store = Store(source, target, place.offset, strides, adds, moves)
         self._emit_loops(Nest(squeeze(source.shape), [], [store], self.plan.virtual))
 
-    def _whole(self, node: Node) -> Place:
-        return Place(0, c_strides(node.shape), node.shape)
-
-    def _emit_update(self, kernel: Kernel, in_place: bool) -> None:
+    def _emit_update(self, kernel: Kernel) -> None:
         node = kernel.nodes[0]
-        base, part, *index = node.inputs
-        if not in_place:
-            self._copy(base, node, self._whole(node))
+        _, part, *index = node.inputs
         moves = Moves(index[0], node.place.step) if index else None
         self._copy(part, node, node.place, node.attrs[0] == "add", moves)
 
-    def _emit_assemble(self, kernel: Kernel, _: bool) -> None:
+    def _emit_assemble(self, kernel: Kernel) -> None:
         node = kernel.nodes[0]
         if sum(part.size for part in node.inputs) < node.size:
             zero = _number(node, 0)
             self.plan.virtual.add(zero)
-            self._copy(zero, node, self._whole(node))
+            self._copy(zero, node, whole_place(node.shape))
         for place, part in zip(node.attrs[0], node.inputs, strict=True):
             self._copy(part, node, place)
 
-    def _emit_put(self, kernel: Kernel, in_place: bool) -> None:
+    def _emit_put(self, kernel: Kernel) -> None:
         """One element after the other, in one chunk: positions may be repeated."""
         node = kernel.nodes[0]
-        base, positions, values = node.inputs
-        if not in_place:
-            self._copy(base, node, self._whole(node))
+        _, positions, values = node.inputs
         nest = Nest(squeeze(positions.shape), [], [], self.plan.virtual)
         nest.scatter(self._begin(1, 4 * positions.size), node, positions, values)
 
@@ -321,19 +318,14 @@ class _Emitter:
         to 2 µs on some machines.
         """
         found: list[_Step] = []
-        small: list[_Step] = []
-        for step in [*self.steps, None]:
-            if step is not None and not step.is_shared:
-                small.append(step)
-                continue
-            if small:
+        for is_shared, group in itertools.groupby(self.steps, lambda step: step.is_shared):
+            steps = list(group)
+            if not is_shared:
                 name = f"{self.name}_stage{len(found)}"
-                function = self._emit_function(name, [POINTER.as_pointer(), WORD], small)
+                function = self._emit_function(name, [POINTER.as_pointer(), WORD], steps)
                 function.linkage = "internal"
-                found.append(_Step(name, 1, sum(each.work for each in small)))
-                small = []
-            if step is not None:
-                found.append(step)
+                steps = [_Step(name, 1, sum(step.work for step in steps))]
+            found += steps
         return found
 
     def _emit_share(self, stages: list[_Step]) -> Any:
