@@ -8,15 +8,18 @@ its batching rule: batching rules compute on plain arrays and record nothing the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from pullback._generated import functions_batching
 from pullback.batching.kernels import batched_kernel, is_composite
 from pullback.batching.rules import array_rule, is_random, tensor_rule
+from pullback.dispatch.keys import AUTOGRAD_BITS
+from pullback.dispatch.modes import get_state
 from pullback.fx.promoted import promote_traced
 from pullback.fx.refusals import refusal
 from pullback.fx.traced_array import TracedArray
@@ -58,35 +61,61 @@ class BatchedCall:
         self.__name__ = f"vmap_{operator.name().rpartition('::')[2]}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the batching rule; results have all batch dimensions in front."""
+        """Runs the operator on batched tensors; results have all batch dimensions in front.
+
+        Where nothing can be recorded, its batching rule is called directly.
+        """
+        is_plain = not get_state().keep & AUTOGRAD_BITS
         with ExitStack() as stack:
             numbers = [stack.enter_context(MapLevel(n, "error")).number for n in self.sizes]
-            levels = iter(self.levels)
-            batch = [tuple(numbers[place] for place in own) for own in levels]
-            given = iter(batch)
-            real_args = [_batched(value, given) for value in args]
-            real_kwargs = {name: _batched(value, given) for name, value in kwargs.items()}
-            found = self.kernel(*real_args, **real_kwargs)
-            return _physical(found)
+            levels = iter([tuple(numbers[place] for place in own) for own in self.levels])
+
+            def enter(tensor: Tensor) -> Tensor:
+                return (_batched if is_plain else _entered)(tensor, next(levels))
+
+            def leave(tensor: Tensor) -> Tensor:
+                return _physical(tensor) if is_plain else _left(tensor, numbers)
+
+            function = self.kernel if is_plain else self.operator
+            given = [_mapped(value, enter) for value in args]
+            named = {name: _mapped(value, enter) for name, value in kwargs.items()}
+            return _mapped(function(*given, **named), leave)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BatchedCall, (self.operator, self.levels, self.sizes)
 
     def __repr__(self) -> str:
         return f"vmap({self.operator}, levels={self.levels}, sizes={self.sizes})"
 
 
-def _batched(value: Any, levels: Any) -> Any:
-    if isinstance(value, Tensor):
-        own = next(levels)
-        return wrap(BatchedArray(value._array, own)) if own else value
+def _mapped(value: Any, function: Callable[[Tensor], Any]) -> Any:
+    """An argument or result with `function` of each tensor in it."""
     if isinstance(value, list | tuple):
-        return type(value)(_batched(item, levels) for item in value)
-    return value
+        return type(value)(_mapped(item, function) for item in value)
+    return function(value) if isinstance(value, Tensor) else value
 
 
-def _physical(found: Any) -> Any:
-    if isinstance(found, list | tuple):
-        return type(found)(_physical(item) for item in found)
-    held = found._array
+def _batched(tensor: Tensor, own: Levels) -> Tensor:
+    return wrap(BatchedArray(tensor._array, own)) if own else tensor
+
+
+def _physical(tensor: Tensor) -> Tensor:
+    held = tensor._array
     return wrap(held.array if isinstance(held, BatchedArray) else held)
+
+
+def _entered(tensor: Tensor, own: Levels) -> Tensor:
+    """A tensor with its first axes as batch dimensions, by operators that are recorded."""
+    for number in own:
+        tensor = functions_batching._add_level(tensor, 0, number)
+    return tensor
+
+
+def _left(tensor: Tensor, levels: Sequence[int]) -> Tensor:
+    """A batched tensor with its batch dimensions as first axes."""
+    for number in reversed(levels):
+        tensor = functions_batching._remove_level(tensor, 0, number)
+    return tensor
 
 
 # --- levels ---------------------------------------------------------------------------------------

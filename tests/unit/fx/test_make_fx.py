@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -91,6 +92,28 @@ def test_functions_inside_vmap_are_traced(name):
     module = make_fx(function)(pb.asarray(first))
     for values in (first, second):
         _same(module(pb.asarray(values)), function(pb.asarray(values)))
+
+
+@pytest.mark.parametrize("name", [name for name in MAPPED if name != "write"])
+def test_graphs_of_mapped_functions_are_functions_themselves(name):
+    function = pb.func.vmap(MAPPED[name])
+    x, v = (pb.asarray(np.random.default_rng(n).normal(size=(4, 3))) for n in range(2))
+    module = make_fx(function)(x)
+
+    def loss(f):
+        return lambda x: (f(x) ** 2).sum()
+
+    for f in (module, pickle.loads(pickle.dumps(module)), make_fx(module)(x)):
+        _same(pb.func.grad(loss(f))(v), pb.func.grad(loss(function))(v))
+        _same(pb.func.jvp(f, (x,), (v,)), pb.func.jvp(function, (x,), (v,)))
+    _same(pb.func.hessian(loss(module))(v), pb.func.hessian(loss(function))(v))
+    both = pb.stack([x, v])
+    _same(pb.func.vmap(module)(both), pb.func.vmap(function)(both))
+    _same(pb.func.functionalize(module)(v), function(v))
+    leaf = v.clone().requires_grad_()
+    loss(module)(leaf).backward()
+    _same(leaf.grad, pb.func.grad(loss(function))(v))
+    _same(pb.compile(pb.func.grad(loss(module)))(v), leaf.grad)
 
 
 def test_elementwise_operators_inside_vmap_are_plain_operators():
