@@ -18,8 +18,9 @@ from numpy.lib.array_utils import normalize_axis_index
 from pullback._generated import functions_batching
 from pullback.batching.kernels import batched_kernel, is_composite
 from pullback.batching.rules import array_rule, is_random, tensor_rule
-from pullback.dispatch.keys import AUTOGRAD_BITS
+from pullback.dispatch.keys import AUTOGRAD_BITS, DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import get_state
+from pullback.errors import AutogradError
 from pullback.fx.promoted import promote_traced
 from pullback.fx.refusals import refusal
 from pullback.fx.traced_array import TracedArray
@@ -65,7 +66,15 @@ class BatchedCall:
 
         Where nothing can be recorded, its batching rule is called directly.
         """
-        is_plain = not get_state().keep & AUTOGRAD_BITS
+        keep = get_state().keep
+        is_plain = not keep & AUTOGRAD_BITS
+        if self.operator.schema.is_mutable and not is_plain:
+            given = _tensors((*args, *kwargs.values()))
+            if any(tensor._flags & keep & (REQUIRES_GRAD | DUAL) for tensor in given):
+                raise AutogradError(
+                    f"{self.__name__}: a graph of a mapped function that writes to memory has no "
+                    f"derivatives; make the graph of its derivative: make_fx(grad(f))"
+                )
         with ExitStack() as stack:
             numbers = [stack.enter_context(MapLevel(n, "error")).number for n in self.sizes]
             levels = iter([tuple(numbers[place] for place in own) for own in self.levels])
@@ -77,9 +86,9 @@ class BatchedCall:
                 return _physical(tensor) if is_plain else _left(tensor, numbers)
 
             function = self.kernel if is_plain else self.operator
-            given = [_mapped(value, enter) for value in args]
+            entered = [_mapped(value, enter) for value in args]
             named = {name: _mapped(value, enter) for name, value in kwargs.items()}
-            return _mapped(function(*given, **named), leave)
+            return _mapped(function(*entered, **named), leave)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BatchedCall, (self.operator, self.levels, self.sizes)

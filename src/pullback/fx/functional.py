@@ -107,7 +107,7 @@ class _Rewriter:
         if target not in self.places or not name.endswith("_"):
             raise TraceError(
                 f"functionalize: {node.target} writes to an argument, and has no form that does "
-                f"not; call the operator without out="
+                f"not; call the operator without out=, and write to no memory inside vmap"
             )
         place = self.places[target]
         value = self._compute_write(name, self.read(target), node, target)

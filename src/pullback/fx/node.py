@@ -245,7 +245,7 @@ def callable_name(target: Any) -> str:
     if hasattr(target, "overloadpacket"):
         return f"pullback.ops.{target}"
     module = getattr(target, "__module__", None) or "builtins"
-    name = getattr(target, "__qualname__", type(target).__qualname__)
+    name = getattr(target, "__qualname__", getattr(target, "__name__", type(target).__qualname__))
     return f"{module.removeprefix('_')}.{name}" if module != "builtins" else name
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.errors import TraceError
+from pullback.errors import AutogradError, TraceError
 from pullback.fx.experimental.proxy_tensor import make_fx
 from pullback.utils import pytree
 
@@ -114,6 +114,18 @@ def test_graphs_of_mapped_functions_are_functions_themselves(name):
     loss(module)(leaf).backward()
     _same(leaf.grad, pb.func.grad(loss(function))(v))
     _same(pb.compile(pb.func.grad(loss(module)))(v), leaf.grad)
+
+
+def test_writes_of_mapped_functions_are_not_differentiated_in_a_graph():
+    function = pb.func.vmap(MAPPED["write"])
+    x = pb.asarray(np.random.default_rng(0).normal(size=(4, 3)))
+    module = make_fx(function)(x)
+    with pytest.raises(AutogradError, match=r"make the graph of its derivative: make_fx\(grad"):
+        pb.func.grad(lambda x: module(x).sum())(x)
+    with pytest.raises(AutogradError, match="writes to memory"):
+        pb.func.jvp(module, (x,), (x,))
+    gradient = pb.func.grad(lambda x: (function(x) ** 2).sum())
+    _same(make_fx(gradient)(x)(x * 2), gradient(x * 2))
 
 
 def test_elementwise_operators_inside_vmap_are_plain_operators():
