@@ -89,7 +89,11 @@ class Node:
         target: the function or operator that is called; the name of a method, input or attribute.
         type: the type of its value as an annotation, or None.
         users: the nodes that use its result, as the keys of a dict.
-        meta: anything that passes note; the tracer notes ``tensor_meta``.
+        meta: anything that passes note. A tracer adds ``tensor_meta`` (a ``TensorMetadata``);
+            ``number``, the type of a Python number; ``root``, the id of memory from outside, of an
+            input or captured value; ``is_scalar`` of a captured number, which cannot change;
+            ``view_of``, the node in whose memory the value lies, and ``byte_offset`` from it, which
+            the results of writes have not. ``is_constant`` is added by ``eager/program.py``.
 
     >>> from pullback import fx
     >>> graph = fx.Graph()

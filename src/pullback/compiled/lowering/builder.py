@@ -14,10 +14,18 @@ from typing import Any
 import numpy as np
 
 from pullback.compiled.lowering.elementwise import ARRAY_FUNCTIONS, result_dtype
-from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides, is_number, whole_place
+from pullback.compiled.lowering.ir import (
+    Graph,
+    Loop,
+    Node,
+    Place,
+    c_strides,
+    is_number,
+    whole_place,
+)
 from pullback.kernels.errstate import errstate
 
-__all__ = ["INT64", "Builder", "compose"]
+__all__ = ["INT64", "Builder", "LoopMaker", "compose"]
 
 INT64 = np.dtype(np.int64)
 _BOOL = np.dtype(bool)
@@ -272,6 +280,40 @@ class Builder:
     def pick(self, node: Node, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Node:
         """An item of the tuple of a node."""
         return self.graph.add("pick", (node,), (index,), shape, dtype)
+
+
+class LoopMaker:
+    """The body of a loop that is being made, and the values outside that it reads.
+
+    Attributes:
+        body: the graph of one iteration.
+        inner: adds nodes to it.
+        index: the iteration.
+    """
+
+    def __init__(self) -> None:
+        self.body = Graph()
+        self.inner = Builder(self.body)
+        self.index = self.body.input((), INT64)
+        self._invariants: dict[int, tuple[Node, Node]] = {}  # by id: outside, inside
+
+    def invariant(self, outside: Node) -> Node:
+        """A value from outside, in the body."""
+        if outside.op == "const" and outside.size == 1:
+            return self.body.const(outside.value)
+        if outside.id not in self._invariants:
+            inside = self.body.input(outside.shape, outside.dtype)
+            self._invariants[outside.id] = (outside, inside)
+        return self._invariants[outside.id][1]
+
+    def add_to(
+        self, graph: Graph, length: int | None, firsts: list[Node], outputs: list[Node]
+    ) -> Node:
+        """Adds the ``loop`` node, which carries as many values as it has first ones."""
+        self.body.outputs = outputs
+        loop = Loop(length, self.body, len(firsts))
+        inputs = [*firsts, *(outside for outside, _ in self._invariants.values())]
+        return graph.add("loop", inputs, (loop,), (), _BOOL, unique=True)
 
 
 def _convert(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.compiled.lowering.builder import INT64, Builder
+from pullback.compiled.lowering.builder import Builder, LoopMaker
 from pullback.compiled.lowering.ir import (
     Graph,
     Loop,
@@ -35,10 +35,10 @@ def add_loop(
     `lowered` is the graph of one step, `order` has the node of the traced step for each of its
     inputs, `given` the operands of the loop. The checks of all steps become one check.
     """
-    return _LoopBuilder(builder, call, lowered).add(order, given)
+    return _LoopLowering(builder, call, lowered).add(order, given)
 
 
-class _LoopBuilder:
+class _LoopLowering(LoopMaker):
     """Builds one loop.
 
     Values of a step are of two kinds: those that depend on the iteration are nodes of the body
@@ -46,15 +46,12 @@ class _LoopBuilder:
     """
 
     def __init__(self, builder: Builder, call: LoopCall, lowered: Graph):
+        super().__init__()
         self.builder = builder
         self.call = call
         self.lowered = lowered
-        self.body = Graph()
-        self.inner = Builder(self.body)
-        self.index = self.body.input((), INT64)
         self.inside: dict[int, Node] = {}
         self.outside: dict[int, Node] = {}
-        self.invariants: dict[int, tuple[Node, Node]] = {}  # by id: outside, inside
 
     def add(self, order: list[TracedNode], given: list[Node]) -> list[Node]:
         call, steps = self.call, self.call.body
@@ -82,10 +79,8 @@ class _LoopBuilder:
             for check in self.lowered.checks:
                 holds = self.inner.elementwise("logical_and", holds, self._inside(check))
             carried.append(holds)
-        self.body.outputs = carried + results[count:]
-        loop = Loop(call.length, self.body, len(carried))
-        operands_of_loop = [*firsts, *(outside for outside, _ in self.invariants.values())]
-        made = self.builder.graph.add("loop", operands_of_loop, (loop,), (), _BOOL, unique=True)
+        outputs = carried + results[count:]
+        made = self.add_to(self.builder.graph, call.length, firsts, outputs)
         if has_checks:
             self.builder.graph.checks.append(self.builder.pick(made, count, (), _BOOL))
         return self._results(made, count, len(carried))
@@ -118,7 +113,7 @@ class _LoopBuilder:
         if self.call.is_reversed:
             start, step = (array.shape[0] - 1) * source.size, -source.size
         place = Place(start, c_strides(source.shape), source.shape, step)
-        return self.inner.view(self._invariant(array), place, self.index)
+        return self.inner.view(self.invariant(array), place, self.index)
 
     def _copy_nodes(self) -> None:
         for node in self.lowered.live():
@@ -142,17 +137,9 @@ class _LoopBuilder:
 
     def _local(self, outside: Node) -> Node:
         """A value from outside in the body."""
-        if outside.op == "const" and outside.size == 1:
-            return self.body.const(outside.value)
         if outside.op == "view" and len(outside.inputs) == 1:
             return self.inner.view(self._local(outside.inputs[0]), outside.place)
-        return self._invariant(outside)
-
-    def _invariant(self, outside: Node) -> Node:
-        if outside.id not in self.invariants:
-            inside = self.body.input(outside.shape, outside.dtype)
-            self.invariants[outside.id] = (outside, inside)
-        return self.invariants[outside.id][1]
+        return self.invariant(outside)
 
 
 def _add_copy(builder: Builder, node: Node, operands: list[Node]) -> Node:

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.compiled.lowering.builder import INT64, Builder
-from pullback.compiled.lowering.ir import Graph, Loop, Node, Place, c_strides, whole_place
+from pullback.compiled.lowering.builder import Builder, LoopMaker
+from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides, whole_place
 
 __all__ = ["reroll"]
 
@@ -334,7 +334,7 @@ class _Rewriter:
         while place < len(self.search.nodes):
             run = starts.get(place)
             if run is not None:
-                _LoopMaker(self, run).make()
+                _RunMaker(self, run).make()
                 place = run.end
             else:
                 node = self.search.nodes[place]
@@ -387,20 +387,17 @@ class _Rewriter:
         return self.graph.add_copy(node, inputs)
 
 
-class _LoopMaker:
+class _RunMaker(LoopMaker):
     """Makes the ``loop`` node of a run."""
 
     def __init__(self, owner: _Rewriter, run: _Run):
+        super().__init__()
         self.owner = owner
         self.search = owner.search
         self.run = run
-        self.body = Graph()
-        self.builder = Builder(self.body)
-        self.index = self.body.input((), INT64)
         self.local: dict[int, Node] = {}
         self.firsts: dict[tuple[int, int], Node] = {}  # (slot, distance): the value before the loop
         self.carried: dict[tuple[int, int], Node] = {}
-        self.invariants: dict[int, tuple[Node, Node]] = {}  # by id: outside, inside
 
     def make(self) -> None:
         run, search = self.run, self.search
@@ -421,10 +418,8 @@ class _LoopMaker:
             self.local[slot] if distance == 1 else self.carried[slot, distance - 1]
             for slot, distance in self.firsts
         ]
-        self.body.outputs = outputs + [self.local[slot] for slot in stacked]
-        loop = Loop(run.count, self.body, len(outputs))
-        inputs = [*self.firsts.values(), *(outside for outside, _ in self.invariants.values())]
-        made = self.owner.graph.add("loop", inputs, (loop,), (), np.dtype(bool), unique=True)
+        outputs += [self.local[slot] for slot in stacked]
+        made = self.add_to(self.owner.graph, run.count, list(self.firsts.values()), outputs)
         self._note_results(made, stacked, last)
 
     def _note_results(self, made: Node, stacked: list[int], last: list[int]) -> None:
@@ -478,17 +473,17 @@ class _LoopMaker:
         offset, step = self._line([_offset(n) for n in self._pair(slot)])
         if node.op == "update":
             place = node.place._replace(offset=offset, step=step)
-            return self.builder.update(
+            return self.inner.update(
                 node.attrs[0], operands[0], place, operands[1], self.index if step else None
             )
         if node.op == "assemble" and len(node.inputs) == 1:
             place = node.attrs[0][0]._replace(offset=offset, step=step)
             if step:
-                zeros = self.builder.full(0, node.shape, node.dtype)
-                return self.builder.update("set", zeros, place, operands[0], self.index)
+                zeros = self.inner.full(0, node.shape, node.dtype)
+                return self.inner.update("set", zeros, place, operands[0], self.index)
         if node.op == "view":
             place = node.place._replace(offset=offset, step=step)
-            return self.builder.view(operands[0], place, self.index if step else None)
+            return self.inner.view(operands[0], place, self.index if step else None)
         return self.body.add_copy(node, operands)
 
     def _pair(self, slot: int) -> list[Node]:
@@ -518,16 +513,16 @@ class _LoopMaker:
             start, stride = self._line([relation.iteration, following.iteration])
             if stride:
                 outside = self.owner.results[relation.key][0]
-                source = self._invariant(outside)
+                source = self.invariant(outside)
                 offset, step = offset + start * base.size, step + stride * base.size
             else:
-                source = self._invariant(self.owner.value(base))
+                source = self.invariant(self.owner.value(base))
         elif base.op == "const":
             source, offset, step = self._constant(slot, number, offset, step)
         else:
-            source = self._invariant(self.owner.value(base))
+            source = self.invariant(self.owner.value(base))
         moved = place._replace(offset=offset, step=step)
-        return self.builder.view(source, moved, self.index if step else None)
+        return self.inner.view(source, moved, self.index if step else None)
 
     def _constant(self, slot: int, number: int, offset: int, step: int) -> tuple[Node, int, int]:
         """A constant, or the constants of all iterations in one."""
@@ -536,16 +531,8 @@ class _LoopMaker:
         values = [self.search.operands[p][number].base.value for p in places]
         if all(v.tobytes() == values[0].tobytes() for v in values):
             return self.body.const(values[0]), offset, step
-        stacked = self._invariant(self.owner.graph.const(np.stack(values)))
+        stacked = self.invariant(self.owner.graph.const(np.stack(values)))
         return stacked, offset, step + values[0].size
-
-    def _invariant(self, outside: Node) -> Node:
-        if outside.op == "const" and outside.size == 1:
-            return self.body.const(outside.value)
-        if outside.id not in self.invariants:
-            inside = self.body.input(outside.shape, outside.dtype)
-            self.invariants[outside.id] = (outside, inside)
-        return self.invariants[outside.id][1]
 
 
 def reroll(graph: Graph) -> Graph:
