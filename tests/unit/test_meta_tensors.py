@@ -243,6 +243,7 @@ def test_random_numbers_are_not_drawn():
     x = pb.zeros(5, device="meta")
     pb.ops.pullback._dropout(x, 0.5, generator)
     assert pb.ops.pullback._uniform_like(x, 0.0, 1.0, generator).shape == (5,)
+    assert pb.ops.pullback._random_like(x, "normal", 0, 0, generator).shape == (5,)
     assert generator.bit_generator.state == state
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "_dropout",
     "_embedding_backward",
     "_masked_scale",
+    "_random_like",
     "_safe_softmax",
     "_uniform_like",
     "bilinear",
@@ -32,6 +33,7 @@ __all__ = [
 __dropout_calls = operators._dropout.calls
 __embedding_backward_calls = operators._embedding_backward.calls
 __masked_scale_calls = operators._masked_scale.calls
+__random_like_calls = operators._random_like.calls
 __safe_softmax_calls = operators._safe_softmax.calls
 __uniform_like_calls = operators._uniform_like.calls
 _bilinear_calls = operators.bilinear.calls
@@ -93,6 +95,21 @@ def _masked_scale(self, /, mask, scale):
         return kernel(self, mask, scale)
     except ERRORS as error:
         raise named_error(error, "masked_scale", self, mask) from None
+
+
+def _random_like(self, /, kind, low=0, high=0, generator=None):
+    """Normally distributed numbers, integers or a permutation, of the shape and dtype of a tensor."""
+    try:
+        if type(self) is not Tensor:
+            self = as_operand(self)
+        flags = self._flags
+        try:
+            kernel = __random_like_calls[get_state()][flags]
+        except KeyError:
+            kernel = operators._random_like.link_call(flags)
+        return kernel(self, kind, low, high, generator)
+    except ERRORS as error:
+        raise named_error(error, "random_like", self) from None
 
 
 def _safe_softmax(self, /, axis=-1):

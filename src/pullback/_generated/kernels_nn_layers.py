@@ -80,6 +80,13 @@ operator(
 )  # fmt: skip
 
 
+# _random_like(Tensor self, str kind, int low=0, int high=0, Generator? generator=None) -> Tensor
+operator(
+    operators._random_like, functions_nn_layers._random_like, nn_layers_kernels.random_like,
+    "self (kind) (low) (high) (generator)", batching="random", meta=nn_shapes.random_like
+)  # fmt: skip
+
+
 # _safe_softmax(Tensor self, int axis=-1) -> Tensor
 def _safe_softmax_vjp_self(xp, grad, result, axis):
     return xp.softmax_vjp(grad, result, axis)

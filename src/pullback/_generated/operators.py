@@ -218,6 +218,11 @@ _quantile_places = stock_operator(
     "pullback::_quantile_places(Tensor q, Tensor count, str method) -> (Tensor below, Tensor above, Tensor share)",
     _kernels_sorting,
 )
+_random_like = stock_operator(
+    "pullback::_random_like(Tensor self, str kind, int low=0, int high=0, Generator? generator=None) -> Tensor",
+    _kernels_nn_layers,
+    tags=("nondeterministic_seeded",),
+)
 _ranked = stock_operator(
     "pullback::_ranked(Tensor self, Tensor ranks, bool skip_nan) -> Tensor", _kernels_sorting
 )

@@ -59,6 +59,7 @@ _plane_gather: OperatorEntry
 _plane_scatter: OperatorEntry
 _prelu: OperatorEntry
 _quantile_places: OperatorEntry
+_random_like: OperatorEntry
 _ranked: OperatorEntry
 _recurrence: OperatorEntry
 _remove_level: OperatorEntry

@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.batching.align import array_for, finished, union
 from pullback.errors import AutogradError
-from pullback.operators.nn.layers.kernels import dropout, masked_scale, uniform_like
+from pullback.operators.nn.layers.kernels import dropout, masked_scale, random_like, uniform_like
 from pullback.tensor.levels import active_levels
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -66,7 +66,15 @@ def _uniform_like(self: Tensor, low: float, high: float, generator: Any = None) 
     return draw.finished(uniform_like(draw.blank, low, high, generator))
 
 
+def _random_like(
+    self: Tensor, kind: str, low: int = 0, high: int = 0, generator: Any = None
+) -> Any:
+    draw = _Draw(self, "random_like")
+    return draw.finished(random_like(draw.blank, kind, low, high, generator))
+
+
 _KERNELS: dict[str, Callable[..., Any]] = {
     "pullback::_dropout": _dropout,
+    "pullback::_random_like": _random_like,
     "pullback::_uniform_like": _uniform_like,
 }

@@ -436,8 +436,7 @@ class CompiledFunction:
         if is_done and not tracer.has_loops and not get_state().modes:
             effects.keep()
             values = trace.outside.share_gradients(trace.outputs, values)
-            if trace.gradients is not None:
-                values = attach_freed(values, trace.gradients, given.leaves)
+            values = attach_freed(values, trace.gradients, given.leaves)
             values = trace.results.build(values, given.leaves)
             return build_result(values, trace.out_spec, given.returns_arrays)
         effects.undo()  # values behind a loop are not known yet, nor are residuals

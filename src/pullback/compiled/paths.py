@@ -104,8 +104,7 @@ class Path(NamedTuple):
         if written:
             increment_version([leaf for leaf in written if isinstance(leaf, Tensor)])
         values = self.outside.share_gradients(self.program.outputs, found[:count])
-        if self.gradients is not None:
-            values = attach_freed(values, self.gradients, leaves)
+        values = attach_freed(values, self.gradients, leaves)
         if self.recorded is None:
             values = values if not get_state().modes else list(map(_as_made_here, values))
             return self.results.build(values, leaves)

@@ -183,7 +183,7 @@ def _require_known_leaves(outputs: list[Tensor], inputs: list[Tensor]) -> None:
         edges = node._edges
         variable = getattr(node, "variable", None)
         is_inner = variable is not None and isinstance(variable._array, TracedArray)
-        if not edges and (not is_inner or node in returned):
+        if not edges and (not is_inner or node in returned or not inputs):
             raise TraceError(
                 "a result depends on a tensor that requires grad and is neither an argument nor "
                 "used by an operator of the function itself"
@@ -422,9 +422,9 @@ def attach(call: RecordedCall) -> list[Any]:
     return values
 
 
-def attach_freed(values: list[Any], gradients: Gradients, leaves: list[Any]) -> list[Any]:
+def attach_freed(values: list[Any], gradients: Gradients | None, leaves: list[Any]) -> list[Any]:
     """The results, with histories of those that the function has run the backward pass on."""
-    if not gradients.freed:
+    if gradients is None or not gradients.freed:
         return values
     tensors = [*filter(is_differentiable, leaves), *gradients.leaves]
     edges = tuple(edge_of(t) for t in tensors)

@@ -31,7 +31,7 @@ from pullback.tensor.tensor import Tensor, fresh, wrap
 __all__ = ["gather_limit", "gathered_operators", "link_dask"]
 
 _META = KEY_BITS[DispatchKey.Meta]
-_RANDOM = ("_dropout", "_uniform_like")
+_RANDOM = ("_dropout", "_random_like", "_uniform_like")
 _LEVELS = ("_add_level", "_remove_level", "_sum_level", "_expand_level")
 
 _limit: ContextVar[int] = ContextVar("pullback_dask_gather_limit", default=1 << 28)

@@ -23,10 +23,9 @@ from pullback._generated import functions_nn_loss as loss
 from pullback._generated import functions_nn_norm as norm
 from pullback._generated import functions_nn_pool as pool
 from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_special as special
 from pullback.autograd import no_grad
-from pullback.fx.tracer import forbid_in_trace
-from pullback.kernels.random import source_of_numbers
 from pullback.nn.dtype_rules import require_kind
 from pullback.nn.functional_losses import (
     local_response_norm,
@@ -451,16 +450,17 @@ def gumbel_softmax(
     [1.0, 1.0]
     """
     require_kind("gumbel_softmax", "logits", logits.dtype)
-    forbid_in_trace("the noise of gumbel_softmax")
-    noise = asarray(-np.log(source_of_numbers(None).exponential(size=logits.shape)))
+    drawn = layers._uniform_like(ones(logits.shape), 0.0, 1.0)
+    # Minus the logarithm of exponentially distributed numbers, as NumPy makes them.
+    noise = -pointwise.log(-pointwise.log1p(-drawn))
     soft = activation.softmax((logits + noise.astype(logits.dtype)) / tau, dim)
     if not hard:
         return soft
-    best = np.argmax(soft.detach().numpy(), axis=dim, keepdims=True)
+    best = reduction.argmax(soft.detach(), dim, keepdims=True)
     places = np.arange(soft.shape[dim]).reshape(
         [-1 if a == dim % soft.ndim else 1 for a in range(soft.ndim)]
     )
-    one_hot_values = asarray((places == best).astype(soft.dtype))
+    one_hot_values = (best == places).astype(soft.dtype)
     return one_hot_values - soft.detach() + soft
 
 

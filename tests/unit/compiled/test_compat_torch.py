@@ -100,3 +100,26 @@ def test_a_captured_tensor_that_numpy_reads_is_compared(backend):
     for seed in range(3):
         w.copy_(_normal(seed, 4))
         np.testing.assert_allclose(compiled(x), x * w.histc(3, -3, 3))
+
+
+def _draws(x):
+    torch.nn.functional.gumbel_softmax(x, hard=True)
+    return (
+        *(torch.rand(3), torch.randn_like(x), torch.randperm(5), torch.randint(2, 7, (4,))),
+        *(torch.bernoulli(torch.full((4,), 0.3)), torch.normal(x, 2.0)),
+        *(torch.empty(3).uniform_(-1, 1), torch.zeros(3).normal_(1.0, 2.0)),
+        torch.nn.functional.gumbel_softmax(x, tau=0.5),
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_random_numbers_are_drawn_in_each_call(backend):
+    compiled, found = pb.compile(_draws, backend=backend), []
+    for call in (_draws, compiled):
+        torch.manual_seed(0)
+        found.append([call(_normal(n, 2, 3)) for n in range(3)])
+    assert compiled.stats == {"traces": 1, "hits": 2, "eager": 0, "changes": 0}
+    for expected, ours in zip(*found, strict=True):
+        for one, other in zip(expected, ours, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(other, one, rtol=1e-5)

@@ -386,8 +386,17 @@ def _integers(source: Any, shape: Any, low: Any = None, high: Any = None) -> Any
     return draw(low, 2**24 if high is None else high, shape)
 
 
-_random("uniform_", lambda source, shape, a=0.0, b=1.0: source.uniform(a, b, shape))
-_random("normal_", lambda source, shape, mean=0.0, std=1.0: source.normal(mean, std, shape))
+def _uniform_(self: Any, a: float = 0.0, b: float = 1.0, *, generator: Any = None) -> Any:
+    """Writes numbers between two bounds."""
+    return self.copy_(random.rand(self.shape, dtype=np.float64, generator=generator) * (b - a) + a)
+
+
+def _normal_(self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
+    """Writes normally distributed numbers."""
+    return self.copy_(random.randn(self.shape, dtype=np.float64, generator=generator) * std + mean)
+
+
+METHODS |= {"uniform_": _uniform_, "normal_": _normal_}
 _random("exponential_", lambda source, shape, lambd=1.0: source.exponential(1 / lambd, shape))
 _random("log_normal_", lambda source, shape, mean=1.0, std=2.0: source.lognormal(mean, std, shape))
 _random("geometric_", lambda source, shape, p: source.geometric(p, shape))

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+import pullback as pb
+from pullback._generated.functions_nn_layers import _random_like, _uniform_like
 from pullback.compat.torch.creation import made, shape_of
 from pullback.compat.torch.dtypes import get_default_dtype, int64
 from pullback.compat.torch.tensor import convert_array
@@ -126,10 +128,8 @@ def set_rng_state(new_state: Any) -> None:
     np.random.set_state(new_state)
 
 
-def _drawn(array: Any, dtype: Any, requires_grad: bool) -> Any:
-    forbid_in_trace("random numbers of NumPy")
-    kind = get_default_dtype() if dtype is None else np.dtype(dtype)
-    return convert_array(np.asarray(array).astype(kind, copy=False)).requires_grad_(requires_grad)
+def _blank(shape: Any, dtype: Any) -> Any:
+    return pb.empty(shape, dtype=get_default_dtype() if dtype is None else np.dtype(dtype))
 
 
 @made
@@ -140,14 +140,15 @@ def rand(*size: Any, generator: Any = None, dtype: Any = None, requires_grad: bo
     >>> torch.rand(2, 3).shape
     torch.Size([2, 3])
     """
-    return _drawn(source_of_numbers(generator).uniform(size=shape_of(size)), dtype, requires_grad)
+    drawn = _uniform_like(_blank(shape_of(size), dtype), 0.0, 1.0, generator)
+    return drawn.requires_grad_(requires_grad)
 
 
 @made
 def randn(*size: Any, generator: Any = None, dtype: Any = None, requires_grad: bool = False) -> Any:
     """Numbers of the standard normal distribution."""
-    source = source_of_numbers(generator)
-    return _drawn(source.normal(size=shape_of(size)), dtype, requires_grad)
+    drawn = _random_like(_blank(shape_of(size), dtype), "normal", generator=generator)
+    return drawn.requires_grad_(requires_grad)
 
 
 @made
@@ -167,15 +168,14 @@ def randint(
     if high is None:
         high = given.pop()
     low = given.pop() if given else low
-    source = source_of_numbers(generator)
-    draw = source.integers if isinstance(source, np.random.Generator) else source.randint
-    return _drawn(draw(low, high, tuple(size)), int64 if dtype is None else dtype, requires_grad)
+    blank = _blank(tuple(size), int64 if dtype is None else dtype)
+    return _random_like(blank, "integers", low, high, generator).requires_grad_(requires_grad)
 
 
 @made
 def randperm(n: int, *, generator: Any = None, dtype: Any = int64) -> Any:
     """The integers from 0 to n - 1 in random order."""
-    return _drawn(source_of_numbers(generator).permutation(n), dtype, False)
+    return _random_like(_blank((n,), dtype), "permutation", generator=generator)
 
 
 def rand_like(input: Any, *, dtype: Any = None, **options: Any) -> Any:
@@ -207,23 +207,24 @@ def normal(
 
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
     """Ones with the probabilities `input`, zeros elsewhere."""
-    chance = input._array if p is None else p
-    drawn = source_of_numbers(generator).uniform(size=input.shape) < chance
-    return _drawn(drawn, input.dtype, False)
+    drawn = _uniform_like(_blank(input.shape, np.float64), 0.0, 1.0, generator)
+    return pb.astype(drawn < (input.detach() if p is None else p), input.dtype)
 
 
 def poisson(input: Any, generator: Any = None) -> Any:
     """Poisson-distributed numbers with the rates `input`."""
-    return _drawn(source_of_numbers(generator).poisson(input._array), input.dtype, False)
+    forbid_in_trace("the numbers of poisson")
+    return convert_array(source_of_numbers(generator).poisson(input._array).astype(input.dtype))
 
 
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None
 ) -> Any:
     """Places of the last axis, drawn with probabilities proportional to its elements."""
+    forbid_in_trace("the numbers of multinomial")
     source, weights = source_of_numbers(generator), np.asarray(input._array, np.float64)
     rows = [
         source.choice(row.size, num_samples, replacement, row / row.sum())
         for row in weights.reshape(-1, weights.shape[-1])
     ]
-    return _drawn(np.array(rows).reshape(*weights.shape[:-1], num_samples), int64, False)
+    return convert_array(np.array(rows, int64).reshape(*weights.shape[:-1], num_samples))

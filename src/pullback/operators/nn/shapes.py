@@ -25,6 +25,7 @@ __all__ = [
     "pick",
     "pick_sum",
     "place",
+    "random_like",
     "rms_norm",
     "uniform_like",
 ]
@@ -74,6 +75,11 @@ def dropout(x: Shaped, p: float, generator: Any = None) -> tuple[Spec, Spec]:  #
 
 
 def uniform_like(x: Shaped, low: float, high: float, generator: Any = None) -> Spec:  # noqa: ARG001
+    """The same shape; no random numbers are drawn."""
+    return Spec(x.shape, x.dtype)
+
+
+def random_like(x: Shaped, kind: str, low: int = 0, high: int = 0, generator: Any = None) -> Spec:  # noqa: ARG001
     """The same shape; no random numbers are drawn."""
     return Spec(x.shape, x.dtype)
 

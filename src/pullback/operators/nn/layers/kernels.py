@@ -19,6 +19,7 @@ __all__ = [
     "linear",
     "masked_scale",
     "one_hot",
+    "random_like",
     "safe_softmax",
     "uniform_like",
 ]
@@ -110,6 +111,22 @@ def safe_softmax(x: Array, axis: int = -1) -> Array:
     total = powers.sum(axis=axis, keepdims=True)
     powers /= np.where(total == 0, 1, total)
     return powers
+
+
+def random_like(x: Array, kind: str, low: int = 0, high: int = 0, generator: Any = None) -> Array:
+    """Random numbers of the shape and dtype of an array.
+
+    `kind` is "normal", "integers" from `low` to less than `high`, or "permutation".
+    """
+    source = source_of_numbers(generator)
+    if kind == "normal":
+        drawn = source.normal(size=x.shape)
+    elif kind == "permutation":
+        drawn = source.permutation(x.size)
+    else:
+        draw = source.integers if isinstance(source, np.random.Generator) else source.randint
+        drawn = draw(low, high, x.shape)
+    return np.asarray(drawn).astype(x.dtype)
 
 
 def uniform_like(x: Array, low: float, high: float, generator: Any = None) -> Array:
