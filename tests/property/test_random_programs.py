@@ -20,7 +20,15 @@ from tests.property.programs.minimize import minimize
 from tests.property.programs.outcomes import Finding, Outcome
 from tests.property.programs.steps import Apply, Array, Operation
 
-PROGRAMS = {"transforms": 200, "engine": 300, "numpy": 300, "compiled": 300}
+PROGRAMS = {
+    "transforms": 200,
+    "engine": 300,
+    "numpy": 300,
+    "compiled": 300,
+    "numbers": 300,
+    "loops": 100,
+}
+COMPILED = ("compiled", "numbers", "loops")
 SEED = 20261118
 PARTS = 4  # tests for each kind, so that they run side by side
 
@@ -44,7 +52,7 @@ def findings(kind: str, part: int, with_torch: bool) -> str:
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k == "compiled")) for k in KINDS]
+    "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k in COMPILED)) for k in KINDS]
 )
 def test_random_programs_show_no_disagreement(kind, part):
     assert findings(kind, part, with_torch=False) == ""

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.property.programs import compiled_programs, engine, numpy_programs, transforms
+from tests.property.programs import (
+    compiled_programs,
+    engine,
+    loop_programs,
+    number_programs,
+    numpy_programs,
+    transforms,
+)
 from tests.property.programs.minimize import minimize
 from tests.property.programs.outcomes import Finding
 
@@ -29,6 +36,10 @@ KINDS = {
     "compiled": Kind(
         "compiled", compiled_programs.generate, compiled_programs.check, compiled_programs.script
     ),
+    "numbers": Kind(
+        "numbers", number_programs.generate, number_programs.check, number_programs.script
+    ),
+    "loops": Kind("loops", loop_programs.generate, loop_programs.check, loop_programs.script),
 }
 
 

@@ -420,3 +420,16 @@ def test_sums_of_equal_numbers(number):
         return empty.sum() + 0 * x, empty.sum(1) * 1, np.copysign(1, empty.real.sum(0)), line.sum()
 
     assert_same_values(function, np.ones(()))
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_numbers_in_the_place_of_arrays(backend):
+    def function(x):
+        return np.outer(x, 2.0), np.append(x, 2.0), np.stack([x[0], 2.0]), np.tensordot(x, 2.0, 0)
+
+    x = np.arange(3.0)
+    compiled = pb.compile(function, backend=backend, fullgraph=True)
+    for _ in range(2):
+        for ours, theirs in zip(compiled(x), function(x), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    assert "opaque: outer" in compiled.explain(x)

@@ -68,7 +68,10 @@ def lower_operator(
     given = dict(zip(positional, args, strict=False)) | kwargs
     arguments = {**defaults, **given}
     if name in RULES:
-        return RULES[name](*arguments.values())
+        try:
+            return RULES[name](*arguments.values())
+        except AttributeError as error:
+            raise CannotLower("a number in the place of an array") from error
     text = LOWERINGS.get(name)
     if text is not None:
         return evaluate(text, arguments)
