@@ -228,6 +228,7 @@ def __repr__(self: Tensor) -> str:  # noqa: N807 - Python's name
         return level_repr.render_with_levels(self, suffixes)
     if isinstance(array, Payload):
         return f"tensor({', '.join([repr(array), *suffixes])})"
+    note_read(self, "repr()")
     return render(np.asarray(array), suffixes)
 
 

@@ -8,28 +8,35 @@ import operator
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from threading import active_count
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback._lazy import lazy_module
 from pullback.autograd.levels import run_outside_transforms
 from pullback.compiled.aliasing import shares_written_memory
-from pullback.compiled.contents import choose_watches
+from pullback.compiled.array_classes import array_classes
 from pullback.compiled.eager.program import MISS, Program, compile_program
+from pullback.compiled.entries import CacheInfo, Entry, as_arrays, describe_entry
+from pullback.compiled.hidden_inputs import (
+    CHANGED,
+    FLOATS,
+    NO_ARRAYS,
+    Attempt,
+    ChangedArrays,
+    Substitution,
+    substitution_lock,
+)
 from pullback.compiled.llvm.compiler import is_supported, require_llvmlite
 from pullback.compiled.llvm.object_cache import use_cache
 from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Effects, Outside
 from pullback.compiled.paths import FAILED, Path, Trace, generator_note, recorded_path
 from pullback.compiled.progress import show_progress
-from pullback.compiled.random_state import DrawnNumbersError
 from pullback.compiled.recorded import attach_freed, trace_gradients
 from pullback.compiled.report import (
     describe_kind,
-    describe_program,
     note_function,
     program_text,
 )
@@ -86,42 +93,6 @@ _MOST_CHANGES = 8  # in a row, without a call that a graph served
 _BACKENDS = ("eager", "llvm")
 _TRACED_MODES = TRANSFORM | NUMPY  # modes in which programs run as outside of them
 _MOST_NATIVES = 8  # functions for whole calls that are tried before arguments are taken apart
-
-
-class CacheInfo(NamedTuple):
-    """Statistics of the cache of programs, as those of ``functools.lru_cache``.
-
-    >>> import pullback as pb
-    >>> f = pb.compile(pb.sin, backend="eager")
-    >>> f.cache_info().currsize
-    0
-    """
-
-    hits: int
-    misses: int
-    maxsize: int
-    currsize: int
-
-
-class _Entry:
-    """All programs of one signature: one for each path through its branches."""
-
-    __slots__ = ("has_stored", "paths", "reason")
-
-    def __init__(self) -> None:
-        self.paths: list[Path] = []
-        self.has_stored = False  # whether a trace has stored a tensor outside
-        self.reason = ""  # why the function is called instead
-
-    def prefer(self, path: Path) -> None:
-        """Tries a path first from now on; other threads may read the old list meanwhile."""
-        if self.paths and self.paths[0] is not path:
-            self.paths = [path, *(other for other in self.paths if other is not path)]
-
-    def describe_miss(self) -> str:
-        """The difference between the paths: the value at a guard, or a captured tensor."""
-        guards = self.paths[0].program.tracer.guards
-        return f"{guards[-1].what}{guards[-1].line}" if guards else "the kind of a captured tensor"
 
 
 def compile(
@@ -213,11 +184,12 @@ class CompiledFunction:
         self._backend = options["backend"]
         self._fullgraph = options["fullgraph"]
         self._static = frozenset(options["static_argnums"])
-        self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        self._entries: OrderedDict[Any, Entry] = OrderedDict()
         self._watches: list[Watch] = []
         self._changes_nothing = True  # no trace has changed a place that is watched
         # graphs for other values of a flag outside, such as `training` of a module
-        self._others: list[tuple[list[Watch], OrderedDict[Any, _Entry]]] = []
+        self._others: list[tuple[list[Watch], OrderedDict[Any, Entry]]] = []
+        self._changed_arrays = ChangedArrays()
         self._changes_in_a_row = self._hits_before = 0  # calls that no graph served
         self._unsteady = ""  # why the function is called itself from now on
         self._warnings: set[str] = set()  # reasons that have been given
@@ -239,6 +211,8 @@ class CompiledFunction:
         if given is None:
             return self._call_in_trace(args, kwargs, state)
         entry = self._entry(given, state)
+        if entry.returns_arrays:
+            given = given._replace(returns_arrays=True)
         if entry.reason:
             return self._call_func(args, kwargs, given)
         inputs = inputs_of(given)
@@ -322,7 +296,7 @@ class CompiledFunction:
 
     # --- entries ----------------------------------------------------------------------------------
 
-    def _entry(self, given: Arguments, state: Any) -> _Entry:
+    def _entry(self, given: Arguments, state: Any) -> Entry:
         change = find_change(self._watches)
         if change is not None:
             self._forget(change)
@@ -341,7 +315,7 @@ class CompiledFunction:
                 f"containers of them"
             ) from None
         if entry is None:
-            entry = self._entries[key] = _Entry()
+            entry = self._entries[key] = Entry()
             if len(self._entries) > self.options["maxsize"]:
                 self._entries.popitem(last=False)
                 self._drop_natives()
@@ -365,6 +339,7 @@ class CompiledFunction:
                 f"{change} from outside changes from call to call; pass it as an argument"
             )
         self._stats["changes"] += 1
+        self._changed_arrays.note(self._watches)
         if self._changes_nothing and is_flag(change):
             self._others = [*self._others[1 - _MOST_OTHERS :], (self._watches, self._entries)]
         self._drop_natives()
@@ -377,7 +352,7 @@ class CompiledFunction:
 
     # --- tracing ----------------------------------------------------------------------------------
 
-    def _note_trace(self, entry: _Entry, given: Arguments) -> None:
+    def _note_trace(self, entry: Entry, given: Arguments) -> None:
         """Notes why the function is traced, for ``explain``."""
         if entry.paths:
             reason = f"another value at a guard, such as {entry.describe_miss()}"
@@ -391,38 +366,58 @@ class CompiledFunction:
 
     def _trace(
         self,
-        entry: _Entry,
+        entry: Entry,
         given: Arguments,
         args: Any,
         kwargs: Any,
-        is_general: bool = True,
-        repeats: int = 0,
+        attempt: Attempt = Attempt(),  # noqa: B008 - a tuple
     ) -> Any:
-        # One that is less general, or repeated, is the same trace again.
-        self._stats["traces"] += is_general and not repeats
-        tracer = Tracer(allows_reads=not self._fullgraph, is_general=is_general)
+        self._stats["traces"] += attempt == Attempt()
+        tracer = Tracer(allows_reads=not self._fullgraph, is_general=attempt.is_general)
         tracer.keeps_guards = True
-        effects = Effects(tracer, SideEffects(self._func, constants_of(given)))
-        try:
-            effects.python.require_seen()
-            trace = run_outside_transforms(lambda: self._record(tracer, given, effects))
-        except Exception as error:
-            effects.undo_all()
-            if isinstance(error, DrawnNumbersError) and active_count() > 1 and repeats < 3:
-                # Another thread may have drawn them.
-                return self._trace(entry, given, args, kwargs, is_general, repeats + 1)
-            if tracer.has_loops or (tracer.has_indices and isinstance(error, TraceError)):
-                return self._trace(entry, given, args, kwargs, is_general=False)
-            if self._fullgraph:
-                raise
-            return self._call_refused(entry, given, args, kwargs, error)
-        except BaseException:
-            effects.undo_all()
-            raise
+        with substitution_lock():
+            effects = Effects(tracer, SideEffects(self._func, constants_of(given)))
+            given = as_arrays(entry, given, effects.python)
+            substitution = self._substitution(given, effects.python, attempt)
+            try:
+                effects.python.require_seen(has_arrays=given.returns_arrays)
+                trace = run_outside_transforms(
+                    lambda: self._record(tracer, given, effects, substitution)
+                )
+            except BaseException as error:
+                effects.undo_all()
+                following = attempt.after_error(error, tracer, bool(substitution))
+                if following is None and (self._fullgraph or not isinstance(error, Exception)):
+                    raise
+                failure: Exception | None = error if isinstance(error, Exception) else None
+            else:
+                failure, following = None, None
+                if attempt.level == FLOATS and substitution.computes_constants(tracer):
+                    effects.undo_all()
+                    self._changed_arrays.note_written(effects.python.watches, tracer.written)
+                    following = attempt._replace(level=CHANGED)
+        if following is not None:
+            return self._trace(entry, given, args, kwargs, following)
+        if failure is not None:
+            return self._call_refused(entry, given, args, kwargs, failure)
         if shares_written_memory(tracer, given.leaves):
             effects.undo_all()  # a graph for other arguments may be right for these in part
             return self._call_func(args, kwargs, given)
-        self._keep_watches(effects.python, tracer, trace)
+        kept = substitution.choose_watches(effects.python.watches, tracer)
+        kept += [Watch("item", *note) for note in tracer.notes.values()]
+        self._changes_nothing &= find_change(kept) is None
+        self._watches = merge_watches(self._watches, kept)
+        found = self._first_run(entry, given, tracer, trace, effects)
+        if found is not MISS and found is not FAILED:
+            return found
+        if tracer.has_loops and found is MISS:
+            return self._trace(entry, given, args, kwargs, attempt._replace(is_general=False))
+        return self._call_func(args, kwargs, given)
+
+    def _first_run(
+        self, entry: Entry, given: Arguments, tracer: Tracer, trace: Trace, effects: Effects
+    ) -> Any:
+        """Makes the path of a trace; returns the results of the traced call, MISS or FAILED."""
         values = list(map(result_value, trace.results.made, trace.outputs))
         with use_cache(self.options["cache"]):
             path, reason = self._path(tracer, trace, given)
@@ -444,22 +439,21 @@ class CompiledFunction:
         if found is not MISS and found is not FAILED:
             return found
         effects.undo_all()
-        if not tracer.has_loops or reason:
-            return self._call_func(args, kwargs, given)
-        entry.paths.pop(0)
-        self._drop_natives()
-        return self._trace(entry, given, args, kwargs, is_general=False)
+        if tracer.has_loops and not reason:
+            entry.paths.pop(0)
+            self._drop_natives()
+            return MISS
+        return FAILED
 
-    def _keep_watches(self, python: SideEffects, tracer: Tracer, trace: Trace) -> None:
-        """Adds the places outside that a graph depends on to those that each call compares."""
-        notes = [Watch("item", *note) for note in tracer.notes.values()]
-        kept = choose_watches(python.watches, tracer, trace.outputs, python.functions, python.reads)
-        kept += notes
-        self._changes_nothing &= find_change(kept) is None
-        self._watches = merge_watches(self._watches, kept)
+    def _substitution(
+        self, given: Arguments, python: SideEffects, attempt: Attempt
+    ) -> Substitution:
+        """The captured arrays that are inputs: none where tensors differ from arrays."""
+        level = attempt.level if given.returns_arrays else NO_ARRAYS
+        return Substitution(python.watches, python.loose, self._changed_arrays, level)
 
     def _call_refused(
-        self, entry: _Entry, given: Arguments, args: Any, kwargs: Any, error: Exception
+        self, entry: Entry, given: Arguments, args: Any, kwargs: Any, error: Exception
     ) -> Any:
         """The function's own result, or its error; the trace's error is the reason to refuse."""
         result = self._call_func(args, kwargs, given)
@@ -470,7 +464,9 @@ class CompiledFunction:
         self._refuse(entry, f"{name}{message_of(error)}")
         return result
 
-    def _record(self, tracer: Tracer, given: Arguments, effects: Effects) -> Trace:
+    def _record(
+        self, tracer: Tracer, given: Arguments, effects: Effects, substitution: Substitution
+    ) -> Trace:
         """Runs the function on traced arguments."""
         leaves = self._make_inputs(tracer, given)
         args, kwargs = pytree.unflatten(given.spec, leaves)
@@ -480,7 +476,8 @@ class CompiledFunction:
         owners = tracer.snapshots.outside = owners_of_arrays(effects.python.watches)
         with watch_generators(effects.generators), tracer.running(modes):
             before = get_state()
-            returned = function(*map(Static.unwrap, args), **kwargs)
+            with substitution.active(tracer), array_classes():
+                returned = function(*map(Static.unwrap, args), **kwargs)
             if get_state() != before:
                 raise TraceError("it leaves grad mode or another mode changed; use a with block")
             require_same_containers((args, kwargs), leaves, given.spec)
@@ -490,14 +487,16 @@ class CompiledFunction:
             known = effects.python.outside
             for value in found:
                 require_known(value, known)
-            shared = find_shared(tracer, found, leaves, effects.python.watches)
+            watches = [*effects.python.watches, *substitution.tensors]
+            shared = find_shared(tracer, found, leaves, watches)
             recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
             gradients = trace_gradients(tracer, shared.made, recorded)
             outputs = [result_node(tracer, value, owners) for value in shared.made]
             tracer.settle_writes()
-            outside = Outside(tracer, shared.made)
+            substitution.require_hidden(tracer, gradients)
+            outside = Outside(tracer, shared.made, substitution.inputs)
         effects.python.require_nothing_written(tracer.captured.values(), tracer.written)
-        effects.python.require_nothing_stored()
+        effects.python.require_nothing_stored(substitution)
         return Trace(shared, outputs, out_spec, gradients, outside)
 
     def _path(self, tracer: Tracer, trace: Trace, given: Arguments) -> tuple[Path, str]:
@@ -551,7 +550,7 @@ class CompiledFunction:
                 made.append(leaf)
         return made
 
-    def _refuse(self, entry: _Entry, reason: str) -> None:
+    def _refuse(self, entry: Entry, reason: str) -> None:
         """Notes that the function is called itself for a signature; warns, or raises."""
         name = getattr(self._func, "__name__", repr(self._func))
         message = f"compile: {name} cannot be one graph: {reason}"
@@ -571,7 +570,7 @@ class CompiledFunction:
 
     # --- looking inside ---------------------------------------------------------------------------
 
-    def _programs(self, args: Any, kwargs: Any) -> tuple[_Entry, list[Program]]:
+    def _programs(self, args: Any, kwargs: Any) -> tuple[Entry, list[Program]]:
         given = flatten_call(args, kwargs, self._static)
         if given is None:
             raise TraceError("compile: these arguments are not traced: the function is called")
@@ -613,14 +612,14 @@ class CompiledFunction:
         entry, programs = self._programs(args, kwargs)
         name = getattr(self._func, "__name__", repr(self._func))
         lines = [f"{name}: {len(programs)} graph(s), backend {self._backend}"]
-        return "\n".join([*lines, *_describe_entry(entry), *self._history()])
+        return "\n".join([*lines, *describe_entry(entry), *self._history()])
 
     def report(self) -> str:
         """The same about all signatures of the calls so far."""
         lines = [f"{len(self._entries)} signature(s), backend {self._backend}"]
         for (_, kinds, _), entry in self._entries.items():
             lines.append(f"arguments {', '.join(map(describe_kind, kinds))}:")
-            lines += [f"  {line}" for line in _describe_entry(entry)]
+            lines += [f"  {line}" for line in describe_entry(entry)]
         return "\n".join([*lines, *self._history()])
 
     def _history(self) -> list[str]:
@@ -641,10 +640,3 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {getattr(self._func, '__name__', self._func)!r}>"
-
-
-def _describe_entry(entry: _Entry) -> list[str]:
-    lines = [f"called as it is: {entry.reason}"] if entry.reason else []
-    for path in entry.paths:
-        lines += describe_program(path.program)
-    return lines

@@ -9,12 +9,14 @@ this before a run, and does the changes after it. ``Effects`` undoes what a trac
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.autograd.graph import increment_version
 from pullback.autograd.graph.views import requires_grad
+from pullback.compiled.hidden_inputs import HiddenInput
 from pullback.compiled.random_state import DrawnNumbersError, Draws
 from pullback.compiled.side_effects import SideEffects
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
@@ -78,6 +80,10 @@ class _GradChange(NamedTuple):
 class Outside:
     """The state outside of a program.
 
+    Args:
+        tracer: of the program.
+        inputs: places whose arrays are inputs.
+
     Attributes:
         outputs: nodes that the program has to return after its results.
         written: captured tensors whose memory the program writes to.
@@ -85,8 +91,9 @@ class Outside:
         written_arguments: the places of arguments whose memory it writes to.
     """
 
-    def __init__(self, tracer: Tracer, results: list[Any]):
+    def __init__(self, tracer: Tracer, results: list[Any], inputs: Sequence[HiddenInput]):
         self._tracer = tracer
+        self._inputs = inputs
         _require_same_attributes(tracer)
         tracer.histories.require_same(tracer.made_here)
         slots = list(tracer.grads.values())
@@ -129,13 +136,14 @@ class Outside:
     def captured(self) -> list[Tensor] | None:
         """The captured tensors, if nothing else outside is read or changed; else None."""
         tracer = self._tracer
-        if self._leaves or tracer.options or tracer.conditions or self.written or self.replaced:
+        changes = self._leaves or self.written or self.replaced
+        if changes or self._inputs or tracer.options or tracer.conditions:
             return None
         return [capture.tensor for capture in self._captures]
 
     def read(self) -> list[Any] | None:
         """The inputs from outside; None where the program does not fit."""
-        if not self._read_captured():
+        if not all(place.read() for place in self._inputs) or not self._read_captured():
             return None
         for leaf in self._leaves:
             if has_hooks(leaf):

@@ -34,7 +34,10 @@ from pullback.fx.traced_number import TracedNumber
 from pullback.kernels.random import GENERATORS
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["Reached", "find_watches", "has_traced_number", "is_library"]
+__all__ = ["TYPE_OF_ARRAY", "Reached", "find_watches", "has_traced_number", "is_library"]
+
+TYPE_OF_ARRAY = "type of array"
+"""Among names: code may contain ``type(x) is np.ndarray``."""
 
 _MOST = 10_000  # watches of one function
 _MOST_ITEMS = 256  # items of a list that are watched one by one
@@ -44,11 +47,15 @@ _LIBRARIES = frozenset(["numpy", "scipy", "pullback", "builtins", *sys.stdlib_mo
 _HOLDERS = frozenset(
     ["argparse", "collections", "contextlib", "functools", "numpy", "scipy", "types", "weakref"]
 )
+_WITHOUT_READS = frozenset(["builtins", "abc", "typing", "enum", "collections.abc", "_thread"])
 _NAMESPACE_TYPES = (types.SimpleNamespace, argparse.Namespace)  # only the user's code reads them
 _USUAL = {"np": "numpy", "pb": "pullback", "sp": "scipy"}  # names of modules
+_OF_MODULES = frozenset(
+    ["__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__name__", "__spec__"]
+)  # names that the import system sets
 _ALL = "*"  # among names: all attributes may be read
 _COMPUTED = frozenset(
-    ["vars", "dir", "__dict__", "__getattribute__", "asdict", "astuple", "fields"]
+    ["vars", "dir", "__dict__", "__getattribute__", "asdict", "astuple", "fields", "eval", "exec"]
 )  # code that names one of these may read attributes by computed names
 _NAMESPACES = frozenset(
     [
@@ -56,6 +63,7 @@ _NAMESPACES = frozenset(
         *("modules", "getmodule", "import_module", "__import__"),  # the module itself
     ]
 )
+_EVALUATORS = ("eval", "exec")  # read any global
 _USES_OF_GLOBALS = frozenset(
     ["LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"]
 )
@@ -81,9 +89,8 @@ class Reached(NamedTuple):
         caches: functions with ``functools.lru_cache``.
         keyed: dicts and sets with a traced number among their keys.
         numbers: traced numbers that are stored in a container.
-        functions: the user's functions that it may call.
-        reads: whether it may call a function that is not user code, and that may read elements of
-            arrays: ``float`` in a cell, ``operator.methodcaller("item")``.
+        loose: the ids of arrays that it reaches not by watched places alone.
+        names: the names in the code of all functions that it may call.
         is_whole: whether these are all places; else there are too many.
     """
 
@@ -93,8 +100,8 @@ class Reached(NamedTuple):
     caches: list[Any]
     keyed: list[Any]
     numbers: list[Any]
-    functions: list[FunctionType]
-    reads: bool
+    loose: set[int]
+    names: frozenset[str]
     is_whole: bool
 
 
@@ -108,8 +115,8 @@ def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) ->
         search.caches,
         search.keyed,
         search.numbers,
-        search.functions,
-        search.reads,
+        search.find_loose(),
+        search.names,
         len(search.found) < _MOST,
     )
 
@@ -124,8 +131,8 @@ class _Search:
         self.caches: list[Any] = []
         self.keyed: list[Any] = []
         self.numbers: list[Any] = []
-        self.functions: list[FunctionType] = []
-        self.reads = False  # whether a callable of a library is reached by an object
+        self.whole: set[int] = set()  # modules whose attributes are read by computed names
+        self.loose: list[Any] = []  # what is not reached by a place alone
         self.waiting: deque[tuple[Any, frozenset[str]]] = deque()
         self.seen: dict[int, frozenset[str]] = {}
         self.visited: list[Any] = []
@@ -145,12 +152,32 @@ class _Search:
         while self.waiting and len(self.found) < _MOST:
             self._visit(*self.waiting.popleft())
 
-    def add(self, value: Any, names: frozenset[str]) -> None:
-        """Visits a value later; `names` are those of the code that reaches it."""
+    def add(self, value: Any, names: frozenset[str], *, is_placed: bool = False) -> None:
+        """Visits a value later; `names` are those of the code that reaches it.
+
+        Args:
+            value: the value.
+            names: the names in that code.
+            is_placed: whether a watched place has it, or the tuple that it is an item of.
+        """
         if _is(value, TracedNumber):
             self.numbers.append(value)
         elif not _is(value, *PLAIN) and value is not EMPTY:
+            if not is_placed and _is(value, np.ndarray, tuple):
+                self.loose.append(value)
             self.waiting.append((value, names))
+
+    def find_loose(self) -> set[int]:
+        """The ids of arrays that are not reached by places alone, also as items of tuples."""
+        found: set[int] = set()
+        waiting = list(self.loose)
+        while waiting:
+            value = waiting.pop()
+            if _is(value, tuple):
+                waiting += value
+            elif _is(value, np.ndarray):
+                found.add(id(value))
+        return found
 
     def note(self, watch: Watch) -> None:
         """Watches a place."""
@@ -161,7 +188,9 @@ class _Search:
     def follow(self, watch: Watch, names: frozenset[str]) -> None:
         """Watches a place, and visits the object that it has."""
         self.note(watch)
-        self.add(watch.value, names)
+        if _ALL in names and _is(watch.value, ModuleType):
+            self.whole.add(id(watch.value))  # ``vars(module)[name]``
+        self.add(watch.value, names, is_placed=True)
 
     def place(self, kind: str, owner: Any, name: Any) -> Watch:
         """A place with the object that it has."""
@@ -174,7 +203,6 @@ class _Search:
             return
         if known is None:
             self.visited.append(value)
-        self.reads = self.reads or _may_read(value)
         self.seen[id(value)] = names
         if _is(value, Tensor):
             held = value._array
@@ -192,6 +220,8 @@ class _Search:
         elif _is(value, MethodType):
             self.add(value.__func__, names)
             self.add(value.__self__, names | _names_of(value.__func__))
+        elif _is(value, type(len)):
+            self.add(value.__self__, names)  # of ``A.dot``
         elif _is(value, functools.partial, functools.partialmethod):
             for part in (value.func, *value.args, value.keywords):
                 self.add(part, names | _names_of(value.func))
@@ -246,6 +276,7 @@ class _Search:
         """Watches an array; `reader` is OF_TENSOR if it is that of a tensor."""
         if type(array) is not np.ndarray:  # a masked array has its mask there
             self._attributes(type(array), _space_of(array), names | {_ALL})
+            self.loose += _space_of(array).values()
         self.note(self.place("layout", array, None))
         if array.dtype == object:
             watch = self.place("objects", array, None)
@@ -265,8 +296,6 @@ class _Search:
                 self.follow(watch, names)
         if is_foreign:
             return
-        if function not in self.functions:
-            self.functions.append(function)
         self.names |= names
         self.note(self.place("code", function, "__code__"))
         for name in ("__defaults__", "__kwdefaults__"):
@@ -276,13 +305,12 @@ class _Search:
             self.follow(self.place("item", function.__dict__, name), names)
         space = function.__globals__
         read = _globals_in(function.__code__)
+        if not names.isdisjoint(_EVALUATORS):
+            read |= space.keys() - builtins.__dict__.keys()
         for name in sorted(read & space.keys()):
-            if not is_library(space[name]):
-                self.follow(self.place("item", space, name), names)
-            elif not _is_usual(name, space[name]):  # ``act = np.tanh``, ``xp = np``
-                self.note(self.place("item", space, name))
-        if "NameError" in names:
-            for name in sorted(read - space.keys()):
+            self._name_in(space, name, names)
+        for name in sorted(read - space.keys()):
+            if "NameError" in names or name in builtins.__dict__:
                 self.note(self.place("item", space, name))
         for name in sorted(read & builtins.__dict__.keys()):
             if not is_library(builtins.__dict__[name]):
@@ -299,9 +327,9 @@ class _Search:
             if not _is(value, tuple):
                 self.note(Watch("items", value, None, tuple(items)))
             for item in items:
-                self.add(item, names)
+                self.add(item, names, is_placed=_is(value, tuple))
         elif _is(value, dict):
-            self.note(self.place("length", value, None))
+            self.note(self.place("keys", value, None))
             for key, item in value.items():
                 self.follow(Watch("item", value, key, item), names)
         else:
@@ -314,11 +342,17 @@ class _Search:
     def _module(self, module: ModuleType, names: frozenset[str]) -> None:
         if not is_library(module):
             space = module.__dict__
-            for name in sorted((names | {"__getattr__"}) & space.keys()):
-                if not is_library(space[name]):
-                    self.follow(self.place("item", space, name), names)
-                else:
-                    self.reads = self.reads or _may_read(space[name])
+            if id(module) in self.whole:
+                names |= space.keys()
+            for name in sorted((names | {"__getattr__"}) & space.keys() - _OF_MODULES):
+                self._name_in(space, name, names)
+
+    def _name_in(self, space: dict[str, Any], name: str, names: frozenset[str]) -> None:
+        """Watches a name of a module."""
+        if not is_library(space[name]):
+            self.follow(self.place("item", space, name), names)
+        elif not _is_usual(name, space[name]):  # ``act = np.tanh``, ``xp = np``
+            self.note(self.place("item", space, name))
 
     def _class(self, kind: type, value: Any, names: frozenset[str]) -> None:
         """Attributes of a class, which `value`, an instance or the class itself, reads."""
@@ -344,7 +378,7 @@ class _Search:
             self.note(self.place("class", base, name))
         functions = list(_functions_of(held))
         if not functions or hasattr(type(held), "__get__"):
-            self.add(held, names)
+            self.add(held, names, is_placed=True)
         for function in functions:
             self.add(function, names)
             self.add(value, _names_of(function))
@@ -362,7 +396,10 @@ class _Search:
                 self._attributes(kind, space, names)
             elif package in _HOLDERS or _ALL in names:
                 self._attributes(kind, space, names | {_ALL})
+                self.loose += space.values()  # compiled code reads them
             return
+        if any(map(_reads_attributes, kind.__mro__)):
+            names |= {_ALL}
         self._class(kind, value, names)
         if is_network:
             names |= _names_of(getattr(kind, "forward", None)) | {
@@ -383,7 +420,7 @@ class _Search:
         """Attributes of an object, in its ``__dict__``, that the code names."""
         if _ALL in names:
             names |= space.keys()
-            self.note(self.place("length", space, None))
+            self.note(self.place("keys", space, None))
         for name in sorted(names):
             key = name.removeprefix(_OPTIONAL)
             held = space.get(key, EMPTY)
@@ -391,6 +428,12 @@ class _Search:
                 self.follow(Watch("item", space, key, held), names)
             if key is not name and read_class(kind, key) is EMPTY:
                 self.note(self.place("class", kind, key))
+
+
+def _reads_attributes(base: type) -> bool:
+    """Whether methods of a library may read the attributes of a user's object: a ``UserDict``."""
+    name = base.__module__
+    return _package(name) in _LIBRARIES - {"pullback"} and name not in _WITHOUT_READS
 
 
 def _is(value: Any, *kinds: Any) -> bool:
@@ -458,18 +501,9 @@ def is_library(value: Any) -> bool:
         return False  # a decorator of a library may have made it
     if _is(value, type, FunctionType):
         return _package(value.__module__) in _LIBRARIES
-    return _is(value, np.ufunc, type(len))
-
-
-def _may_read(value: Any) -> bool:
-    """Whether a value is a callable of a library that may make numbers of arrays' elements."""
-    if _is(value, np.ufunc, FunctionType, MethodType, functools.partial, staticmethod, property):
-        return False
-    if _is(value, type):
-        return _package(value.__module__) in _LIBRARIES and value is not object
-    kind = type(value)
-    package = _package(kind.__module__)
-    return package in _LIBRARIES and package != "pullback" and callable(value)
+    if _is(value, type(len)):
+        return value.__self__ is None or _is(value.__self__, ModuleType, type)
+    return _is(value, np.ufunc)
 
 
 def _is_usual(name: str, value: Any) -> bool:
@@ -499,13 +533,21 @@ def _names_in(code: CodeType) -> frozenset[str]:
             found |= _names_in(constant)
         elif isinstance(constant, str) and _is_dotted(constant):  # getattr(x, "name")
             found.add(constant)
-    if found & _COMPUTED:
+    if found & _COMPUTED or _has_class_pattern(code):
         found.add(_ALL)
+    if {"type", "ndarray"} <= found:
+        found.add(TYPE_OF_ARRAY)
     if "AttributeError" in found:
         found.update([_OPTIONAL + name for name in code.co_names])
     if not found.isdisjoint(_BY_NAME):
         found.update(_named_attributes(code))
     return frozenset(found)
+
+
+def _has_class_pattern(code: CodeType) -> bool:
+    """Whether code matches by ``case Point(x, y)``, which names no attributes."""
+    steps = read_instructions(code)
+    return steps is None or any(step.opname == "MATCH_CLASS" for step in steps)
 
 
 def _is_dotted(text: str) -> bool:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.compiled.reach import Reached, find_watches, has_traced_number
+from pullback.compiled.reach import TYPE_OF_ARRAY, Reached, find_watches, has_traced_number
 from pullback.compiled.watch import EMPTY, Watch, read_class, restore_buffer
 from pullback.errors import TraceError
 from pullback.fx.picked import root_of
@@ -28,7 +28,10 @@ from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
 from pullback.tensor.memory import owner_of
 
-__all__ = ["SideEffects", "StoredError"]
+if TYPE_CHECKING:
+    from pullback.compiled.hidden_inputs import Substitution
+
+__all__ = ["SideEffects", "StoredError", "restore"]
 
 
 class StoredError(TraceError):
@@ -41,8 +44,8 @@ class SideEffects:
     Attributes:
         watches: the places and their values before; after a trace also those that it has made.
         generators: generators of random numbers that it may draw from.
-        functions: the user's functions that it may call.
-        reads: whether it may call functions of libraries that objects hold.
+        loose: the ids of arrays that it reaches not by such places alone.
+        names: the names in the code of all functions that it may call.
     """
 
     def __init__(self, function: Callable[..., Any], constants: Iterable[Any]):
@@ -50,7 +53,7 @@ class SideEffects:
         self._constants = list(constants)
         reached = find_watches(function, self._constants)
         self._before, self.generators, self._iterators = reached[:3]
-        self.functions, self.reads = reached.functions, reached.reads
+        self.loose, self.names = reached.loose, reached.names
         self._is_whole = reached.is_whole
         self._misses = [(cache, cache.cache_info().misses) for cache in reached.caches]
         self.watches = list(self._before)
@@ -61,11 +64,17 @@ class SideEffects:
         found = {id(value) for value in self._constants}
         return found.union(*((id(w.owner), id(w.value)) for w in self._before))
 
-    def require_seen(self) -> None:
+    def require_seen(self, *, has_arrays: bool) -> None:
         """Refuses a function that may read what cannot be compared in each call.
 
-        It may take elements of an iterator from outside, or reads too many places.
+        It may take elements of an iterator from outside, or reads too many places, or, where
+        tensors stand for arrays, compares their types.
         """
+        if has_arrays and TYPE_OF_ARRAY in self.names:
+            raise TraceError(
+                "type(x) may be compared with np.ndarray, which is another one in a trace; use "
+                "isinstance(x, np.ndarray)"
+            )
         if not self._is_whole:
             raise TraceError(
                 "it reaches too many objects from outside to compare them in each call; pass what "
@@ -77,12 +86,14 @@ class SideEffects:
                 f"pass them as arguments"
             )
 
-    def require_nothing_stored(self) -> None:
+    def require_nothing_stored(self, substitution: Substitution) -> None:
         """Refuses a tensor of the trace that is stored outside.
 
         Places that the trace has made are added to the watches, as places that were not there.
         """
         reached = self._find()
+        if substitution.restore_arrays(reached.watches):
+            reached = self._find()
         after = reached.watches
         for watch in after:
             if issubclass(type(watch.value), TracedArray | TracedNumber):
@@ -130,9 +141,11 @@ class SideEffects:
 
     def undo(self) -> None:
         """Gives all places the objects that they had before."""
-        for watch in (*_made(self._find().watches, self._before), *self._before):
+        found = [*_made(self._find().watches, self._before), *self._before]
+        found.sort(key=lambda watch: watch.kind == "keys")  # when all items are there
+        for watch in found:
             if watch.kind != "layout" and watch.has_changed():
-                _restore(watch, self._before)
+                restore(watch)
 
 
 def _made(after: list[Watch], before: list[Watch]) -> list[Watch]:
@@ -142,8 +155,8 @@ def _made(after: list[Watch], before: list[Watch]) -> list[Watch]:
     return [watch._replace(value=EMPTY) for watch in new]
 
 
-def _restore(watch: Watch, others: list[Watch]) -> None:
-    """Gives a place its object again; `others` are the places of its container."""
+def restore(watch: Watch) -> None:
+    """Gives a place its object again."""
     kind, owner, name, value = watch
     if kind == "cell":
         if value is EMPTY:
@@ -158,7 +171,12 @@ def _restore(watch: Watch, others: list[Watch]) -> None:
     elif kind == "element":
         owner[name] = value
     elif kind == "length":
-        _restore_length(owner, value, others)
+        del owner[value:]
+        owner.extend([None] * (value - len(owner)))
+    elif kind == "keys":
+        kept = {key: owner[key] for key in value}
+        owner.clear()
+        owner.update(kept)
     elif kind == "items":
         _refill(owner, value)
     elif kind == "objects":
@@ -179,17 +197,6 @@ def _restore(watch: Watch, others: list[Watch]) -> None:
         delattr(owner, name)
     else:  # that, or the class, code or defaults of an object
         setattr(owner, name, value)
-
-
-def _restore_length(owner: Any, length: int, others: list[Watch]) -> None:
-    """Removes new items of a dict or list; a list gets places for those that are missing."""
-    if isinstance(owner, dict):
-        known = {watch.name for watch in others if watch.kind == "item" and watch.owner is owner}
-        for key in [key for key in owner if key not in known]:
-            del owner[key]
-    else:
-        del owner[length:]
-        owner.extend([None] * (length - len(owner)))
 
 
 def _use_plain_keys(container: Any) -> None:

@@ -47,12 +47,13 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 class Watch(NamedTuple):
     """One place, and the object that it had.
 
-    `kind` is ``"cell"``, ``"item"`` of a dict, ``"element"`` of a list, ``"length"`` of either,
-    ``"class"`` (an attribute of a class), ``"slot"`` (of an object), ``"type"`` of an object,
-    ``"code"`` and ``"defaults"`` of a function, ``"items"`` (a copy of a long list, a deque or a
-    set), ``"mapping"`` (of a read-only view of a dict), ``"buffer"`` (bytes), ``"context"`` (the
-    value of a context variable), ``"attribute"`` of a thread's values, ``"referent"`` of a weak
-    reference, ``"layout"``, ``"content"`` of an array, ``"objects"`` of an array of objects.
+    `kind` is ``"cell"``, ``"item"`` of a dict, ``"element"`` of a list, ``"length"`` of a list,
+    ``"keys"`` of a dict in their order, ``"class"`` (an attribute of a class), ``"slot"`` (of an
+    object), ``"type"`` of an object, ``"code"`` and ``"defaults"`` of a function, ``"items"`` (a
+    copy of a long list, a deque or a set), ``"mapping"`` (of a read-only view of a dict),
+    ``"buffer"`` (bytes), ``"context"`` (the value of a context variable), ``"attribute"`` of a
+    thread's values, ``"referent"`` of a weak reference, ``"layout"``, ``"content"`` of an array,
+    ``"objects"`` of an array of objects.
     """
 
     kind: str
@@ -86,6 +87,7 @@ class Watch(NamedTuple):
             "layout": "an array",
             "items": "a container",
             "length": "a container",
+            "keys": "a container",
             "mapping": "a container",
             "buffer": "a container of bytes",
             "context": "a context variable",
@@ -177,6 +179,7 @@ _READ: dict[str, Callable[[Any, Any], Any]] = {
     "item": lambda owner, name: owner.get(name, EMPTY),
     "element": lambda owner, name: owner[name] if name < len(owner) else EMPTY,
     "length": lambda owner, _: len(owner),
+    "keys": lambda owner, _: tuple(owner),
     "class": read_class,
     "slot": _read_slot,
     "type": lambda owner, _: type(owner),

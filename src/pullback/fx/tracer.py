@@ -120,6 +120,7 @@ class Tracer:
         has_indices: whether there is such an index.
         picks: what ``x[i]`` with a traced integer has picked.
         snapshots: elements of captured arrays when the graph first read them.
+        stand_ins: tensors that stand for plain arrays from outside, by id.
         refused: the first refusal of an operation, which the program may have caught.
         decompositions: functions by operator that run, and are recorded, in the operator's place.
     """
@@ -150,6 +151,7 @@ class Tracer:
         self.decompositions: dict[Any, Callable[..., Any]] = {}
         self.picks = Picks()
         self.snapshots = Snapshots()
+        self.stand_ins: dict[int, Tensor] = {}
         self.refused: TraceError | None = None
         self._lifted: dict[Any, TracedArray] = {}
         self._outside: dict[int, Any] = {}  # memory from outside by id: kept, so that it is unique

@@ -221,6 +221,11 @@ def note_literal(array: Any, data: Any) -> None:
 COUNTING = RLock()  # held while the first counter of a memory is made, by one of several threads
 
 
+# What ``isinstance`` reads; a trace of a function of arrays gives it another getter for a time
+# (``compiled/array_classes.py``). ``type`` as the getter costs 30 ns where a tensor is no instance.
+CLASS = property(type, object.__dict__["__class__"].__set__)
+
+
 class Tensor(TensorMethods):
     """An n-dimensional array that can record how it was computed.
 
@@ -347,6 +352,7 @@ class Tensor(TensorMethods):
         return self._array.tolist()
 
     __hash__ = object.__hash__  # == compares elements, so identity has to serve
+    __class__ = CLASS
 
 
 # The classes whose instances are ordinary tensors: also the subclass of `pullback.tensor.subclass`.

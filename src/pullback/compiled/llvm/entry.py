@@ -208,6 +208,8 @@ def can_emit_call(call: TracedCall) -> bool:
 def _can_check(watch: Watch) -> bool:
     if watch.kind == "content":
         return bool(watch.owner.flags.c_contiguous)
+    if watch.kind == "keys":
+        return type(watch.owner) is dict  # others keep their order elsewhere
     if watch.kind == "class":
         return hasattr(ctypes.pythonapi, "_PyType_Lookup")
     return watch.kind in ("cell", "item", "element", "length", "slot", "layout", "type", "code")
@@ -338,6 +340,8 @@ class _Call(_Function):
             return self._same_layout(owner, watch)
         if watch.kind == "content":
             return self._same_content(owner, watch)
+        if watch.kind == "keys":
+            return self._same_keys(owner, watch)
         same = self.null if watch.value is EMPTY else self.symbols.object(watch.value)
         if watch.kind == "cell":
             return self.field_is(owner, _BODY, same)
@@ -374,6 +378,19 @@ class _Call(_Function):
         axes = self.field(array, offset, self.pointer)
         same = [self.field_is(axes, 8 * axis, self.word(n)) for axis, n in enumerate(numbers)]
         return functools.reduce(self.b.and_, same)
+
+    def _same_keys(self, owner: Any, watch: Watch) -> Any:
+        """Whether a dict has its keys still, in their order."""
+        place, key = self.b.alloca(self.word), self.b.alloca(self.pointer)
+        self.b.store(self.word(0), place)
+        arguments = (owner, place, key, self.b.alloca(self.pointer))
+        for known in watch.value:
+            has_next = self.call("PyDict_Next", self.int32, *arguments)
+            self.require(self.b.icmp_signed("!=", has_next, self.int32(0)))
+            self.require(self.equal(self.b.load(key), self.symbols.object(known)))
+        return self.b.icmp_signed(
+            "==", self.call("PyDict_Next", self.int32, *arguments), self.int32(0)
+        )
 
     def _same_content(self, owner: Any, watch: Watch) -> Any:
         """Whether an array has its elements still."""

@@ -84,6 +84,9 @@ def tensor(
         data = data._array
     elif isinstance(data, list | tuple):
         data = _numbers(data)
+    elif isinstance(data, Tensor) and get_state().modes & TRACE:
+        copy = data.detach().clone()
+        return _finished(copy if dtype is None else copy.astype(dtype), requires_grad)
     elif TRACES and _is_traced_number(data, dtype):
         made = data.__pullback_tensor__()
         return _finished(made if dtype is None else made.astype(dtype), requires_grad)

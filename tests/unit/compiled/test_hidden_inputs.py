@@ -1,0 +1,333 @@
+"""Captured arrays are inputs of a graph: they may change in each call, by place or by element."""
+
+from __future__ import annotations
+
+import collections
+import sys
+import threading
+import types
+import warnings
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
+
+X = np.array([0.5, -1.0, 2.0])
+BACKENDS = ["llvm", "eager"]
+
+
+class Simulation:
+    """State in attributes, with a flag and a choice by elements."""
+
+    def __init__(self):
+        self.x = np.linspace(0.0, 1.0, 5)
+        self.v = np.ones(5)
+        self.is_periodic = True
+
+    def energy(self, k):
+        force = np.where(self.x > 0.5, k * self.x, -k * self.x)
+        if self.is_periodic:
+            force = force - force.mean()
+        return 0.5 * np.sum(self.v**2) + np.sum(force * self.x)
+
+    def step(self, dt=0.1):
+        self.v -= dt * self.x
+        self.x += dt * self.v
+        return np.sum(self.x**2)
+
+    def move(self):
+        self.x += 0.1 * self.v
+        self.v *= 0.9
+
+    def replace(self):
+        self.x = self.x + 0.1 * self.v
+        self.v = self.v * 0.9
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("change", ["move", "replace"])
+def test_a_state_that_changes_in_each_call_is_an_input(change, backend):
+    compiled, plain = Simulation(), Simulation()
+    energy = pb.compile(compiled.energy, backend=backend)
+    for _ in range(12):
+        np.testing.assert_allclose(energy(1.5), plain.energy(1.5))
+        getattr(compiled, change)()
+        getattr(plain, change)()
+    assert energy.stats["traces"] == 2
+    assert energy.stats["eager"] == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("args", [(), (0.1,)])
+def test_writes_to_the_state_are_part_of_the_graph(args, backend):
+    compiled, plain = Simulation(), Simulation()
+    step = pb.compile(compiled.step, backend=backend)
+    for _ in range(6):
+        found, expected = step(*args), plain.step(*args)
+        assert type(found) is type(expected)
+        np.testing.assert_allclose(found, expected)
+        np.testing.assert_allclose(compiled.x, plain.x)
+        np.testing.assert_allclose(compiled.v, plain.v)
+    assert type(compiled.x) is np.ndarray
+    assert step.stats == {"traces": 1, "hits": 5, "eager": 0, "changes": 0}
+
+
+def test_constants_of_captured_arrays_stay_constants_until_they_change():
+    rates = np.array([0.1, 0.2, 0.3])
+    compiled = pb.compile(lambda x: x * np.exp(-rates), backend="eager")
+    compiled(X)
+    assert "exp" not in compiled.graph(X)
+    for _ in range(10):
+        rates *= 1.1
+        np.testing.assert_allclose(compiled(X), X * np.exp(-rates))
+    assert compiled.stats["traces"] == 2
+    assert "exp" in compiled.graph(X)
+
+
+def _state(**values):
+    return types.SimpleNamespace(**values)
+
+
+def _of_kinds(state, x):
+    known = isinstance(state.w, np.ndarray) and isinstance(state.w[0], float)
+    return x * state.w if known else x * 100
+
+
+def _by_type(state, x):
+    return x * state.w if type(state.w) is np.ndarray else x * 100
+
+
+def _keyed(state, x):
+    return x * {0.5: 2.0, 1.0: 3.0}.get(state.w[0], 9.0)
+
+
+def _branching(state, x):
+    return x * state.w if state.w[0] > 0.7 else x - state.w
+
+
+def _stored(state, x):
+    state.last = state.w
+    return x * state.w
+
+
+def _sorted(state, x):
+    return x * np.sort(state.w) + max(state.w) + np.argmax(state.w)
+
+
+def _sizes(state, x):
+    return x[: len(state.w)] * state.w.sum()
+
+
+def _returned(state, x):
+    return state.w + 0 * x, state.w[1:], x * state.w.sum()
+
+
+READS = [_of_kinds, _by_type, _keyed, _branching, _stored, _sorted, _sizes, _returned]
+ELEMENTS = [[0.5, 1.0, 2.0], [1.0, 3.0, 0.5], [0.5, 0.1, 4.0], [7.0, 1.0, 2.0], [0.5, 1.0, 2.0]]
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+@pytest.mark.parametrize("function", READS)
+def test_reads_of_a_state_that_changes(function, replaces):
+    compiled, plain = _state(w=np.ones(3), last=None), _state(w=np.ones(3), last=None)
+    f = pb.compile(lambda x: function(compiled, x), backend="eager")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compile: ")
+        for elements in ELEMENTS * 2:
+            for state in (compiled, plain):
+                if replaces:
+                    state.w = np.array(elements)
+                else:
+                    state.w[...] = elements
+            found, expected = f(X), function(plain, X)
+            np.testing.assert_allclose(np.hstack(found), np.hstack(expected))
+            assert type(compiled.w) is np.ndarray
+            assert (compiled.last is compiled.w) == (plain.last is plain.w)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_integers_that_change_in_each_call_are_inputs(backend):
+    order = _state(order=np.arange(3))
+    compiled = pb.compile(lambda x: x[order.order] * 2, backend=backend)
+    for _ in range(12):
+        np.testing.assert_allclose(compiled(X), X[order.order] * 2)
+        order.order = np.roll(order.order, 1)
+    assert compiled.stats["traces"] == 2
+
+
+def test_arrays_in_tuples_and_of_other_kinds():
+    pair = collections.namedtuple("pair", "x v")
+    box = [pair(np.arange(3.0), np.ones(3))]
+    held = _state(w=np.arange(3.0))
+    compiled = pb.compile(lambda k: k * np.sum(box[0].x * box[0].v) * held.w, backend="eager")
+    for n, dtype in enumerate([float, np.float32, int, float, complex, float]):
+        box[0].x[0] += 1.0
+        held.w = held.w.real.astype(dtype) if n else held.w
+        np.testing.assert_allclose(compiled(2.0), 2.0 * np.sum(box[0].x * box[0].v) * held.w)
+
+
+def test_large_arrays_are_not_compared():
+    matrix = np.linspace(0.0, 1.0, 40_000).reshape(200, 200)
+    labels = np.arange(40_000) % 200
+    x = np.ones(200)
+    compiled = pb.compile(lambda x: (matrix @ x).mean() + x[labels].sum() + matrix.mean())
+    for n in range(5):
+        expected = (matrix @ x).mean() + x[labels].sum() + matrix.mean()
+        np.testing.assert_allclose(compiled(x), expected)
+        matrix[n] += 1.0
+        labels[n] = 7
+    assert compiled.stats["traces"] == 1
+
+
+def test_a_constant_state_is_called_by_several_threads():
+    state = Simulation()
+    energy = pb.compile(state.energy, backend="eager")
+    expected = [Simulation().energy(k) for k in range(4)]
+    found = {}
+    threads = [threading.Thread(target=lambda k=k: found.update({k: energy(k)})) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_allclose([found[k] for k in range(4)], expected)
+    assert type(state.x) is np.ndarray
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * 2 if isinstance(x, np.ndarray) else x,
+        lambda x: x * 2 if isinstance(x, list | tuple | np.ndarray) else x,
+        lambda x: x * 2 if isinstance(x[0], float) else x,
+        lambda x: x * 2 if type(x) is np.ndarray else x,
+        lambda x: x * {0.5: 2.0}.get(x[0], 7.0),
+        lambda x: x * len(set(x.flat)),
+    ],
+)
+def test_arguments_are_arrays_for_the_code_of_the_function(function):
+    compiled = pb.compile(function, backend="eager")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compile: .* type")
+        for x in (X, np.array([1.0, 1.0, 1.0])):
+            np.testing.assert_allclose(compiled(x), function(x))
+
+
+def test_copies_of_arguments_are_no_guards():
+    compiled = pb.compile(lambda x: pb.tensor(x) + 1, backend="eager")
+    for n in range(10):
+        np.testing.assert_allclose(compiled(X + n), X + n + 1)
+    assert compiled.stats["traces"] == 1
+
+
+# --- other places ---------------------------------------------------------------------------------
+
+
+class Options(collections.UserDict):
+    """A dict whose items a library reads."""
+
+
+class Pattern:
+    __match_args__ = ("rate",)
+
+
+def _matched(held):
+    match held:
+        case Pattern(rate):
+            return rate
+    return None
+
+
+def _module_with(name, value):
+    module = types.ModuleType("module_of_hidden_inputs")
+    setattr(module, name, value)
+    sys.modules[module.__name__] = module
+    return module
+
+
+MODULE = _module_with("rate", 1.0)
+ACTIVATIONS = _module_with("activation", np.sin)
+RATE = 1.0
+
+
+def _places():
+    options, pattern = Options(rate=1.0), Pattern()
+    pattern.rate = 1.0
+    matrix, order, name = np.eye(3), {"a": 2.0, "b": 3.0}, "rate"
+    apply = matrix.dot
+    text = pb.tensor([1.0, 2.0])
+
+    def walk(x):
+        for value in order.values():
+            x = x * value + 1
+        return x
+
+    def set_rate(value):
+        MODULE.rate = value
+
+    def set_activation(value):
+        ACTIVATIONS.activation = np.cos if value > 2 else np.sin
+
+    def set_pattern(value):
+        pattern.rate = value
+
+    def set_global(value):
+        global RATE
+        RATE = value
+
+    return {
+        "a library's container": (
+            lambda x: x * options["rate"],
+            lambda value: options.update(rate=value),
+        ),
+        "a class pattern": (lambda x: x * _matched(pattern), set_pattern),
+        "a function in a module": (lambda x: ACTIVATIONS.activation(x), set_activation),
+        "a method of an array": (lambda x: apply(x), lambda value: matrix.fill(value)),
+        "the order of a dict": (walk, lambda _: order.update(a=order.pop("a"))),
+        "a computed name of a module": (lambda x: x * vars(MODULE)[name], set_rate),
+        "getattr of a module": (lambda x: x * getattr(MODULE, "ra" + "te"[:]), set_rate),
+        "the text of a tensor": (
+            lambda x: x * ("9" in f"{text}") + len(str(text)),
+            lambda value: text.fill_(value * 9),
+        ),
+        "code of a text": (lambda x: eval("x * RATE"), set_global),
+    }
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", _places())
+def test_changes_are_seen(name, backend):
+    function, change = _places()[name]
+    compiled = pb.compile(function, backend=backend)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compile: ")
+        for value in (1.0, 2.0, 3.5, 1.0):
+            change(value)
+            for _ in range(2):
+                np.testing.assert_allclose(compiled(X), function(X))
+
+
+def test_names_that_hide_builtins_are_seen(monkeypatch):
+    compiled = pb.compile(lambda x: x * len(x), backend="eager")
+    np.testing.assert_allclose(compiled(X), X * 3)
+    monkeypatch.setitem(globals(), "len", lambda _: 7)
+    np.testing.assert_allclose(compiled(X), X * 7)
+    monkeypatch.undo()
+    np.testing.assert_allclose(compiled(X), X * 3)
+
+
+def test_the_order_of_a_dict_is_restored():
+    order = {"a": 1, "b": 2}
+
+    def f(x):
+        order["a"] = order.pop("a")
+        raise ValueError("a mistake")
+
+    with pytest.raises(ValueError, match="a mistake"):
+        pb.compile(f, backend="eager")(X)
+    assert list(order) == ["b", "a"]
