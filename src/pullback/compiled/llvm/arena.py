@@ -45,9 +45,13 @@ class Arena:
     def take(self, size: int) -> Block:
         """Memory that nothing uses now."""
         size = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+        return self.find(size) or Block(self.extend(size), size)
+
+    def find(self, size: int) -> Block | None:
+        """Memory that nothing uses now, if there is some; `size` is a multiple of `ALIGNMENT`."""
         fitting = [block for block in self._free if block.size >= size]
         if not fitting:
-            return Block(self.extend(size), size)
+            return None
         block = min(fitting, key=lambda block: block.size)
         self._free.remove(block)
         if block.size > size:

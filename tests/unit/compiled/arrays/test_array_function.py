@@ -457,3 +457,41 @@ def test_the_function_that_shares_chunks_stays_where_it_is():
     assert address
     register_share_chunks.__wrapped__()
     assert binding.address_of_symbol(SHARE_CHUNKS) == address
+
+
+def test_values_use_the_memory_of_a_result_before_it_is_computed():
+    x, w = RNG.normal(size=(200, 64)), RNG.normal(size=(64, 64))
+    graph, arrays = program(lambda x, w: pb.tanh(pb.sin(x @ w) @ w) * 2.0, x, w)
+    compiled = ArrayFunction(graph)
+    assert compiled.memory <= x.nbytes
+    np.testing.assert_allclose(compiled(arrays)[0], np.tanh(np.sin(x @ w) @ w) * 2)
+
+
+def test_parts_of_writes_are_computed_where_they_are_written():
+    """The gradient of shifted sums: one product for each shift, which need no memory."""
+    x = RNG.normal(size=(60, 60))
+
+    def shifted(x):
+        padded = pb.pad(x, 2)
+        total = sum(
+            padded[i : i + 60, j : j + 60] * (i + 2.0 * j) for i in range(5) for j in range(5)
+        )
+        return (total * total * x).sum()
+
+    graph, arrays = program(pb.grad(shifted), x)
+    compiled = ArrayFunction(graph)
+    assert compiled.memory <= 5 * x.nbytes
+    np.testing.assert_allclose(compiled(arrays)[0], pb.grad(shifted)(x), rtol=1e-12)
+
+
+def test_parts_that_read_what_is_written_over():
+    def program_of(y, x):
+        y = y.clone()
+        y[1:] = y[:-1] * 2.0
+        y[::2] = y[::2] + x[::2] * y[0]
+        y[5:] += y[:-5] * 3.0
+        return y
+
+    x = RNG.normal(size=700)
+    check(program_of, x, x[::-1].copy())
+    check(pb.grad(lambda y, x: (program_of(y, x) ** 2).sum()), x, x[::-1].copy())

@@ -7,7 +7,8 @@ view. All nodes of one level and space become one nest of loops, in which they r
 registers. Matrix products and writes are kernels of their own.
 
 Nodes without memory: scalar constants, ``iota`` and views of it are numbers known from the loops'
-indices; views are other strides of their base; truth values are computed again where they are read.
+indices; views are other strides of their base; truth values are computed again where they are read,
+and parts of writes where they are written.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = ["FUSED", "Kernel", "Plan", "make_plan", "space_of", "squeeze", "strip
 FUSED = frozenset(["elementwise", "reduce", "take"])
 """Operations that run inside of loops beside others."""
 _LEAVES = frozenset(["input", "const"])
+_CHEAP = frozenset(["add", "subtract", "multiply", "negative", "cast"])
 _SINGLE = frozenset(["matmul", "update", "assemble", "put"])
 
 
@@ -131,13 +133,15 @@ class _Planner:
     # --- values without memory --------------------------------------------------------------------
 
     def _find_virtual(self) -> set[Node]:
-        """Views, numbers, and truth values that only loops read."""
+        """Views, numbers, truth values that only loops read, and some parts of writes."""
         found = set()
         for node in self.live:
             is_view = node.op == "view"
             is_truth = node.op == "elementwise" and node.dtype.kind == "b"
+            is_truth |= node.function == "cast" and node.inputs[0].dtype.kind == "b"
             if is_view or is_truth or is_number(node) or node.op == "iota":
                 found.add(node)
+        found |= self._find_parts()
         found -= set(self.outputs)
         for node in reversed(self.live):
             if node.op == "view":
@@ -149,6 +153,29 @@ class _Planner:
             else:
                 needed = []
             found -= set(needed)
+        return found
+
+    def _find_parts(self) -> set[Node]:
+        """Element-wise parts of writes that are computed where they are written.
+
+        They are in no memory then (the gradient of 25 shifts of 700 x 700 elements: 12 instead of
+        55 MB). At most one operand is no input: it has to be in memory in their place. It must not
+        be what is written to.
+        """
+        readers: dict[Node, list[Node]] = {}
+        for node in self.live:
+            for place, x in enumerate(node.inputs):
+                is_part = node.op == "assemble" or (node.op == "update" and place == 1)
+                readers.setdefault(x, []).append(node if is_part else x)
+        found = set()
+        for node, writes in readers.items():
+            if node.op != "elementwise" or node in self.outputs or node in writes:
+                continue
+            bases = {x.inputs[0] if x.op == "view" else x for x in node.inputs}
+            made = {base for base in bases if base.op not in _LEAVES}
+            is_cheap = len(writes) == 1 or node.function in _CHEAP
+            if is_cheap and len(made) < 2 and not any(made & _written(write) for write in writes):
+                found.add(node)
         return found
 
     def _is_readable(self, view: Node, base: Node, virtual: set[Node]) -> bool:
@@ -250,6 +277,15 @@ class _Planner:
         for kernel in kernels:
             kernel.stored = [n for n in kernel.nodes if n in stored or n.op == "reduce"]
         return Plan(kernels, self.outputs, last_use, self.virtual)
+
+
+def _written(write: Node) -> set[Node]:
+    """The values whose memory a write may take over."""
+    found = set()
+    while write.op == "update":
+        write = write.inputs[0]
+        found.add(write)
+    return found
 
 
 def _is_factor(node: Node, any_strides: bool) -> bool:
