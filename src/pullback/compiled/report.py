@@ -71,6 +71,8 @@ def describe_program(program: Any) -> list[str]:
         lines.append(f"runs as NumPy kernels, call by call: {reason}")
     else:
         lines += _describe_graph(graph)
+    if getattr(program, "native", None) is not None:
+        lines += program.native.describe_loops()
     return lines + [_describe_guard(guard) for guard in tracer.guards]
 
 

@@ -15,7 +15,7 @@ from llvmlite import ir
 import pullback as pb
 from pullback.compiled.llvm.compiler import is_supported
 from pullback.compiled.llvm.digest import graph_digest, has_product, source_digest
-from pullback.compiled.llvm.program import _Segment
+from pullback.compiled.llvm.segments import Segment
 from pullback.compiled.lowering.ir import Graph, Loop, Node, Place
 
 if not is_supported():
@@ -33,7 +33,7 @@ def write(graph):
     """The text of a graph's machine code; None where the graph is none that lowering makes."""
     module = ir.Module("test")
     try:
-        _Segment([], [], graph, "segment0").emit(module)
+        Segment([], [], graph, "segment0").emit(module)
         return str(module)
     except Exception:
         return None

@@ -85,3 +85,58 @@ def test_a_loop_on_long_rows_that_runs_while_a_condition_holds(given):
     for _ in range(2):
         np.testing.assert_allclose(compiled(*given), expected, rtol=1e-12)
     assert "loop: while true" in compiled.explain(*given)
+
+
+def columns(x, w):
+    """Columns of a matrix, which are no rows of memory, in loops that are found again."""
+    total = 0.0
+    for i in range(7):
+        for j in range(7):
+            total = total + pb.exp(-((x[:, i] - x[:, j] * w[j]) ** 2).mean())
+    return total
+
+
+def written_columns(x, w):
+    y = x.clone()
+    for k in range(1, x.shape[1]):
+        y[:, k] = pb.sin(y[:, k - 1]) * w[k]
+        y[:, k] += x[:, k]
+    return (y * y).sum()
+
+
+def written_blocks(x, w):
+    """Parts of planes of memory: two axes, neither of them dense."""
+    z = x.reshape(60, 5, 16).clone()
+    for k in range(1, 14):
+        z[:, :, k] = z[:, :, k - 1] * w[k] + z[:, :, k + 1]
+    return (z * z).sum()
+
+
+@pytest.mark.parametrize("function", [columns, written_columns, written_blocks])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+def test_loops_on_columns_are_machine_code(function, dtype):
+    rng = np.random.default_rng(2)
+    x, w = rng.normal(size=(LENGTH, 16)) * 0.5, rng.normal(size=16) * 0.5
+    if dtype is np.complex128:
+        x, w = x + 0.1j * x[::-1], w + 0.2j
+    gradient = pb.grad(lambda x, w: pb.abs(function(x, w)), (0, 1))
+    compiled = pb.compile(gradient, cache=False, fullgraph=True)
+    for factor in (1.0, 0.5):
+        given = (factor * x).astype(dtype), w.astype(dtype)
+        for found, expected in zip(compiled(*given), gradient(*given), strict=True):
+            tolerance = 1e-3 if dtype is np.float32 else 1e-9
+            np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    text = compiled.explain(*given)
+    assert "1 segment(s)" in text
+    assert "in Python" not in text
+
+
+def test_explain_names_loops_that_run_in_python():
+    def function(x):
+        return pb.scan(lambda c, _: (pb.sign(c) * 0.5 + x, None), x, None, 20)[0].sum()
+
+    compiled = pb.compile(function, cache=False)
+    z = np.array([1.0 + 2.0j, 0.5 - 1.0j])
+    np.testing.assert_allclose(compiled(z), function(z))
+    np.testing.assert_allclose(compiled(z), function(z))
+    assert "a loop (20 times) runs in Python: its step calls sign" in compiled.explain(z)

@@ -212,10 +212,34 @@ def test_values_between_calls_of_kernels_are_freed_after_their_last_use():
     np.testing.assert_allclose(compiled(x), chain(pb.asarray(x)).numpy(), rtol=1e-12)
     compiled(x)
     assert "6 opaque" in compiled.explain(x)
+    assert traced_peak(compiled, x) < 4 * x.nbytes  # 12 values are computed
+
+
+def traced_peak(function, *args):
+    """The most memory of arrays that a call holds at once."""
     tracemalloc.start()
     try:
-        compiled(x)
-        peak = tracemalloc.get_traced_memory()[1]
+        function(*args)
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 4 * x.nbytes  # 12 values are computed
+
+
+@pytest.mark.parametrize(
+    ("program", "most"),
+    [
+        (lambda x: (np.sort(x) * np.arange(len(x))).sum(), 3),
+        (lambda x: (np.sort(x) * np.sort(np.sin(x))).sum(), 5),
+        (lambda x: (x[np.argsort(x)] ** 3).sum(), 4),
+        (lambda x: (np.abs(np.fft.rfft(x)) ** 2).sum(), 3),
+        (lambda x: np.quantile(x, 0.3) + np.quantile(np.sin(x), 0.8), 5),
+    ],
+)
+def test_values_around_calls_of_kernels_are_computed_late_and_freed_early(program, most):
+    x = np.random.default_rng(0).normal(size=20_000)
+    gradient = pb.value_and_grad(program)
+    compiled = pb.compile(gradient, cache=False)
+    for arrays in (x, x[::-1] * 0.5):
+        for found, expected in zip(compiled(arrays), gradient(arrays), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-8)
+    assert traced_peak(compiled, x) < (most + 0.3) * x.nbytes

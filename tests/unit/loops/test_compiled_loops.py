@@ -547,6 +547,25 @@ def test_checkpoints_bound_the_memory_of_machine_code() -> None:
     assert sizes[1] < 5 * 200 * 800
 
 
+@needs_llvm
+def test_large_carries_are_computed_in_place_of_those_before() -> None:
+    wide = np.linspace(0.1, 1.0, 1000)
+
+    def f(x: Any, n: int) -> Any:
+        def step(state: Any, _: Any) -> Any:
+            a, b, c = state
+            return (pb.sin(a) + b, a * 0.5, c + pb.roll(a, 1)), None
+
+        a, b, c = pb.scan(step, (x, x * 2.0, x), None, n)[0]
+        return pb.exp(a * b)[::-1] * c
+
+    for n in (1, 6, 7):
+        compiled = pb.compile(f, cache=False, static_argnums=1)
+        assert_close(compiled(wide, n), f(wide, n))
+        assert_close(compiled(-wide, n), f(-wide, n))
+        assert sum(step.arena for step in native_of(compiled)._steps) <= 9 * wide.nbytes
+
+
 def test_numpy_code_in_a_step() -> None:
     def f(x: Any) -> Any:
         def step(c: Any, u: Any) -> Any:

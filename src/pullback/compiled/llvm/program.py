@@ -9,13 +9,13 @@ of Python that does the whole call (``entry.py``).
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pullback._cpython import IS_TESTED
 from pullback.compiled.eager.program import MISS, Program
-from pullback.compiled.llvm.arrays import can_emit, emit_arrays, find_blas, register_share_chunks
+from pullback.compiled.llvm.arrays import find_blas, register_share_chunks
 from pullback.compiled.llvm.compiler import function_address, ir, load_code, read_number
 from pullback.compiled.llvm.digest import graph_digest, has_product, source_digest
 from pullback.compiled.llvm.entry import (
@@ -28,15 +28,12 @@ from pullback.compiled.llvm.entry import (
     TracedCall,
     can_emit_call,
     emit_call,
-    emit_pointers,
     make_function,
     make_pointer_function,
 )
-from pullback.compiled.llvm.registers import emit_program
-from pullback.compiled.llvm.schedule import choose_limit, is_large
-from pullback.compiled.llvm.vector.elements import is_supported
+from pullback.compiled.llvm.segments import Segment, Step, find_calls, find_dead, find_steps
 from pullback.compiled.lowering.interpret import compute, has_false_check
-from pullback.compiled.lowering.ir import Graph, Node, c_strides, copy_nodes
+from pullback.compiled.lowering.ir import Graph, Node, is_number
 from pullback.compiled.lowering.lower import Lowered, Output, lower
 from pullback.compiled.lowering.reroll import reroll
 from pullback.compiled.lowering.split import split, without_cotangents
@@ -48,131 +45,8 @@ from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["NativeHalves", "NativeProgram", "TracedCall", "compile_native"]
 
-_HALF = np.dtype(np.float16)  # has no machine code; NumPy makes it of int8 and bool
 
-
-class _Segment(NamedTuple):
-    """One LLVM function, and the values that it reads and makes."""
-
-    inputs: list[Node]
-    outputs: list[Node]
-    graph: Graph
-    name: str
-    function: Any = None  # takes arrays: inputs, outputs and an arena
-    arena: int = 0  # bytes
-
-    def emit(self, module: Any) -> None:
-        """Adds its function, the size of its arena, and a function that takes arrays."""
-        emit = emit_arrays if _suits_arrays(self.graph) else emit_program
-        function, arena = emit(module, self.name, self.graph)
-        size = ir.GlobalVariable(module, ir.IntType(64), f"arena_{self.name}")
-        size.initializer = ir.Constant(ir.IntType(64), arena)
-        emit_pointers(module, f"call_{self.name}", function)
-
-
-def _find_dead(steps: list[_Segment | Node], kept: list[Node]) -> list[list[int]]:
-    """For each step, the values that no later one reads: their memory is free after it.
-
-    They are those that steps have made. Without it, a gradient through a cumulative sum or a sort
-    takes more memory than in eager.
-    """
-    last: dict[int, int] = {}
-    for place, step in enumerate(steps):
-        made = step.outputs if isinstance(step, _Segment) else [step]
-        last |= dict.fromkeys([n.id for n in made], place)
-        last |= {n.id: place for n in step.inputs if n.id in last}
-    dead: list[list[int]] = [[] for _ in steps]
-    results = {node.id for node in kept}
-    for number, place in last.items():
-        if number not in results:
-            dead[place].append(number)
-    return dead
-
-
-def _is_call(node: Node, limit: int) -> bool:
-    """Whether a node has no machine code."""
-    if node.op == "opaque":
-        return True
-    if node.op == "pick":
-        return _is_call(node.inputs[0], limit)
-    if any(value.dtype == _HALF for value in (node, *node.inputs) if value.op != "loop"):
-        return True
-    if node.op in ("view", "update") and node.place.step:
-        part = node if node.op == "view" else node.inputs[1]
-        is_dense = node.place.strides == c_strides(node.place.shape)
-        return part.size > limit and not is_dense
-    if node.op == "elementwise" and node.function != "cast":
-        return not is_supported(node.function, node.inputs[-1].dtype)
-    if node.op == "loop":
-        body = node.attrs[0].body
-        return any(_is_call(n, limit) for n in body.live())
-    return is_large(node, limit) and not can_emit(node)
-
-
-def _find_steps(graph: Graph) -> list[_Segment | Node]:
-    """The segments of a graph, and the nodes that are called between them.
-
-    A phase is a segment and the calls after it. A call that draws random numbers is in no phase
-    before that of an earlier one: they come from one stream.
-    """
-    random = {node.id for node in graph.effects}
-    drawn = 0  # the phase of the last call that draws
-    phase: dict[int, int] = {}
-    called: dict[int, bool] = {}
-    found: list[tuple[list[Node], list[Node]]] = []
-    limit = choose_limit(graph)
-    for node in graph.live():
-        if node.op in ("input", "const"):
-            continue
-        is_called = called[node.id] = _is_call(node, limit)
-        at = 0
-        for x in node.inputs:
-            if x.op not in ("input", "const"):
-                at = max(at, phase[x.id] + (called[x.id] and not is_called))
-        if node.id in random:
-            at = drawn = max(at, drawn)
-        phase[node.id] = at
-        while len(found) <= at:
-            found.append(([], []))
-        found[at][is_called].append(node)
-    used = _find_uses(graph, found)
-    steps: list[_Segment | Node] = []
-    for place, (own, calls) in enumerate(found):
-        wanted = {n.id for n in own if used.get(n.id, set()) - {2 * place}}
-        if wanted:
-            steps.append(_segment(own, wanted, place))
-        steps += calls
-    return steps
-
-
-def _find_uses(graph: Graph, phases: list[tuple[list[Node], list[Node]]]) -> dict[int, set[int]]:
-    """The places that read a node: twice its phase, one more for calls; -1 for results."""
-    used: dict[int, set[int]] = {}
-    for place, nodes in enumerate(nodes for phase in phases for nodes in phase):
-        for node in nodes:
-            for x in node.inputs:
-                used.setdefault(x.id, set()).add(place)
-    for node in (*graph.outputs, *graph.checks):
-        used.setdefault(node.id, set()).add(-1)
-    return used
-
-
-def _segment(nodes: list[Node], wanted: set[int], number: int) -> _Segment:
-    """The graph of a segment."""
-    graph, inputs, made = copy_nodes(nodes)
-    outputs = [n for n in nodes if n.id in wanted and n.op != "loop"]
-    graph.outputs = [made[n.id] for n in outputs]
-    return _Segment(inputs, outputs, graph, f"segment{number}")
-
-
-def _suits_arrays(graph: Graph) -> bool:
-    """Whether all of a segment is computed in memory: large values, and no loop."""
-    live, limit = graph.live(), choose_limit(graph)
-    is_plain = all(can_emit(node) for node in live)
-    return is_plain and any(is_large(node, limit) for node in live)
-
-
-def _load(segment: _Segment, engine: Any) -> _Segment:
+def _load(segment: Segment, engine: Any) -> Segment:
     """A segment with its function."""
     arena = read_number(engine, f"arena_{segment.name}")
     if IS_TESTED:  # objects of this interpreter have the layout that ``entry.py`` reads
@@ -197,17 +71,17 @@ class NativeProgram:
     def __init__(self, tracer: Tracer, lowered: Lowered, call: TracedCall | None):
         self.tracer = tracer
         self.lowered = lowered
-        self.graph = reroll(lowered.graph)
+        self.graph = reroll(lowered.graph, find_calls(lowered.graph))
         self.call: Any = None
         self.hits = ctypes.c_int64(0)
-        self._constants = [node for node in self.graph.nodes if node.op == "const"]
-        self._steps = _find_steps(self.graph)
+        self._steps = find_steps(self.graph)
+        self._constants = _find_constants(self.graph, self._steps)
         self.opaque = [step for step in self._steps if isinstance(step, Node)]
         self._call_text = ""  # of the function for whole calls
         self._compile(call)
 
-    def _segments(self) -> list[_Segment]:
-        return [step for step in self._steps if isinstance(step, _Segment)]
+    def _segments(self) -> list[Segment]:
+        return [step for step in self._steps if isinstance(step, Segment)]
 
     def _write(self) -> str:
         """The module of all segments, as LLVM's text."""
@@ -231,15 +105,15 @@ class NativeProgram:
         if self._segments():
             engine = load_code(self._key(), self._write)
         self._steps = [
-            _load(step, engine) if isinstance(step, _Segment) else step for step in self._steps
+            _load(step, engine) if isinstance(step, Segment) else step for step in self._steps
         ]
-        self._dead = _find_dead(self._steps, [*self.graph.outputs, *self.graph.checks])
+        self._dead = find_dead(self._steps, [*self.graph.outputs, *self.graph.checks])
         if len(self._steps) == 1 and call is not None and can_emit_call(call):
             (step,) = self._steps
-            if isinstance(step, _Segment):
+            if isinstance(step, Segment):
                 self._make_call(engine, step, call)
 
-    def _make_call(self, engine: Any, segment: _Segment, call: TracedCall) -> None:
+    def _make_call(self, engine: Any, segment: Segment, call: TracedCall) -> None:
         """Makes the function for whole calls, if there is a form of it."""
         if not IS_TESTED or self.lowered.writes or self.lowered.aliases:
             return
@@ -273,6 +147,19 @@ class NativeProgram:
     def llvm_ir(self) -> str:
         """The text of its code, which is written again."""
         return f"{self._write()}\n{self._call_text}"
+
+    def describe_loops(self) -> list[str]:
+        """Lines about loops that run in Python, with the first call of their steps."""
+        lines = []
+        for node in self.opaque:
+            if node.op == "loop":
+                loop = node.attrs[0]
+                calls = find_calls(loop.body)
+                first = next(n for n in loop.body.nodes if n.id in calls)
+                name = first.attrs[0] if first.op in ("opaque", "elementwise") else first.op
+                times = "while true" if loop.length is None else f"{loop.length} times"
+                lines.append(f"a loop ({times}) runs in Python: its step calls {name}")
+        return lines
 
     def as_program(self, outputs: list[Any], backward: NativeProgram | None = None) -> Program:
         """The same as a program of its traced graph; with the backward program for its texts."""
@@ -325,7 +212,7 @@ class NativeProgram:
     def run(self, *inputs: Any) -> Any:
         """Runs the program on tensors and numbers; returns a list of results, or MISS."""
         graph = self.graph
-        values = {node.id: node.value for node in self._constants}
+        values = dict(self._constants)
         given: list[Any] = []
         for source, node in zip(self.lowered.sources, graph.inputs, strict=True):
             is_captured = source.kind == "captured"
@@ -351,7 +238,7 @@ class NativeProgram:
     def _run_steps(self, values: dict[int, Any]) -> None:
         with errstate(all="ignore"):
             for step, dead in zip(self._steps, self._dead, strict=True):
-                if isinstance(step, _Segment):
+                if isinstance(step, Segment):
                     _run_segment(step, values)
                 else:
                     values[step.id] = compute(step, [values[x.id] for x in step.inputs])
@@ -398,7 +285,7 @@ class NativeProgram:
         return found
 
 
-def _run_segment(segment: _Segment, values: dict[int, Any]) -> None:
+def _run_segment(segment: Segment, values: dict[int, Any]) -> None:
     given = [np.ascontiguousarray(values[n.id]) for n in segment.inputs]
     made = [np.empty(n.shape, n.dtype) for n in segment.outputs]
     arena = np.empty(segment.arena + 64, np.uint8)
@@ -406,6 +293,19 @@ def _run_segment(segment: _Segment, values: dict[int, Any]) -> None:
     segment.function(*given, *made, arena[start:])
     for node, array in zip(segment.outputs, made, strict=True):
         values[node.id] = array
+
+
+def _find_constants(graph: Graph, steps: list[Step]) -> dict[int, Any]:
+    """Constants and numbers that calls read, or that are results, by the ids of their nodes."""
+    needed = [*graph.outputs, *graph.checks]
+    for step in steps:
+        needed += step.inputs
+    found = {node.id: node.value for node in needed if node.op == "const"}
+    for node in needed:
+        if node.op == "view" and is_number(node):
+            number = node.inputs[0].value.reshape(())
+            found[node.id] = np.broadcast_to(number, node.shape)
+    return found
 
 
 def _is_in_c_order(value: Any) -> bool:

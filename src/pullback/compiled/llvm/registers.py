@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.compiled.llvm.arena import Arena
+from pullback.compiled.llvm.arena import Arena, Block
 from pullback.compiled.llvm.arrays import emit_arrays
 from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.instructions import clamp, emit_loop, emit_vectors, new_function, splat
@@ -25,7 +25,14 @@ from pullback.compiled.llvm.register_values import (
     map_chunks,
     width_of,
 )
-from pullback.compiled.llvm.schedule import Group, choose_limit, is_alias, make_schedule
+from pullback.compiled.llvm.schedule import (
+    choose_limit,
+    is_alias,
+    is_dense,
+    is_large,
+    last_uses,
+    make_schedule,
+)
 from pullback.compiled.llvm.vector.elements import Complex, compute, elementwise
 from pullback.compiled.lowering.elementwise import COMBINERS
 from pullback.compiled.lowering.ir import Graph, Loop, Node, Place, copy_nodes, is_number
@@ -78,6 +85,9 @@ class _Emitter:
         self.values: dict[int, Any] = {}
         self.buffers: dict[int, _Buffer] = {}
         self.last_use: dict[int, int] = {}
+        self.held: dict[int, list[Block]] = {}  # memory that is free after the last use of a value
+        self.targets: dict[int, Any] = {}  # memory that is given for a value
+        self.items: dict[int, list[list[Block]]] = {}  # memory of the items of a loop
         self.position = 0
         self.index: Any = None
 
@@ -86,16 +96,16 @@ class _Emitter:
     def emit_graph(self, graph: Graph, kept: list[Node]) -> None:
         """Emits all nodes; `kept` are read after the last one."""
         schedule = make_schedule(graph, self.limit)
-        self.last_use = _last_uses(schedule, kept, self.limit)
+        self.last_use = last_uses(schedule, kept, self.limit)
         self.position = 0
         for group in schedule:
             if group.is_large:
                 self._emit_large(group.nodes)
-                self.position += 1
+                self._advance()
             else:
                 for node in group.nodes:
                     self._emit(node)
-                    self.position += 1
+                    self._advance()
 
     def _emit(self, node: Node) -> None:
         is_empty = node.size == 0 and node.op != "pick"
@@ -119,11 +129,31 @@ class _Emitter:
         buffer = self.buffers[node.id]
         return self.elements.load(buffer.pointer, node.dtype, 0, np.arange(node.size))
 
+    def _advance(self) -> None:
+        """Goes to the next position; frees the memory of values that are not read from there on."""
+        for number in [n for n in self.held if self.last_use.get(n, -1) <= self.position]:
+            self.free(self.held.pop(number))
+        self.position += 1
+
+    def free(self, blocks: list[Block]) -> None:
+        """Frees memory."""
+        for block in blocks:
+            self.arena.release(block)
+
     def allocate(self, nbytes: int) -> Any:
-        """A pointer to memory of the arena, computed where the function begins."""
-        start = self.arena.extend(nbytes)
+        """A pointer to memory of the arena that nothing else uses."""
+        return self.address(self.arena.extend(nbytes))
+
+    def address(self, offset: int) -> Any:
+        """A pointer to a place of the arena, computed where the function begins."""
         with self.b.goto_entry_block():
-            return self.b.gep(self.memory, [self.word(start)])
+            return self.b.gep(self.memory, [self.word(offset)])
+
+    def _hold(self, node: Node) -> Any:
+        """A pointer to memory for a value, until its last use."""
+        block = self.arena.take(node.size * node.dtype.itemsize)
+        self.held[node.id] = [block]
+        return self.address(block.offset)
 
     def pointer(self, node: Node) -> Any:
         """A pointer to the elements of a value, which are stored if they are in registers."""
@@ -190,12 +220,43 @@ class _Emitter:
             pointer = self.elements.address(self.pointer(base), start, node.dtype.itemsize)
             self.buffers[node.id] = _Buffer(pointer, False)
             return
+        if node.size > self.limit and index is not None:
+            self._read_elements(node, place, index)
+            return
         places = place._replace(offset=0).positions().reshape(-1)
         if index is None or (base.op == "const" and base.size == 1):
             self.values[node.id] = self._elements_at(base, places + place.offset)
             return
         start = self._position(place, index)
         self.values[node.id] = self.elements.load(self.pointer(base), node.dtype, start, places)
+
+    def _read_elements(self, node: Node, place: Place, index: Node) -> None:
+        """Copies many elements that are not side by side: a column of a matrix."""
+        source, target = self.pointer(node.inputs[0]), self._hold(node)
+
+        def move(number: Any, position: Any) -> None:
+            one = self.elements.load(source, node.dtype, position, [0])
+            self.elements.store(target, node.dtype, number, [0], one)
+
+        self._each_element(place, self._position(place, index), move)
+        self.buffers[node.id] = _Buffer(target, True)
+
+    def _each_element(self, place: Place, start: Any, move: Callable[[Any, Any], None]) -> None:
+        """Calls ``move(number, position)`` for each element of a place, in loops over its axes."""
+
+        def level(axis: int, number: Any, position: Any) -> None:
+            if axis == len(place.shape):
+                move(number, position)
+                return
+            length, stride = (self.word(n[axis]) for n in (place.shape, place.strides))
+
+            def step(at: Any) -> None:
+                own = self.b.add(self.b.mul(number, length), at)
+                level(axis + 1, own, self.b.add(position, self.b.mul(at, stride)))
+
+            emit_loop(self.b, 0, place.shape[axis], 1, step)
+
+        level(0, self.word(0), start if not isinstance(start, int) else self.word(start))
 
     def _elementwise(self, node: Node) -> None:
         operands = [self.value(x) for x in node.inputs]
@@ -339,7 +400,11 @@ class _Emitter:
         pointer = self._writable(base, node)
         start = self._position(place, index)
         if part.size > self.limit:
-            self._write_row(kind, self.elements.address(pointer, start, node.dtype.itemsize), part)
+            if is_dense(place):
+                address = self.elements.address(pointer, start, node.dtype.itemsize)
+                self._write_row(kind, address, part)
+            else:
+                self._write_elements(kind, pointer, place, start, part)
             self.buffers[node.id] = _Buffer(pointer, True)
             return
         new = self.value(part)
@@ -365,14 +430,29 @@ class _Emitter:
 
         emit_vectors(self.b, part.size, _WIDTH, add)
 
+    def _write_elements(self, kind: str, target: Any, place: Place, start: Any, part: Node) -> None:
+        """Writes a large part to places that are not side by side, or adds it to what is there."""
+        source = self.pointer(part)
+
+        def move(number: Any, position: Any) -> None:
+            one = self.elements.load(source, part.dtype, number, [0])
+            if kind == "add":
+                old = self.elements.load(target, part.dtype, position, [0])
+                one = self._join("add", old, one, part.dtype, 1)
+            self.elements.store(target, part.dtype, position, [0], one)
+
+        self._each_element(place, start, move)
+
     def _writable(self, base: Node, node: Node) -> Any:
         """Memory with the elements of a value that the program may write to."""
         buffer = self.buffers.get(base.id)
         is_last = self.last_use.get(base.id, -1) <= self.position
         if buffer is not None and buffer.is_own and is_last:
             self.values.pop(base.id, None)
+            if base.id in self.held:
+                self.held[node.id] = self.held.pop(base.id)
             return buffer.pointer
-        made = self.allocate(node.size * node.dtype.itemsize)
+        made = self._hold(node)
         self.store_value(base, made, 0)
         return made
 
@@ -387,11 +467,12 @@ class _Emitter:
         function, arena = emit_arrays(self.b.module, name, inner)
         pointers = [self.pointer(n) for n in given]
         for node in outputs:
-            pointer = self.allocate(node.size * node.dtype.itemsize)
+            pointer = self.targets.get(node.id) or self._hold(node)
             self.buffers[node.id] = _Buffer(pointer, True)
             pointers.append(pointer)
-        pointers.append(self.allocate(arena))
-        self.b.call(function, pointers)
+        own = self.arena.take(arena)
+        self.b.call(function, [*pointers, self.address(own.offset)])
+        self.arena.release(own)
 
     # --- loops ------------------------------------------------------------------------------------
 
@@ -400,6 +481,7 @@ class _Emitter:
         item = self.values[source.id][node.attrs[0]]
         if isinstance(item, _Buffer):
             self.buffers[node.id] = item
+            self.held[node.id] = self.items[source.id][node.attrs[0]]
         else:
             self.values[node.id] = item
 
@@ -420,6 +502,8 @@ class _LoopEmitter:
         self.invariants = rest[loop.carried :]
         self.nexts = loop.body.outputs[: loop.carried]
         self.stacked = loop.body.outputs[loop.carried :]
+        self.blocks: list[list[Block]] = [[] for _ in loop.body.outputs]  # memory of the items
+        self.others: dict[int, Any] = {}  # the second places of carried values
 
     def emit(self) -> None:
         """Emits the loop; its items are the tuple that ``pick`` nodes read."""
@@ -427,26 +511,57 @@ class _LoopEmitter:
         inner = _Emitter(b, owner.memory, owner.arena, owner.limit)
         in_memory = _memory_carries(loop, owner.limit)
         firsts = self.node.inputs[: loop.carried]
-        memory = {}
+        memory: dict[int, _Buffer] = {}
         for carry, first in zip(self.carried, firsts, strict=True):
             if carry.id in in_memory:
-                pointer = owner.allocate(carry.size * carry.dtype.itemsize)
-                owner.store_value(first, pointer, 0)
-                memory[carry.id] = inner.buffers[carry.id] = _Buffer(pointer, True)
+                memory[carry.id] = self._first_memory(carry, first)
         for inside, outside in zip(self.invariants, self.node.inputs[loop.carried :], strict=True):
             if outside.id in owner.values:
                 inner.values[inside.id] = owner.values[outside.id]
             inner.buffers[inside.id] = _Buffer(owner.pointer(outside), False)
         length = loop.length or 0  # a loop of unknown length stacks nothing
-        rows = [owner.allocate(length * n.size * n.dtype.itemsize) for n in self.stacked]
+        rows = [
+            self._take(place, node, length) for place, node in enumerate(self.stacked, loop.carried)
+        ]
         starts = [
             owner.value(f) for c, f in zip(self.carried, firsts, strict=True) if c.id not in memory
         ]
         self._emit_body(inner, memory, rows, starts)
+        for blocks in inner.held.values():
+            owner.free(blocks)
+        for place, carry in enumerate(self.carried):
+            if carry.id in self.others and loop.length is not None:  # one of two places has it
+                kept = self.blocks[place].pop(loop.length % 2)
+                (spare,) = self.blocks[place]
+                self.blocks[place] = [kept]
+                memory[carry.id] = _Buffer(owner.address(kept.offset), True)
+                owner.free([spare])
         items: list[Any] = []
         items += [memory.get(carry.id) or self.finals[carry.id] for carry in self.carried]
         items += [_Buffer(row, True) for row in rows]
         owner.values[self.node.id] = items
+        owner.items[self.node.id] = self.blocks
+
+    def _take(self, place: int, node: Node, count: int = 1) -> Any:
+        """A pointer to memory for an item of the loop: values like a node, `count` of them."""
+        block = self.owner.arena.take(count * node.size * node.dtype.itemsize)
+        self.blocks[place].append(block)
+        return self.owner.address(block.offset)
+
+    def _first_memory(self, carry: Node, first: Node) -> _Buffer:
+        """Memory for a carried value, with its first elements.
+
+        A large one has two places, which change with each iteration, if its next value is computed
+        as a whole: there is no copy then.
+        """
+        place = self.carried.index(carry)
+        pointer = self._take(place, carry)
+        self.owner.store_value(first, pointer, 0)
+        following, limit = self.nexts[place], self.owner.limit
+        is_whole = is_large(following, limit) and following.op != "update"
+        if is_whole and following.size > limit and self.nexts.count(following) == 1:
+            self.others[carry.id] = self._take(place, carry)
+        return _Buffer(pointer, True)
 
     def _emit_body(self, inner: _Emitter, memory: Any, rows: list[Any], starts: list[Any]) -> None:
         b, loop = self.b, self.loop
@@ -461,6 +576,7 @@ class _LoopEmitter:
         inner.values[self.index.id] = [k]
         small = [carry for carry in self.carried if carry.id not in memory]
         phis = [_phi(b, start, before) for start in starts]
+        places = self._emit_places(inner, memory, before)
         for carry, phi in zip(small, phis, strict=True):
             inner.values[carry.id] = phi
         if loop.length is None:
@@ -482,6 +598,9 @@ class _LoopEmitter:
         for phi, final in zip(phis, finals, strict=True):
             for vector, last in zip(_vectors_of(phi), _vectors_of(final), strict=True):
                 vector.add_incoming(last, b.block)
+        for own, other in places.values():
+            own.add_incoming(other, b.block)
+            other.add_incoming(own, b.block)
         if loop.length is None:
             self.finals = {carry.id: phi for carry, phi in zip(small, phis, strict=True)}
             b.branch(head)
@@ -489,12 +608,26 @@ class _LoopEmitter:
             b.cbranch(b.icmp_signed("<", following, word(loop.length)), head, end)
         b.position_at_end(end)
 
+    def _emit_places(self, inner: _Emitter, memory: Any, before: Any) -> dict[int, Any]:
+        """The places of carried values in an iteration, and those of their next values."""
+        found = {}
+        for carry, node in zip(self.carried, self.nexts, strict=True):
+            if carry.id in self.others:
+                first, second = memory[carry.id].pointer, self.others[carry.id]
+                own, other = _phi(self.b, [first, second], before)
+                found[carry.id] = own, other
+                memory[carry.id] = _Buffer(own, True)
+                inner.targets[node.id] = other
+            if carry.id in memory:
+                inner.buffers[carry.id] = memory[carry.id]
+        return found
+
     def _keep_memory(self, inner: _Emitter, memory: Any) -> None:
         """Copies next values to the memory of carried ones, where they are not there already."""
         copies = []
         own = {buffer.pointer for buffer in memory.values()}
         for carry, node in zip(self.carried, self.nexts, strict=True):
-            if carry.id not in memory:
+            if carry.id not in memory or carry.id in self.others:
                 continue
             target = memory[carry.id].pointer
             buffer = inner.buffers.get(node.id)
@@ -546,24 +679,3 @@ def _known_places(positions: Node, size: int) -> Any:
     if positions.op == "iota":
         return np.arange(positions.size)
     return np.clip(positions.value.reshape(-1), 0, size - 1) if positions.op == "const" else None
-
-
-def _last_uses(schedule: list[Group], kept: list[Node], limit: int) -> dict[int, int]:
-    """The position at which each value is read last."""
-    found: dict[int, int] = {}
-    position = 0
-    for group in schedule:
-        for node in group.nodes:
-            for x in node.inputs:
-                found[x.id] = position
-                while is_alias(x, limit):
-                    x = x.inputs[0]
-                    found[x.id] = position
-            position += not group.is_large
-        position += group.is_large
-    for node in kept:
-        found[node.id] = position + 1
-        while is_alias(node, limit):
-            node = node.inputs[0]
-            found[node.id] = position + 1
-    return found

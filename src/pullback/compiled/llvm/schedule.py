@@ -11,9 +11,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pullback.compiled.lowering.ir import Graph, Node, is_number
+from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides, is_number
 
-__all__ = ["Group", "choose_limit", "is_alias", "is_large", "make_schedule"]
+__all__ = [
+    "Group",
+    "choose_limit",
+    "is_alias",
+    "is_dense",
+    "is_large",
+    "last_uses",
+    "make_schedule",
+]
 
 _LIMITS = (256, 64, 16)  # elements of a value in registers
 _MOST_VECTORS = 6000  # operations on vectors in one program
@@ -103,7 +111,13 @@ def _delay_writes(live: list[Node], stages: dict[int, int], limit: int) -> None:
 
 def is_alias(node: Node, limit: int) -> bool:
     """Whether a node is a part of another one's memory: a large view at an index."""
-    return node.op == "view" and node.size > limit and node.place.step != 0
+    is_moved = node.op == "view" and node.size > limit and node.place.step != 0
+    return is_moved and is_dense(node.place)
+
+
+def is_dense(place: Place) -> bool:
+    """Whether the elements of a place lie side by side, in C order."""
+    return place.normalized.strides == c_strides(place.shape)
 
 
 def _with_early_reads(nodes: list[Node], limit: int) -> list[Node]:
@@ -130,4 +144,25 @@ def _with_early_reads(nodes: list[Node], limit: int) -> list[Node]:
                 if all(x.id in placed or x.id not in own for x in view.inputs):
                     place(view)
         place(node)
+    return found
+
+
+def last_uses(schedule: list[Group], kept: list[Node], limit: int) -> dict[int, int]:
+    """The position at which each value is read last."""
+    found: dict[int, int] = {}
+    position = 0
+    for group in schedule:
+        for node in group.nodes:
+            for x in node.inputs:
+                found[x.id] = position
+                while is_alias(x, limit):
+                    x = x.inputs[0]
+                    found[x.id] = position
+            position += not group.is_large
+        position += group.is_large
+    for node in kept:
+        found[node.id] = position + 1
+        while is_alias(node, limit):
+            node = node.inputs[0]
+            found[node.id] = position + 1
     return found

@@ -22,6 +22,7 @@ iterations share would break the period.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,8 +103,9 @@ class _Relation(NamedTuple):
 class _Search:
     """The nodes of a graph in order, and the runs among them."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, calls: Container[int]):
         live = graph.live()
+        self.calls = calls
         inner = {n.inputs[0].id for n in live if n.op == "view" and n.inputs[0].op == "view"}
         self.nodes = [
             n
@@ -124,7 +126,7 @@ class _Search:
         for place, (node, operands) in enumerate(zip(self.nodes, self.operands, strict=True)):
             given = tuple((base.shape, base.dtype.char, p.strides, p.shape) for base, p in operands)
             key = (node.op, node.shape, node.dtype.char, _fixed_attrs(node), given)
-            if node.op in ("opaque", "loop", "pick"):
+            if node.op in ("opaque", "loop", "pick") or node.id in self.calls:
                 key = (node.id,)  # type: ignore[assignment]
             found[place] = known.setdefault(key, len(known))
         return found
@@ -535,9 +537,12 @@ class _RunMaker(LoopMaker):
         return stacked, offset, step + values[0].size
 
 
-def reroll(graph: Graph) -> Graph:
-    """The graph with its repeated stretches as loops; the same graph if it has none."""
-    search = _Search(graph)
+def reroll(graph: Graph, calls: Container[int] = ()) -> Graph:
+    """The graph with its repeated stretches as loops; the same graph if it has none.
+
+    Nodes without machine code, whose ids are `calls`, are in no loop: it would run in Python.
+    """
+    search = _Search(graph, calls)
     if len(search.nodes) < _LEAST_SIZE:
         return graph
     search.find()
