@@ -11,7 +11,7 @@ is instead and differentiates that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any, NamedTuple
@@ -88,8 +88,8 @@ def trace_gradients(
         return None
     leaves = list(tracer.leaves.values())
     inputs = [*arguments, *leaves]
-    _require_known_leaves([found[n] for n in places], inputs)
     graphs = {n: _Behind(found[n], inputs) for n in places}
+    _require_known_leaves(graphs.values(), {_node(found[n]) for n in places}, inputs)
     freed = [n for n in places if graphs[n].is_freed]
     results = [n for n in places if n not in freed]
     behind = [graphs[n] for n in results]
@@ -130,11 +130,13 @@ class _Behind:
 
     Attributes:
         is_freed: whether saved values have been released.
+        leaves: nodes where it ends besides inputs.
     """
 
     def __init__(self, output: Tensor, inputs: list[Tensor]):
         known = set(map(_node, inputs))
         self.inputs: set[Node | None] = set()
+        self.leaves: set[Node] = set()
         self.saving: set[Node] = set()
         self.is_freed = False
         seen: set[Node | None] = {None}
@@ -152,6 +154,8 @@ class _Behind:
                 self.saving.add(node)
                 saved = (*node._saves, "_kept")  # those of a Function
                 self.is_freed |= any(getattr(node, name, None) is FREED for name in saved)
+            if not node._edges:
+                self.leaves.add(node)
             stack += [node_of(edge) for edge in node._edges]
 
 
@@ -166,29 +170,21 @@ def _groups(behind: list[_Behind]) -> list[int | None]:
     return found
 
 
-def _require_known_leaves(outputs: list[Tensor], inputs: list[Tensor]) -> None:
+def _require_known_leaves(
+    behind: Iterable[_Behind], returned: set[Node | None], inputs: list[Tensor]
+) -> None:
     """Refuses results whose history leads to a leaf that is no input of the program.
 
     A leaf that the function makes and does not return is out of reach after the call.
     """
-    known = set(map(_node, inputs))
-    stack = list(map(_node, outputs))
-    returned = set(stack)
-    seen = {None, *known}
-    while stack:
-        node = stack.pop()
-        if node in seen or node is None:
-            continue
-        seen.add(node)
-        edges = node._edges
+    for node in set[Node]().union(*(graph.leaves for graph in behind)):
         variable = getattr(node, "variable", None)
         is_inner = variable is not None and isinstance(variable._array, TracedArray)
-        if not edges and (not is_inner or node in returned or not inputs):
+        if not is_inner or node in returned or not inputs:
             raise TraceError(
                 "a result depends on a tensor that requires grad and is neither an argument nor "
                 "used by an operator of the function itself"
             )
-        stack += [node_of(edge) for edge in edges]
 
 
 def is_differentiable(leaf: Any) -> bool:

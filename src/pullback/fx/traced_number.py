@@ -80,20 +80,8 @@ class TracedNumber:
     def __bool__(self) -> bool:
         return bool(self._read(self._step(bool, self), "bool()"))
 
-    def __float__(self) -> float:
-        return float(self._read(self, "float()"))
-
-    def __int__(self) -> int:
-        return int(self._read(self, "int()"))
-
-    def __complex__(self) -> complex:
-        return complex(self._read(self, "complex()"))
-
     def __index__(self) -> int:
         return operator.index(self._read(self, "use as an index"))
-
-    def __hash__(self) -> int:
-        return hash(self._read(self, "hash()"))
 
     def __round__(self, digits: int | None = None) -> Any:
         return self._step(round, self) if digits is None else self._step(round, self, digits)
@@ -113,9 +101,6 @@ class TracedNumber:
 
     def __format__(self, spec: str) -> str:
         return format(self._read(self, "format()"), spec)
-
-    def __str__(self) -> str:
-        return str(self._read(self, "str()"))
 
     def __getattr__(self, name: str) -> Any:
         """An attribute such as ``real`` or a method such as ``is_integer``, of the value."""
@@ -153,25 +138,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, TracedNumber) or type(value) in _NUMBERS
 
 
-def _binary(function: Callable[[Any, Any], Any], reflected: bool) -> Callable[..., Any]:
+def _binary(
+    function: Callable[[Any, Any], Any], *, is_reflected: bool = False, is_comparison: bool = False
+) -> Callable[..., Any]:
     def method(self: TracedNumber, other: Any) -> Any:
+        if isinstance(other, Tensor):
+            own = self.__pullback_operand__()
+            return function(other, own) if is_reflected else function(own, other)
         if not _is_number(other):
-            if isinstance(other, Tensor):
-                own = self.__pullback_operand__()
-                return function(other, own) if reflected else function(own, other)
             return NotImplemented
-        return self._step(function, other, self) if reflected else self._step(function, self, other)
-
-    return method
-
-
-def _comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def method(self: TracedNumber, other: Any) -> Any:
-        if not _is_number(other):
-            if isinstance(other, Tensor):
-                return function(self.__pullback_operand__(), other)
-            return NotImplemented
-        return self._read(self._step(function, self, other), "a comparison")
+        given = (other, self) if is_reflected else (self, other)
+        found = self._step(function, *given)
+        return self._read(found, "a comparison") if is_comparison else found
 
     return method
 
@@ -192,18 +170,21 @@ def _on_values(function: Callable[..., Any], reflected: bool = False) -> Callabl
 
 
 def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    def method(self: TracedNumber) -> Any:
-        return self._step(function, self)
-
-    return method
+    return lambda self: self._step(function, self)
 
 
+def _conversion(convert: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda self: convert(self._read(self, f"{convert.__name__}()"))
+
+
+for _convert in (float, int, complex, hash, str):
+    setattr(TracedNumber, f"__{_convert.__name__}__", _conversion(_convert))
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _function = getattr(operator, _name)
-    setattr(TracedNumber, f"__{_name}__", _binary(_function, False))
-    setattr(TracedNumber, f"__r{_name}__", _binary(_function, True))
+    setattr(TracedNumber, f"__{_name}__", _binary(_function))
+    setattr(TracedNumber, f"__r{_name}__", _binary(_function, is_reflected=True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(TracedNumber, f"__{_name}__", _comparison(getattr(operator, _name)))
+    setattr(TracedNumber, f"__{_name}__", _binary(getattr(operator, _name), is_comparison=True))
 for _name in ("neg", "pos", "abs"):
     setattr(TracedNumber, f"__{_name}__", _unary(getattr(operator, _name)))
 for _name in ("and_", "or_", "xor", "lshift", "rshift"):
