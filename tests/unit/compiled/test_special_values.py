@@ -80,3 +80,16 @@ def test_the_logistic_function_of_integers(dtype):
 
 def test_logaddexp2_is_zero_where_the_sum_is_one():
     assert_same(lambda x: pb.logaddexp2(x, x), np.array([-1.0, 3.0, -7.5, 1e300]))
+
+
+@pytest.mark.parametrize("name", ["silu", "sigmoid", "logsigmoid"])
+def test_logistic_functions_are_within_two_units(name):
+    x = np.linspace(-30, 30, 2001)
+    wide = x.astype(np.longdouble)
+    sizes = {"silu": wide, "sigmoid": 1}.get(name, 0)
+    exact = -np.log1p(np.exp(-wide)) if name == "logsigmoid" else sizes / (1 + np.exp(-wide))
+    compiled = pb.compile(getattr(functional, name))
+    for _ in range(2):
+        found = compiled(x)
+    unit = np.spacing(np.abs(exact.astype(float)))
+    assert (np.abs(found - exact) <= 2 * unit).all()

@@ -390,12 +390,6 @@ def _below_maximum(x: Value, axis: int) -> Value:
     return x - reduce("max", x, axis, True)
 
 
-def _logistic(x: Value) -> Value:
-    """The logistic function, exact in both tails and without overflow."""
-    top = apply("exp", apply("minimum", x, 0))
-    return top / (1 + apply("exp", -abs(x)))
-
-
 def _softplus(x: Value) -> Value:
     return apply("maximum", x, 0) + apply("log1p", apply("exp", -abs(x)))
 
@@ -450,7 +444,7 @@ NAMES: dict[str, Any] = {
     "positive": lambda x: x,
     "deg2rad": lambda x: x * (math.pi / 180),
     "rad2deg": lambda x: x * (180 / math.pi),
-    "logistic": _logistic,
+    "logistic": lambda x: apply("sigmoid", _as_real(x)),
     "softplus_of": _softplus,
     "sum": _sum,
     "prod": functools.partial(total, "prod"),
