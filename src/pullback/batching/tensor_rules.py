@@ -15,9 +15,11 @@ from typing import Any, NamedTuple, Protocol
 
 from pullback.batching.add_remove_dim import add_level, remove_level
 from pullback.batching.align import union
+from pullback.dispatch.table import ENTRIES
 from pullback.errors import AutogradError
-from pullback.tensor.batched import levels_of
+from pullback.tensor.batched import BatchedArray, levels_of
 from pullback.tensor.levels import Outside, active_levels
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["LevelOps", "VmapInfo", "apply_rule", "rule_kernel"]
@@ -31,13 +33,25 @@ class LevelOps(Protocol):
 
 
 class _ArrayLevelOps:
-    """``LevelOps`` below autograd, on arrays."""
+    """``LevelOps`` below autograd, on arrays; those of a traced program are operators of it."""
 
     def _remove_level(self, tensor: Tensor, axis: int, level: int) -> Tensor:
-        return wrap(remove_level(tensor._array, axis, level))
+        held = tensor._array
+        if isinstance(held, BatchedArray) and isinstance(held.array, Payload):
+            return _operator("_remove_level")(tensor, axis, level)
+        return wrap(remove_level(held, axis, level))
 
     def _add_level(self, tensor: Tensor, axis: int, level: int) -> Tensor:
-        return wrap(add_level(tensor._array, axis, level))
+        held = tensor._array
+        array = held.array if isinstance(held, BatchedArray) else held
+        if isinstance(array, Payload):
+            return _operator("_add_level")(tensor, axis, level)
+        return wrap(add_level(held, axis, level))
+
+
+def _operator(name: str) -> Callable[..., Tensor]:
+    operator: Callable[..., Tensor] = ENTRIES[f"pullback::{name}"].operator
+    return operator
 
 
 _ON_ARRAYS = _ArrayLevelOps()

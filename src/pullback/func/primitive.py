@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 from pullback.autograd.forward.tangents import carries_gradient
 from pullback.autograd.function import Function
 from pullback.autograd.namespaces import tensors as xp
+from pullback.dispatch.modes import TRACE, get_state
 from pullback.func.reverse import vjp as func_vjp
+from pullback.fx.array_call import ArrayCall
+from pullback.fx.refusals import current_tracer
 from pullback.operators.creation import functions as creation
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, constant_tensor
+from pullback.tensor.tensor import Tensor, constant_tensor, has_values, holds_number
 
 __all__ = ["Known", "Primitive", "all_values", "apply_linear", "conjugate", "no_tangent"]
 
@@ -77,6 +80,15 @@ class Primitive:
         return _Call.apply(self, options, *tensors)
 
     def compute(self, inputs: Sequence[Tensor], options: dict[str, Any]) -> Any:
+        """The results as tensors; where a program is traced, by a node of its graph."""
+        tracer = current_tracer()
+        is_traced = get_state().modes & TRACE or not all(map(has_values, inputs))
+        if tracer is None or not is_traced or all(map(holds_number, inputs)):
+            return self._compute(inputs, options)
+        call = ArrayCall(self.name, lambda given: self._compute(given, options))
+        return tracer.record_function(call, (list(inputs),), {})
+
+    def _compute(self, inputs: Sequence[Tensor], options: dict[str, Any]) -> Any:
         """The results as tensors; what shares memory with an input is copied."""
         arrays = [np.asarray(tensor._array).view() for tensor in inputs]
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pullback.autograd.forward.tangents import carries_gradient
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.operators.creation import functions as creation
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, constant_tensor, fresh
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "hold",
     "holds_gradient",
     "lost_in_array",
+    "outline",
     "plain",
     "raw",
     "refusal",
@@ -61,7 +63,19 @@ def words(text: str) -> list[str]:
 
 def raw(tensor: Tensor) -> NDArray[Any]:
     """A view of a tensor's memory; the tensor's own array object never leaves it."""
-    return np.asarray(tensor._array).view()
+    held = tensor._array
+    if isinstance(held, Payload):
+        return np.asarray(held).copy()  # compiled code of SciPy refuses read-only arrays
+    return np.asarray(held).view()
+
+
+def outline(value: Any) -> Any:
+    """An argument with arrays of the same shapes and dtypes, and other values, for its tensors."""
+    if isinstance(value, Tensor):
+        return np.broadcast_to(np.zeros((), value.dtype), value.shape)
+    if type(value) in (list, tuple):
+        return type(value)(outline(item) for item in value)
+    return value
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:

@@ -20,6 +20,7 @@ from pullback.interop.arguments import (
     carries_gradient,
     holds_gradient,
     lost_in_array,
+    outline,
     plain,
     refusal,
     wrapped,
@@ -124,6 +125,8 @@ def _link(func: Callable[..., Any]) -> Callable[..., Any]:
     ours = table.differentiable(name, func)
     if name not in table.VALUES:
         return _on_values(func, name, loses_nothing=False) if ours is None else ours
+    if name in table.OUTLINES and ours is None:
+        return lambda *args, **kwargs: func(*outline(args), **kwargs)
     values = _on_values(func, name, loses_nothing=True)
     return values if ours is None else _either(ours, values)
 

@@ -34,7 +34,8 @@ from pullback.interop.protocols import HANDLERS, handler
 from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import TRACES, Tensor, adopt, fresh, note_literal
 
-__all__ = ["OUTER", "Replacement", "Session", "current_session", "module_classes", "replacements"]
+__all__ = ["OUTER", "Replacement", "Session", "current_session", "keeps_constants"]
+__all__ += ["module_classes", "replacements"]
 
 _TAKE_AN_ITERATOR = (np.fromiter, math.fsum, math.prod)  # whose tensors cannot be seen beforehand
 _SPACES = {"": np, "linalg": np.linalg, "fft": np.fft}
@@ -65,6 +66,8 @@ class Session:
 
 OUTER = Session()
 OUTER.callers = OUTSIDE
+# Whether tensors without a gradient stay tensors in library code, too: of a traced program.
+keeps_constants: ContextVar[bool] = ContextVar("pullback_keeps_constants", default=False)
 current_session: ContextVar[Session] = ContextVar("pullback_numpy_mode", default=OUTER)
 _session = current_session.get
 
@@ -202,14 +205,19 @@ def _for_random(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
     return original(*args, **kwargs)
 
 
+def _holds_tensor(value: Any) -> bool:
+    return next(tensors_in(value), None) is not None
+
+
 def _for_libraries(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Calls ours if a tensor that carries a gradient is given, else NumPy's function."""
+    is_kept = _holds_tensor if keeps_constants.get() else holds_gradient
     for value in args:
         kind = type(value)
-        if (kind is Tensor or kind not in _PLAIN) and holds_gradient(value):
+        if (kind is Tensor or kind not in _PLAIN) and is_kept(value):
             break
     else:
-        if not kwargs or not holds_gradient(kwargs):
+        if not kwargs or not is_kept(kwargs):
             return original(*args, **kwargs)
     kwargs.pop("like", None)
     return ours(*args, **kwargs)

@@ -39,8 +39,8 @@ from pullback.interop.scimath import SCIMATH
 from pullback.operators import aliases, array_functions
 from pullback.operators.creation import functions_ranges as ranges
 
-__all__ = ["BY_OTHERS", "IN_MODE", "IN_MODE_OBJECTS", "REFUSED", "VALUES", "WITHOUT_ARRAYS"]
-__all__ += ["differentiable", "names"]
+__all__ = ["BY_OTHERS", "IN_MODE", "IN_MODE_OBJECTS", "OUTLINES", "REFUSED", "VALUES"]
+__all__ += ["WITHOUT_ARRAYS", "differentiable", "names"]
 
 # Modules whose functions have NumPy's own signatures, in the order of lookup.
 _WITH_NUMPYS_SIGNATURE = (
@@ -83,6 +83,14 @@ VALUES = frozenset(
     may_share_memory min_scalar_type nanargmax nanargmin ndim nonzero packbits ravel_multi_index
     result_type save savetxt savez savez_compressed searchsorted shape shares_memory size
     tril_indices_from triu_indices_from unpackbits unravel_index
+    """)
+)
+
+# Those of them that read shapes and dtypes only.
+OUTLINES = frozenset(
+    words("""
+    can_cast common_type diag_indices_from einsum_path iscomplexobj isrealobj ndim result_type size
+    tril_indices_from triu_indices_from
     """)
 )
 

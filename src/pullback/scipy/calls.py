@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pullback._cpython import get_frame
+from pullback.fx.refusals import current_tracer
 from pullback.interop.arguments import (
     HOLDERS,
     carries_gradient,
@@ -60,7 +61,8 @@ def _initialize(
     """``SciPyClass(tensor)``: the new instance becomes one of the class rule's subclass."""
     instance, *given = args
     is_lost = holds_gradient([given, kwargs])
-    if not is_lost and not any(map(levels_of, tensors_in([given, kwargs]))):
+    is_mapped = any(map(levels_of, tensors_in([given, kwargs])))
+    if not (is_lost or is_mapped or current_tracer() is not None):
         return hook.kept(instance, *plain(given), **plain(kwargs))
     kind: Any = type(instance)
     space = hook.names[0].rsplit(".", 2)[0]
@@ -75,7 +77,7 @@ def _initialize(
             return found.__init__(*args, **kwargs)
         named = given_arguments(hook.kept, args, kwargs)
         return registry.apply_rule(found.__init__, f"{space}.{base.__name__}", hook.kept, named)
-    if not is_lost:  # inside vmap
+    if not is_lost:  # inside vmap, or while a program is traced
         return hook.kept(instance, *plain(given), **plain(kwargs))
     public = vars(sys.modules[space])
     nearest: Any = next((k for k in kind.__mro__ if public.get(k.__name__) is k), kind)

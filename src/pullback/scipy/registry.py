@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -27,9 +28,11 @@ from importlib import import_module
 from inspect import CO_VARKEYWORDS
 from typing import Any, TypeVar
 
-from pullback.errors import AutogradError
+from pullback.errors import AutogradError, DerivativeMissingError
+from pullback.fx.refusals import current_tracer
 from pullback.interop.arguments import HOLDERS, Holder, plain, tensors_in
 from pullback.interop.mode import numpy_mode
+from pullback.interop.replaced import keeps_constants
 from pullback.scipy import defaults
 from pullback.scipy.batches import call_on_values
 from pullback.scipy.captures import captures_gradient, is_callback
@@ -48,6 +51,7 @@ from pullback.scipy.signatures import (
     is_default,
     with_keywords,
 )
+from pullback.scipy.traced import record_call
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 
@@ -152,6 +156,7 @@ def recorded(name: str, *, tensors: str = "") -> None:
 
 def _record(name: str, original: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     token = _recording.set(True)
+    kept = keeps_constants.set(current_tracer() is not None)
     try:
         with numpy_mode():
             return original(*args, **kwargs)
@@ -165,6 +170,7 @@ def _record(name: str, original: _Function, args: tuple[Any, ...], kwargs: dict[
             raise refuse(name, original, args, kwargs, why, way_out) from error
     finally:
         _recording.reset(token)
+        keeps_constants.reset(kept)
     return call_on_values(name, original, args, kwargs)
 
 
@@ -275,7 +281,34 @@ def call(
         callbacks = filter(is_callback, (*args, *kwargs.values()))
         is_constant = tensors and not any(map(levels_of, tensors))
         if is_constant and not any(map(captures_gradient, callbacks)):
+            if current_tracer() is not None:
+                with suppress(DerivativeMissingError):  # an option that no rule has
+                    return _apply_in_trace(found, name, original, args, kwargs)
             return original(*plain(args), **plain(kwargs))
+    return _apply(found, name, original, args, kwargs, is_lost=is_lost)
+
+
+def _apply_in_trace(
+    found: Rule, name: str, original: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """The result of a call without gradients as a part of the graph: SciPy's, or by its rule."""
+    if found.kind != "recorded":
+        made = record_call(name, original, args, kwargs)
+        if made is not NotImplemented:
+            return made
+    return _apply(found, name, original, args, kwargs, is_lost=False)
+
+
+def _apply(
+    found: Rule,
+    name: str,
+    original: _Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    is_lost: bool,
+) -> Any:
+    """Applies a rule to the arguments of a call."""
     is_recorded = found.kind == "recorded"
     if is_recorded or has_positional(original) or has_positional(found.apply):
         if is_lost and (found.tensors or not is_recorded):
@@ -337,6 +370,9 @@ def _call_without_derivative(
 ) -> Any:
     why = found.reason if found is not None else "it has no derivative here"
     if not is_lost or (found is not None and found.kind == "constant"):
+        made = record_call(name, original, args, kwargs)
+        if made is not NotImplemented:
+            return made
         try:
             return call_on_values(name, original, args, kwargs)
         except Exception as error:

@@ -36,6 +36,7 @@ from pullback.scipy.rules.interpolate_ppoly import (
     outside_to_nan,
     wrap_periodically,
 )
+from pullback.scipy.traced import decided
 from pullback.sparse import arrays
 from pullback.sparse.arrays import pattern_and_values
 from pullback.sparse.products import Pattern, product, solve
@@ -278,7 +279,7 @@ def interpolate(x: Tensor, y: Tensor, t: Tensor, k: int, left: Any = (), right: 
         [as_float(value).reshape(1, -1) for _, value in conditions] for conditions in (left, right)
     ]
     whole = concatenate([*ends[0], flat, *ends[1]])
-    if all_values(values).dtype != whole.dtype:
+    if values.dtype != whole.dtype:
         values = values.astype(whole.dtype)
     found = solve(values, whole, pattern, BandedSolver(k, k))
     return found.reshape(size, *y.shape[1:])
@@ -296,11 +297,11 @@ def _make_interp_spline(
     if isinstance(bc_type, str) and bc_type == "periodic":
         raise option_without_rule(f"{_NAME}.make_interp_spline", "bc_type", bc_type)
     x, y = as_float(x), as_float(y)
-    fixed = _checked_spline(x, y, k, t, bc_type, axis, check_finite)
-    data = moveaxis(y, fixed.axis, 0) if fixed.axis else y
+    axis = _checked_spline(x, y, k, t, bc_type, axis, check_finite)
+    data = moveaxis(y, axis, 0) if axis else y
     if t is None and k <= 1:
         knots = concatenate([x[:1]] * k + [x, x[-1:]])
-        return spline_of((knots, data, k), True, fixed.axis)
+        return spline_of((knots, data, k), True, axis)
     if bc_type is None or isinstance(bc_type, str):
         bc_type = (None, None) if bc_type in (None, "not-a-knot") else (bc_type, bc_type)
     orders = {"clamped": 1, "natural": 2}
@@ -315,18 +316,24 @@ def _make_interp_spline(
         knots = concatenate([x[:1]] * k + [x] + [x[-1:]] * k)
     else:
         knots = not_a_knot(x, k)
-    return spline_of((knots, interpolate(x, data, knots, k, left, right), k), True, fixed.axis)
+    return spline_of((knots, interpolate(x, data, knots, k, left, right), k), True, axis)
 
 
 def _checked_spline(
     x: Tensor, y: Tensor, k: int, t: Any, bc_type: Any, axis: int, check_finite: bool
-) -> Any:
-    """SciPy's result for one sample: it makes SciPy's checks."""
-    samples = [first_sample(value) for value in (x, y)]
-    knots = None if t is None else first_sample(t)
-    return theirs.make_interp_spline(
-        *samples, k, knots, without_values(bc_type), axis, check_finite=check_finite
-    )
+) -> int:
+    """The axis of SciPy's result for one sample, after SciPy's checks."""
+    shapes = x.shape, y.shape
+
+    def check(*arrays: _Array) -> int:
+        first = [a.reshape(-1, *shape)[0] for a, shape in zip(arrays, shapes, strict=False)]
+        knots = None if t is None else arrays[2].reshape(-1, *as_tensor(t).shape)[0]
+        ends = without_values(bc_type)
+        return theirs.make_interp_spline(  # type: ignore[no-any-return]
+            *first, k, knots, ends, axis, check_finite=check_finite
+        ).axis
+
+    return int(decided(check, x, y, *([] if t is None else [t])))
 
 
 # --- least squares ------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from pullback.scipy.rules.interpolate_local import (
     without_values,
 )
 from pullback.scipy.rules.interpolate_ppoly import hermite, pchip_slopes, piecewise
+from pullback.scipy.traced import decided
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
@@ -341,18 +342,23 @@ class Interp1dTensor(theirs.interp1d):  # type: ignore[misc] # SciPy has no type
         assume_sorted: bool = False,
     ):
         x, y = as_tensor(x), as_tensor(y)
-        samples = [first_sample(value) for value in (x, y)]
-        checked = theirs.interp1d(
-            *samples, kind, axis, copy, bounds_error, without_values(fill_value), assume_sorted
-        )  # SciPy's checks
+        shapes, fill = (x.shape, y.shape), without_values(fill_value)
+
+        def check(*arrays: _Array) -> Any:
+            first = [a.reshape(-1, *shape)[0] for a, shape in zip(arrays, shapes, strict=True)]
+            made = theirs.interp1d(*first, kind, axis, copy, bounds_error, fill, assume_sorted)
+            return [made.axis, made.bounds_error, made._extrapolate]
+
+        checked = decided(check, x, y)
         if not assume_sorted:
-            orders = np.argsort(all_values(x).reshape(-1, x.shape[0]), axis=-1, kind="stable")
+            lines = (-1, x.shape[0])
+            orders = decided(lambda v: np.argsort(v.reshape(lines), axis=-1, kind="stable"), x)
             if np.any(orders != orders[0]):
                 raise ValueError("interp1d: inside vmap, x must be sorted alike in all samples")
             x, y = x[orders[0]], moveaxis(moveaxis(y, axis, 0)[orders[0]], 0, axis)
         state = {"_kind_given": kind, "_tensors": (as_float(x), as_float(y)), "_fill": fill_value}
         self.__dict__.update(state)
-        self._rules = (checked.axis, checked.bounds_error, checked._extrapolate)
+        self._rules = (int(checked[0]), bool(checked[1]), bool(checked[2]))
         keeps_dtype = kind in ("nearest", "nearest-up", "previous", "next")
         self._dtype = y.dtype if keeps_dtype and y.dtype.kind in "fc" else as_float(y).dtype
 
@@ -364,7 +370,7 @@ class Interp1dTensor(theirs.interp1d):  # type: ignore[misc] # SciPy has no type
         flat = given.reshape(-1)
         below, above = flat < nodes[0], flat > nodes[-1]
         if bounds_error and not extrapolate:
-            _require_inside(all_values(below), all_values(above), flat, nodes)
+            decided(_require_inside, below, above, flat, nodes)
         found = _interpolate_line(nodes, data, flat, self._kind_given)
         if not extrapolate:
             low, high = _fills(self._fill)
@@ -384,18 +390,18 @@ def _fills(fill_value: Any) -> tuple[Any, Any]:
     return fill_value, fill_value
 
 
-def _require_inside(below: _Array, above: _Array, points: Tensor, nodes: Tensor) -> None:
+def _require_inside(below: _Array, above: _Array, points: _Array, nodes: _Array) -> bool:
     for mask, side, edge, place in (
         (below, "below", "minimum", 0),
         (above, "above", "maximum", -1),
     ):
         if mask.any():
-            value = all_values(points)[mask][0]
-            limit = all_values(nodes)[..., place].flat[0]
+            value, limit = points[mask][0], nodes[..., place].flat[0]
             raise ValueError(
                 f"A value ({value}) in x_new is {side} the interpolation range's {edge} value "
                 f"({limit})."
             )
+    return True
 
 
 def _interpolate_line(x: Tensor, y: Tensor, points: Tensor, kind: Any) -> Tensor:

@@ -18,9 +18,10 @@ from scipy import linalg
 
 from pullback._generated.functions_shape import concatenate, stack
 from pullback.errors import AutogradError
-from pullback.func.primitive import Known, Primitive, all_values, conjugate, no_tangent
+from pullback.func.primitive import Known, Primitive, conjugate, no_tangent
 from pullback.interop.arguments import as_tensor
 from pullback.operators.array_functions import where
+from pullback.scipy.traced import decided
 from pullback.sparse.products import Pattern, Solver, solve
 from pullback.tensor.tensor import Tensor
 
@@ -57,10 +58,9 @@ def without_values(value: Any) -> Any:
 
 def require_increasing(x: Tensor, name: str = "x") -> None:
     """Raises as SciPy does for nodes that are not finite and strictly increasing."""
-    values = all_values(x)
-    if not np.all(np.isfinite(values)):
+    if not decided(lambda v: np.all(np.isfinite(v)), x):
         raise ValueError(f"`{name}` must contain only finite values.")
-    if np.any(np.diff(values, axis=-1) <= 0):
+    if decided(lambda v: np.any(np.diff(v, axis=-1) <= 0), x):
         raise ValueError(f"`{name}` must be strictly increasing sequence.")
 
 
@@ -85,19 +85,20 @@ def locate(breakpoints: Tensor, points: Tensor, first: int, last: int) -> Tensor
 def fixed_intervals(breakpoints: Tensor, points: Tensor, first: int, last: int) -> _Array:
     """The same as an array; samples of ``vmap`` must agree."""
     shape = (-1, breakpoints.shape[0]), (-1, points.shape[0])
-    rows, columns = (
-        all_values(t).reshape(s) for t, s in zip((breakpoints, points), shape, strict=True)
-    )
-    count = max(len(rows), len(columns))
-    found = [
-        _search(rows[i % len(rows)], columns[i % len(columns)], first, last) for i in range(count)
-    ]
-    if any(not np.array_equal(found[0], other) for other in found[1:]):
-        raise AutogradError(
-            "scipy.interpolate: inside vmap, the nodes of all samples must lie in the same "
-            "intervals of the knots; call the function once for each sample"
-        )
-    return found[0]
+
+    def find(*given: _Array) -> _Array:
+        rows, columns = (array.reshape(s) for array, s in zip(given, shape, strict=True))
+        count = max(len(rows), len(columns))
+        pairs = [(rows[i % len(rows)], columns[i % len(columns)]) for i in range(count)]
+        found = [_search(*pair, first, last) for pair in pairs]
+        if any(not np.array_equal(found[0], other) for other in found[1:]):
+            raise AutogradError(
+                "scipy.interpolate: inside vmap, the nodes of all samples must lie in the same "
+                "intervals of the knots; call the function once for each sample"
+            )
+        return found[0]
+
+    return decided(find, breakpoints, points)
 
 
 def gather(values: Tensor, index: Tensor | _Array) -> Tensor:

@@ -33,6 +33,7 @@ from pullback.scipy.rules.interpolate_local import (
     solve_tridiagonal,
     without_values,
 )
+from pullback.scipy.traced import decided
 from pullback.tensor.tensor import Tensor, constant_tensor
 
 __all__ = [
@@ -81,18 +82,11 @@ def piecewise(
     index = locate(x, flat, 0, x.shape[0] - 2)
     found = evaluate(c, flat - gather(x, index), index, nu)
     if not extrapolate:
-        low, high = (x[0], x[-1]) if np.all(_last(x) >= _first(x)) else (x[-1], x[0])
+        is_rising = decided(lambda v: np.all(v[..., -1] >= v[..., 0]), x)
+        low, high = (x[0], x[-1]) if is_rising else (x[-1], x[0])
         found = outside_to_nan(found, flat, low, high)
     found = found.reshape(*given.shape, *c.shape[2:])
     return _move_axes(found, given.ndim, axis)
-
-
-def _first(x: Tensor) -> Any:
-    return all_values(x)[..., 0]
-
-
-def _last(x: Tensor) -> Any:
-    return all_values(x)[..., -1]
 
 
 def _move_axes(found: Tensor, count: int, axis: int) -> Tensor:
@@ -326,7 +320,7 @@ def _prepared(x: Any, y: Any, axis: int, dydx: Any = None) -> tuple[Tensor, Tens
         raise ValueError(f"The length of `y` along `axis`={axis} doesn't match the length of `x`")
     require_increasing(x)
     for name, value in (("y", y), ("dydx", slopes)):
-        if value is not None and not np.all(np.isfinite(all_values(value))):
+        if value is not None and not decided(lambda v: np.all(np.isfinite(v)), value):
             raise ValueError(f"`{name}` must contain only finite values.")
     slopes = slopes if slopes is None or not axis else moveaxis(slopes, axis, 0)
     return x, moveaxis(y, axis, 0) if axis else y, axis, slopes
@@ -439,7 +433,9 @@ class CubicSplineTensor(theirs.CubicSpline):  # type: ignore[misc] # SciPy has n
 
     def __init__(self, x: Any, y: Any, axis: int, bc_type: Any, extrapolate: Any):
         x, y, axis, _ = _prepared(x, y, axis)
-        sample = first_sample(y)
+        given = [bc_type] if isinstance(bc_type, str) else bc_type
+        is_periodic = any(isinstance(end, str) and end == "periodic" for end in given)
+        sample = _shaped(y, sample=is_periodic)  # other conditions do not read it
         ends, _ = theirs.CubicSpline._validate_bc(
             without_values(bc_type), sample, y.shape[1:], axis
         )

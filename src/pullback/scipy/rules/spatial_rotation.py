@@ -23,6 +23,7 @@ from pullback.scipy.batches import call_on_values
 from pullback.scipy.conversions import as_double
 from pullback.scipy.registry import class_rule, constant, option_without_rule, refused, rule
 from pullback.scipy.rules.interpolate_local import gather
+from pullback.scipy.traced import check_call
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 
@@ -35,7 +36,7 @@ _AXES = dict(zip("xyz", np.eye(3), strict=True))
 def _check(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Lets SciPy's function refuse bad arguments; inside ``vmap`` their values are unknown."""
     if not any(isinstance(value, Tensor) and levels_of(value) for value in args):
-        function(*plain(args), **plain(kwargs))
+        check_call(function, args, kwargs)
 
 
 def _radians(angles: Any, degrees: bool) -> Any:

@@ -14,13 +14,13 @@ import scipy.stats as st
 from pullback.autograd.namespaces import tensors as xp
 from pullback.func.forward import jvp as func_jvp
 from pullback.func.primitive import Known, Primitive
-from pullback.interop.arguments import plain
 from pullback.kernels.errstate import errstate
 from pullback.scipy.conversions import as_double
 from pullback.scipy.messages import refuse
 from pullback.scipy.registry import rule
 from pullback.scipy.rules.linalg_tools import Array
 from pullback.scipy.rules.stats_formulas import CONTINUOUS, DISCRETE, Continuous, Discrete
+from pullback.scipy.traced import decided
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 
@@ -38,10 +38,13 @@ def _parameters(self: Any, args: Any, kwds: Any) -> tuple[list[Tensor], Tensor, 
     values = [as_double(value) for value in (*shapes, loc, scale)]
     if any(map(levels_of, values)):
         return values[:-2], values[-2], values[-1], None
-    arrays = plain(values)
-    allowed = self._argcheck(*arrays[:-2]) & (arrays[-1] > 0) & ~np.isnan(arrays[-2])
-    if np.all(allowed):
+
+    def check(*arrays: Any) -> Any:
+        return self._argcheck(*arrays[:-2]) & (arrays[-1] > 0) & ~np.isnan(arrays[-2])
+
+    if decided(lambda *arrays: np.all(check(*arrays)), *shapes, loc, scale):
         return values[:-2], values[-2], values[-1], None
+    allowed = decided(check, *shapes, loc, scale)
     # Sound parameters in the place of those that are not, so that no NaN reaches a gradient.
     values = [xp.where(allowed, value, 0.5 if value is not values[-1] else 1.0) for value in values]
     return values[:-2], values[-2], values[-1], allowed
@@ -71,14 +74,15 @@ def _inside(formulas: Continuous, y: Tensor, shapes: list[Tensor]) -> tuple[Any,
     inside = ~((y < low) | (y > high))
     ends = None
     if not any(map(levels_of, (y, *shapes))):
-        if not np.any((plain(y) == low) | (plain(y) == high)) and np.all(plain(inside)):
+        if decided(lambda y: not np.any((y <= low) | (y >= high)), y):
             return None, y, None
         fixed = xp.where(inside, y, _MIDDLE.get(formulas.support, 1.0)).detach()
         with errstate(all="ignore"):
-            at_ends = np.asarray(plain(formulas.logpdf(fixed, *(s.detach() for s in shapes))))
-        is_singular = np.isinf(at_ends) & np.asarray(plain((y == low) | (y == high)))
-        inside = inside & ~is_singular
-        ends = np.where(is_singular, at_ends, -np.inf)
+            at_ends = formulas.logpdf(fixed, *(s.detach() for s in shapes))
+        is_end = (y == low) | (y == high)
+        found = decided(lambda v, end: np.where(np.isinf(v) & end, v, 0.0), at_ends, is_end)
+        inside = inside & (found == 0)
+        ends = np.where(found == 0, -np.inf, found)
     safe = xp.where(inside, y, _MIDDLE.get(formulas.support, 1.0))
     return inside, safe, -np.inf if ends is None else ends
 

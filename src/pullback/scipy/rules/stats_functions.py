@@ -16,6 +16,7 @@ from pullback.autograd.namespaces import tensors as xp
 from pullback.interop.arguments import as_tensor, plain
 from pullback.scipy.conversions import as_floating
 from pullback.scipy.registry import option_without_rule, rule
+from pullback.scipy.traced import decided
 from pullback.tensor.batched import levels_of
 
 __all__ = ["TestResult", "statistic"]
@@ -35,7 +36,7 @@ def _bind_axis(name: str, a: Any, axis: Any, nan_policy: str = "propagate") -> t
     a = as_floating(a)
     if nan_policy not in ("propagate", "raise", "omit"):
         raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
-    if nan_policy != "propagate" and not levels_of(a) and np.isnan(plain(a)).any():
+    if nan_policy != "propagate" and not levels_of(a) and decided(lambda v: np.isnan(v).any(), a):
         if nan_policy == "raise":
             raise ValueError("The input contains nan values")
         raise option_without_rule(name, "nan_policy", nan_policy)
@@ -303,7 +304,7 @@ def _linregress(x: Any, y: Any, alternative: str, nan_policy: str = "propagate")
     if x.ndim != 1:
         raise option_without_rule("scipy.stats.linregress", "x.ndim", x.ndim)
     n = x.shape[0]
-    if n < 3 or y.shape != x.shape or (not levels_of(x) and np.ptp(plain(x)) == 0):
+    if n < 3 or y.shape != x.shape or (not levels_of(x) and decided(lambda v: np.ptp(v) == 0, x)):
         st.linregress(plain(x), plain(y))  # raises
         raise option_without_rule("scipy.stats.linregress", "number of points", n)
     dx, dy = x - xp.mean(x), y - xp.mean(y)
@@ -438,7 +439,7 @@ def _boxcox(x: Any, lmbda: Any, alpha: Any, optimizer: Any) -> Any:
     x = as_tensor(x)
     if x.ndim != 1:
         raise ValueError("Data must be 1-dimensional.")
-    if not levels_of(x) and (plain(x) <= 0).any():
+    if not levels_of(x) and decided(lambda v: (v <= 0).any(), x):
         raise ValueError("Data must be positive.")
     return sc.boxcox(x, lmbda)
 

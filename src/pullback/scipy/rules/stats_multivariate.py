@@ -17,6 +17,7 @@ from pullback.scipy.registry import class_rule, option_without_rule, rule
 from pullback.scipy.rules.linalg_factor import cholesky
 from pullback.scipy.rules.linalg_solve import triangular_solve
 from pullback.scipy.rules.linalg_tools import diagonal, from_diagonal
+from pullback.scipy.traced import decided
 from pullback.tensor.batched import levels_of
 from pullback.tensor.tensor import Tensor
 
@@ -36,7 +37,13 @@ def _normal_parameters(self: Any, mean: Any, cov: Any, name: str) -> tuple[Any, 
     cov = as_double(cov)
     mean = None if mean is None else as_double(mean)
     if not any(levels_of(value) for value in (mean, cov) if value is not None):
-        self._process_parameters_psd(None, plain(mean), plain(cov))
+        given = [cov] if mean is None else [cov, mean]
+
+        def check(cov: Any, mean: Any = None) -> int:
+            self._process_parameters_psd(None, mean, cov)  # raises
+            return 0
+
+        decided(check, *given)
     size = mean.size if mean is not None else cov.shape[-1] if cov.ndim else 1
     if cov.ndim == 0:
         cov = cov * np.eye(size)
@@ -135,8 +142,13 @@ def _frozen_pdf(self: Any, x: Any) -> Any:
 def _dirichlet_arguments(x: Any, alpha: Any) -> tuple[Any, Any]:
     alpha, x = as_double(alpha), as_double(x)
     if not levels_of(x) and not levels_of(alpha):
-        checked = _multivariate._dirichlet_check_parameters(plain(alpha))
-        _multivariate._dirichlet_check_input(checked, plain(x))
+
+        def check(alpha: Any, x: Any) -> int:
+            checked = _multivariate._dirichlet_check_parameters(alpha)
+            _multivariate._dirichlet_check_input(checked, x)  # raises
+            return 0
+
+        decided(check, alpha, x)
     if x.shape[0] == alpha.shape[0] - 1:
         x = xp.concatenate([x, xp.expand_dims(1 - xp.sum(x, 0), 0)], 0)
     return x, alpha
@@ -164,7 +176,7 @@ def _dirichlet_pdf(self: Any, x: Any, alpha: Any) -> Any:
 def _checked(alpha: Any) -> Any:
     alpha = as_double(alpha)
     if not levels_of(alpha):
-        _multivariate._dirichlet_check_parameters(plain(alpha))
+        decided(lambda a: _multivariate._dirichlet_check_parameters(a).size, alpha)
     return alpha
 
 

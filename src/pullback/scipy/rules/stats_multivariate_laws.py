@@ -25,8 +25,8 @@ from pullback.interop.arguments import as_tensor, plain, tensors_in
 from pullback.scipy.conversions import as_double
 from pullback.scipy.registry import refused, rule
 from pullback.scipy.rules.linalg_tools import diagonal, from_diagonal
+from pullback.scipy.traced import check_call
 from pullback.tensor.batched import levels_of
-from pullback.utils import pytree
 
 __all__: list[str] = []
 
@@ -334,9 +334,7 @@ _EXPONENTIALS = {"logpdf": "pdf", "logpmf": "pmf"}
 def _checked(name: str, method: str, function: _Method, *args: Any, **kwargs: Any) -> Any:
     """A method after SciPy's own has taken the values, if these are known."""
     if not any(map(levels_of, tensors_in([args, kwargs]))):
-        values = [plain(value) for value in (args, kwargs)]
-        given = pytree.map(lambda v: v[()] if isinstance(v, np.ndarray) else v, values)
-        getattr(getattr(st, name), method)(*given[0], **given[1])
+        check_call(getattr(getattr(st, name), method), args, kwargs)
     return function(*args, **kwargs)
 
 
