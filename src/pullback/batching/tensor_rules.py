@@ -36,14 +36,14 @@ class _ArrayLevelOps:
     """``LevelOps`` below autograd, on arrays; those of a traced program are operators of it."""
 
     def _remove_level(self, tensor: Tensor, axis: int, level: int) -> Tensor:
-        held = tensor._array
-        if isinstance(held, BatchedArray) and isinstance(held.array, Payload):
+        held: Any = tensor._array
+        if isinstance(getattr(held, "array", None), Payload):
             return _operator("_remove_level")(tensor, axis, level)
         return wrap(remove_level(held, axis, level))
 
     def _add_level(self, tensor: Tensor, axis: int, level: int) -> Tensor:
-        held = tensor._array
-        array = held.array if isinstance(held, BatchedArray) else held
+        held: Any = tensor._array
+        array: Any = held.array if isinstance(held, BatchedArray) else held
         if isinstance(array, Payload):
             return _operator("_add_level")(tensor, axis, level)
         return wrap(add_level(held, axis, level))

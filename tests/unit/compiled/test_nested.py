@@ -177,3 +177,16 @@ def test_containers_of_arrays_that_a_compiled_function_changes_inside_of_another
     with pytest.warns(UserWarning, match="changes a list, dict or other container"):
         assert function(x).item() == 13.0
     assert function(x).item() == 13.0
+
+
+def test_numbers_beside_tensors_with_tangents():
+    def f(x, bound):
+        return (np.clip(x, -bound, bound) ** 3).sum()
+
+    compiled = pb.compile(pb.hessian(f))
+    x = np.array([0.1, 0.4, -0.3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for bound in (0.5, 0.2):
+            np.testing.assert_allclose(compiled(x, bound), pb.hessian(f)(x, bound))
+    assert compiled.stats["traces"] == 1

@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import pullback as pb
 
+pytest.importorskip("llvmlite", reason="pip install 'pullback[compile]' runs these tests")
 pb.grad(special.expit)(0.5)  # loads the operators of scipy.special
 
 _RNG = np.random.default_rng(0)

@@ -243,9 +243,10 @@ def split(tensor: Tensor, level: Level) -> tuple[Tensor, Tensor | None]:
 
 def zeros_like(tensor: Tensor) -> Tensor:
     """The tangent of something that does not depend on anything."""
-    if isinstance(tensor._array, Payload):
+    array: Any = tensor._array
+    is_number = getattr(array, "number", None) is not None  # of Python's, in a traced program
+    if isinstance(array, Payload) and not is_number:
         return tensors.zeros_like(tensor)  # type: ignore[no-any-return]
-    array = tensor._array
     if type(array) is not np.ndarray or array.flags.c_contiguous:
         return fresh(np.zeros(tensor.shape, tensor.dtype))
     zeros = empty_in_layout(array.shape, array.dtype, layout_of(array))
