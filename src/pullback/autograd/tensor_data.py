@@ -32,6 +32,7 @@ from pullback.tensor.tensor import (
     TRACKED,
     Tensor,
     as_inference,
+    is_constant_number,
     meta_of,
     note_data,
     note_flag,
@@ -209,7 +210,12 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:  # noqa: N807 - DLPack's
 
 def __format__(self: Tensor, spec: str) -> str:  # noqa: N807 - Python's name
     """A single number as Python formats it, everything else as it prints."""
-    return format(self.item(), spec) if spec and not self.ndim else format(repr(self), spec)
+    return format(self.item(), spec) if spec and not self.ndim else format(str(self), spec)
+
+
+def __str__(self: Tensor) -> str:  # noqa: N807 - Python's name
+    """The text of a number of a NumPy program, else the representation."""
+    return str(self.dtype.type(self.item())) if is_constant_number(self) else repr(self)
 
 
 def __repr__(self: Tensor) -> str:  # noqa: N807 - Python's name
@@ -316,6 +322,7 @@ DATA_METHODS: dict[str, Any] = {
     "__dlpack_device__": __dlpack_device__,
     "__format__": __format__,
     "__repr__": __repr__,
+    "__str__": __str__,
     "_repr_html_": _repr_html_,
     "__deepcopy__": __deepcopy__,
     "__reduce__": __reduce__,

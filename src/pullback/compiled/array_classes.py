@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,14 @@ _users = 0
 
 
 def _is_array(tensor: Tensor) -> bool:
-    """Whether user code in a traced function asks about a tensor that stands for an array."""
+    """Whether user code in a traced function looks at a tensor that stands for an array."""
     modes = get_state().modes
     tracer = current_tracer()
     if type(tensor) is not Tensor or not modes & NUMBERS or tracer is None:
         return False
-    frame = get_frame(2)
+    frame: FrameType | None = get_frame(2)
+    while frame is not None and frame.f_globals.get("__name__") in ("abc", "functools"):
+        frame = frame.f_back  # of isinstance(x, numbers.Real) and of singledispatch
     if frame is None or current_session.get().callers[frame.f_code.co_filename] != USER:
         return False
     held = tensor._array

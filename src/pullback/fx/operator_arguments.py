@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
-from pullback.schema.literals import INT_LIKE
 from pullback.schema.types import BaseTy
 from pullback.tensor.tensor import Tensor, holds_number, wrap
 
@@ -24,15 +23,20 @@ __all__ = [
 ]
 
 
+_COMPUTED = (BaseTy.Tensor, BaseTy.Scalar, BaseTy.float)
+
+
 @functools.lru_cache(maxsize=4096)
 def integer_arguments(schema: Any) -> tuple[list[str], frozenset[str]]:
-    """The names of positional arguments, and those of all that are integers or truth values."""
-    fixed = (BaseTy.bool, *INT_LIKE)
+    """The names of positional arguments, and those of all that decide about the structure.
+
+    These are integers, truth values, slices, places of ``split``: all but tensors and numbers.
+    """
     names = [argument.name for argument in schema.arguments.flat_positional]
     return names, frozenset(
         argument.name
         for argument in schema.arguments.flat_all
-        if any(map(argument.type.is_base_ty_like, fixed))
+        if not any(map(argument.type.is_base_ty_like, _COMPUTED))
     )
 
 

@@ -148,9 +148,9 @@ class TracedArray(Payload):
 
     # --- values -----------------------------------------------------------------------------------
 
-    def as_numpy(self) -> NDArray[Any]:
+    def as_numpy(self, what: str = "numpy()") -> NDArray[Any]:
         """The values as an array of their own, which shares no memory: it cannot be written to."""
-        found = self.tracer.read(self, "numpy()")
+        found = self.tracer.read(self, what)
         found.flags.writeable = False
         return found
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from pullback.dispatch.table import ENTRIES
 from pullback.fx.node import Node
+from pullback.fx.sizes import guard_error
 from pullback.fx.traced_array import TracedArray
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
@@ -58,7 +59,7 @@ class TracedNumber:
         tracer = self.tracer
         if type(self.value) is not int or (tracer.allows_reads and not tracer.is_general):
             return operator.index(self)
-        tracer.has_indices = True
+        tracer.has_indices = tracer.is_general
         if self._index is None:
             self._index = self.__pullback_tensor__()
         return self._index
@@ -68,7 +69,11 @@ class TracedNumber:
         return self._step(function, *args)
 
     def _step(self, function: Callable[..., Any], *args: Any) -> Any:
-        value = function(*(_value(arg) for arg in args))
+        try:
+            value = function(*(_value(arg) for arg in args))
+        except Exception as error:
+            guard_error(self.tracer, error, args)
+            raise
         node = self.tracer.graph.call_function(function, tuple(_symbol(arg) for arg in args))
         node.meta["number"] = type(value)
         return TracedNumber(value, node, self.tracer)

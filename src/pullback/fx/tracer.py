@@ -54,7 +54,7 @@ from pullback.fx.picked import root_of as _root
 from pullback.fx.redraws import Redraws
 from pullback.fx.refusals import current_tracer, read_error, refusal, running_tracer
 from pullback.fx.replaced import Replaced
-from pullback.fx.sizes import guard_sizes
+from pullback.fx.sizes import guard_error, guard_sizes
 from pullback.fx.snapshots import Snapshots
 from pullback.fx.traced_array import TracedArray, escaped_error
 from pullback.fx.traced_number import OptionNumber, TracedNumber
@@ -117,7 +117,7 @@ class Tracer:
         is_general: whether ``scan`` and its kind are one node each, whose step is traced once, and
             integers in ``x[i]`` are inputs; else loops run step by step, and integers are guards.
         has_loops: whether there is such a node. Values behind it are those of one step only.
-        has_indices: whether there is such an index.
+        has_indices: whether a general graph has such an index.
         picks: what ``x[i]`` with a traced integer has picked.
         snapshots: elements of captured arrays when the graph first read them.
         stand_ins: tensors that stand for plain arrays from outside, by id.
@@ -312,10 +312,9 @@ class Tracer:
         """Notes that the program depends on the value of a number."""
         if current_tracer() is not self:
             raise escaped_error(what)
-        line = user_line()
         if not self.allows_reads:
-            raise read_error(what, line)
-        self.guards.append(Guard(number.node, number.value, what, line))
+            raise read_error(what, user_line())
+        self.guards.append(Guard(number.node, number.value, what, user_line()))
 
     def note_read(self, tensor: Tensor, what: str, *, shares: bool) -> None:
         """Notes that Python reads a captured tensor: a guard, if the tracer may have one.
@@ -365,11 +364,8 @@ class Tracer:
 
     def note_flag(self, tensor: Tensor, value: bool) -> None:
         """Notes ``requires_grad`` of a tensor from outside: at the end it has to be the same."""
-        if (
-            current_tracer() is not self
-            or not get_state().modes & TRACE
-            or id(tensor) in self.made_here
-        ):
+        is_running = current_tracer() is self and get_state().modes & TRACE
+        if not is_running or id(tensor) in self.made_here:
             return
         is_captured = isinstance(tensor._array, np.ndarray) or tensor in self.replaced
         if not is_captured and id(tensor) not in self.arguments:
@@ -446,6 +442,9 @@ class Tracer:
             result = kernel(
                 *[real for _, real in pairs], **{key: real for key, (_, real) in named.items()}
             )
+        except Exception as error:
+            guard_error(self, error, (*args, *kwargs.values()))
+            raise
         finally:
             set_state(before)
         node = self.newest = self.graph.call_function(
@@ -483,7 +482,7 @@ class Tracer:
         return found
 
     def _fix_integers(self, schema: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """The arguments with plain integers and truth values: shapes and axes are guarded."""
+        """The arguments with plain values where they decide about shapes: these are guarded."""
         names, fixed = integer_arguments(schema)
         if not fixed:
             return args, kwargs
@@ -500,7 +499,9 @@ class Tracer:
         if isinstance(value, Tensor):
             held = value._array
             traced = self.lift(held) if isinstance(held, np.ndarray) else held
-            return self.read(traced, "use as an index").item()
+            return self.read(traced, "use as an index").tolist()
+        if isinstance(value, slice):
+            return slice(*map(self._fixed, (value.start, value.stop, value.step)))
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
             return type(value)(self._fixed(item) for item in value)
         return value
@@ -531,8 +532,8 @@ class Tracer:
 
     def localize(self, tensor: Tensor) -> Tensor:
         """A tensor as a value of this trace; notes one that requires grad."""
-        is_leaf = tensor._edge is None and isinstance(tensor._array, np.ndarray)
-        if is_leaf and tensor._flags & _OTHER_FLAGS:
+        is_other = tensor._edge is None and tensor._flags & _OTHER_FLAGS
+        if is_other and isinstance(tensor._array, np.ndarray):
             self._note_leaf(tensor)
         return tensor
 
@@ -581,8 +582,6 @@ class Tracer:
             )
         if isinstance(value, TracedNumber):
             return value.node, value.value
-        if isinstance(value, slice):
-            value = slice(*map(self._fixed, (value.start, value.stop, value.step)))
         if isinstance(value, list | tuple):
             # Numbers in lists are arrays for NumPy: an index that is one gives a copy, no view.
             pairs = [as_array_pair(*self._given(item)) for item in value]
@@ -678,8 +677,7 @@ def forbid_in_trace(what: str) -> None:
 
 
 def _address(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+    return int(array.__array_interface__["data"][0])
 
 
 def _lift_key(array: NDArray[Any]) -> Any:

@@ -22,7 +22,7 @@ from pullback.tensor.tensor import Tensor, fresh
 __all__ = ["arange", "array", "asarray", "asarray_chkfinite", "ascontiguousarray", "copy", "eye"]
 __all__ += ["empty", "empty_like", "fromfunction", "fromiter", "full", "full_like", "geomspace"]
 __all__ += ["linspace", "logspace", "ones", "ones_like", "require", "tri", "zeros", "zeros_like"]
-__all__ += ["asfortranarray", "copied", "identity"]
+__all__ += ["asfortranarray", "copied", "identity", "isscalar"]
 
 
 # The other spelling of `copy` that NumPy takes; SciPy passes it on.
@@ -31,6 +31,11 @@ _COPY_MODES: dict[str, bool | None] = {"ALWAYS": True, "IF_NEEDED": None, "NEVER
 
 def _copy_option(copy: Any) -> Any:
     return _COPY_MODES[copy.name] if isinstance(copy, np._CopyMode) else copy
+
+
+def isscalar(element: Any) -> bool:
+    """``numpy.isscalar``: tensors without axes are NumPy's scalars."""
+    return not element.ndim if isinstance(element, Tensor) else np.isscalar(element)
 
 
 def array(

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
@@ -49,6 +51,12 @@ def _dist(p: Any, q: Any) -> Any:
     return pointwise.sqrt(reduction.sum(apart * apart))
 
 
+def _as_float(value: Any) -> Any:
+    """An argument; integers and truth values as Python's floats, and not as NumPy's float16."""
+    is_whole = isinstance(value, Tensor) and value.dtype.kind in "bui"
+    return value.astype(np.float64) if is_whole else value
+
+
 _ALIKE = words("""
     acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh exp exp2 expm1 fmod log10 log1p
     log2 sin sinh sqrt tan tanh
@@ -82,7 +90,7 @@ def _recording(original: Callable[..., Any], ours: Callable[..., Any]) -> Callab
                     return number.__pullback_call__(original, *listed)
         if all(map(has_values, tensors)):
             value = original(*plain(listed), **plain(kwargs))
-        return ours(*listed, **kwargs) if tensors else value
+        return ours(*map(_as_float, listed), **kwargs) if tensors else value
 
     return call
 

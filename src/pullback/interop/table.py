@@ -100,7 +100,7 @@ IN_MODE: dict[str, Callable[..., Any]] = {
     name: getattr(creation, name)
     for name in words("""
         arange array asarray asarray_chkfinite ascontiguousarray asfortranarray empty eye
-        fromfunction fromiter full identity ones require tri zeros
+        fromfunction fromiter full identity isscalar ones require tri zeros
     """)
 }
 IN_MODE["asanyarray"] = creation.asarray
@@ -138,7 +138,7 @@ WITHOUT_ARRAYS = frozenset(
     __array_namespace_info__ base_repr binary_repr broadcast_shapes busdaycalendar datetime_data
     diag_indices dtype errstate fft.fftfreq fft.rfftfreq finfo flatiter format_float_positional
     format_float_scientific frompyfunc fromregex get_include get_printoptions getbufsize geterr
-    geterrcall iinfo index_exp indices info isdtype isscalar issubdtype iterable load mask_indices
+    geterrcall iinfo index_exp indices info isdtype issubdtype iterable load mask_indices
     mintypecode ndindex printoptions promote_types s_ set_printoptions setbufsize seterr seterrcall
     show_config show_runtime test tril_indices triu_indices typename ufunc
     """)

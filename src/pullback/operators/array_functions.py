@@ -283,7 +283,7 @@ def _values(function: str, argument: str, given: Any) -> Any:
     """An argument whose values decide what is computed, as an array; raises if it has none."""
     held = given._array if isinstance(given, Tensor) else given
     if isinstance(held, Payload):
-        raise held.refusal(f"{function}: reading the values of {argument}")
+        return held.as_numpy(f"{function}: the values of {argument}")
     return held
 
 

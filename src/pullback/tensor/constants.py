@@ -11,37 +11,57 @@ modes that pass operands to user code get new ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pullback.dispatch.modes import NUMPY, get_state
-from pullback.tensor.tensor import Tensor, as_operand, wrap
+from pullback.tensor.tensor import Tensor, as_operand, is_constant_number, wrap
 
-__all__ = ["is_constant", "operand_beside"]
+__all__ = ["factor_beside", "is_constant", "operand_beside", "repeats"]
 
 _FLOAT64 = np.dtype(np.float64)
 _MOST = 256  # a number that changes with every step of a loop must not fill the memory
 _known: dict[float, Tensor] = {}
 _version = [0]  # shared by all of them; also marks them
 _ndarray = np.ndarray
+_SEQUENCES = frozenset({list, tuple, str, bytes})
 
 
-def operand_beside(tensor: Tensor, value: Any) -> Tensor:
-    """An argument of an element-wise operator, whose other argument is a tensor.
-
-    >>> import pullback as pb
-    >>> x = pb.tensor([1.0, 2.0])
-    >>> operand_beside(x, 3) is operand_beside(x, 3.0)
-    True
-    """
+def repeats(tensor: Tensor, value: Any) -> bool:
+    """Whether a factor is a list or text that an integer of a NumPy program repeats."""
     kind = type(value)
-    if (kind is float or kind is int) and value:  # 0.0 and -0.0 would be one entry
-        array = tensor._array
-        if type(array) is _ndarray and array.dtype is _FLOAT64 and not get_state().modes & ~NUMPY:
-            operand = _known.get(value)
-            return _remember(value) if operand is None else operand
-    return as_operand(value)
+    return kind in _SEQUENCES and tensor.dtype.kind in "iu" and is_constant_number(tensor)
+
+
+def _maker(is_factor: bool) -> Callable[[Tensor, Any], Tensor]:
+    def operand_beside(tensor: Tensor, value: Any) -> Tensor:
+        """An argument of an element-wise operator, whose other argument is a tensor.
+
+        >>> import pullback as pb
+        >>> x = pb.tensor([1.0, 2.0])
+        >>> operand_beside(x, 3) is operand_beside(x, 3.0)
+        True
+        """
+        kind = type(value)
+        if (kind is float or kind is int) and value:  # 0.0 and -0.0 would be one entry
+            array = tensor._array
+            if (
+                type(array) is _ndarray
+                and array.dtype is _FLOAT64
+                and not get_state().modes & ~NUMPY
+            ):
+                operand = _known.get(value)
+                return _remember(value) if operand is None else operand
+        if is_factor and kind in _SEQUENCES and repeats(tensor, value):
+            raise TypeError  # what multiplies makes a list of it
+        return as_operand(value)
+
+    return operand_beside
+
+
+operand_beside, factor_beside = _maker(False), _maker(True)
 
 
 def _remember(value: float) -> Tensor:

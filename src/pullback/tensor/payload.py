@@ -159,9 +159,9 @@ class Payload:
 
     # --- what an array would answer ---------------------------------------------------------------
 
-    def as_numpy(self) -> NDArray[Any]:
+    def as_numpy(self, what: str = "numpy()") -> NDArray[Any]:
         """The values as an array; raises unless a subclass has any."""
-        raise self.refusal("numpy()")
+        raise self.refusal(what)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise self.refusal("numpy()")

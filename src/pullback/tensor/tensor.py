@@ -26,10 +26,20 @@ from weakref import ref
 import numpy as np
 
 from pullback._lazy import lazy_module
-from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, SUBCLASS, DispatchKey
+from pullback.dispatch.keys import (
+    AUTOGRAD_BITS,
+    DUAL,
+    KEY_BITS,
+    NO_KEY_BITS,
+    PLAIN_VIEW,
+    REQUIRES_GRAD,
+    SUBCLASS,
+    DispatchKey,
+)
 from pullback.dispatch.modes import (
     INFERENCE,
     MAPPING,
+    NUMBER_MODES,
     NUMBERS,
     NUMPY,
     TRACE,
@@ -70,6 +80,7 @@ __all__ = [
     "has_numbers",
     "has_values",
     "holds_number",
+    "is_constant_number",
     "is_true",
     "meta_of",
     "note_data",
@@ -415,6 +426,7 @@ def fresh(array: Any) -> Tensor:
     return tag_level(tensor) if modes & (TRANSFORM | MAPPING) else tensor
 
 
+_DIFFERENTIABLE = REQUIRES_GRAD | PLAIN_VIEW | DUAL
 _NUMBER_BITS = NUMBERS | TRANSFORM | MAPPING
 
 
@@ -427,6 +439,20 @@ def has_numbers(tensor: Tensor, modes: int) -> bool:
     if modes & NUMPY:
         return True
     return modes & _NUMBER_BITS == NUMBERS and type(tensor._array) is not _ndarray
+
+
+def is_constant_number(tensor: Tensor) -> bool:
+    """Whether a tensor without axes is a number of a NumPy program, without a derivative.
+
+    It is printed as the number, and repeats a list.
+    """
+    modes = get_state().modes
+    return bool(
+        modes & NUMBER_MODES
+        and not tensor.ndim
+        and has_numbers(tensor, modes)
+        and (not tensor._flags & _DIFFERENTIABLE or tensor.dtype.kind in "bui")
+    )
 
 
 def _as_it_is(array: Any) -> Any:

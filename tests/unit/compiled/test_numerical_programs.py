@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 
 import numpy as np
 import pytest
@@ -41,6 +42,48 @@ def test_gradient_of_a_garch_likelihood():
     # The backward loop carries the array before and after its write: the one in registers has to be
     # read before the one in memory changes.
     _check(pb.value_and_grad(_garch), lambda rng: (rng.uniform(0.1, 0.3, 3), rng.normal(size=30)))
+
+
+# --- programs that look at types ------------------------------------------------------------------
+
+
+TYPES = {
+    "array": lambda x: isinstance(x, np.ndarray),
+    "element": lambda x: isinstance(x[0], float) and isinstance(x[0], np.floating),
+    "abstract": lambda x: isinstance(x[0], numbers.Real) and not isinstance(x, numbers.Real),
+    "integer": lambda x: isinstance(np.argmax(x), (int, np.integer)),
+    "truth": lambda x: isinstance(x[0] > 0, np.bool_),
+    "scalar": lambda x: np.isscalar(x[0]) and np.isscalar(x.sum()) and not np.isscalar(x),
+    "key": lambda x: {2: True}.get(np.argmax(x), False) and np.argmax(x) in {2, 7},
+    "set": lambda x: len({np.argmax(x), 2, np.argmin(x)}) == 2,
+    "text": lambda x: f"{np.argmax(x)}.{np.argmin(x)!s}" == "2.0",
+    "list": lambda x: len([0.0] * np.argmax(x)) == 2 and np.argmax(x) * "ab" == "abab",
+    "rounding": lambda x: (round(x[1]), math.floor(x[1]), math.ceil(x[1])) == (2, 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types_of_arrays_and_elements(name):
+    look = TYPES[name]
+    x = np.array([0.5, 1.75, 3.0])
+    assert look(x)
+
+    def run(x):
+        return 2 * x if look(x) else 0 * x
+
+    np.testing.assert_array_equal(pb.compile(run)(x), 2 * x)
+    np.testing.assert_array_equal(pb.compile(run, backend="eager")(x), 2 * x)
+
+
+def test_floats_as_keys():
+    _check(lambda x: x * len(set(np.round(x))), lambda rng: (rng.normal(size=5),), traces=3)
+
+
+def test_functions_of_python_on_integers():
+    # as Python's floats, not in NumPy's half precision
+    for dtype in (np.int8, np.int64, np.bool_):
+        x = np.array([1, 0], dtype)
+        assert pb.compile(lambda x: math.sin(x[0]))(x) == math.sin(1)
 
 
 # --- programs that write over values that the backward pass needs ---------------------------------

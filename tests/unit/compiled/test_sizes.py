@@ -20,6 +20,13 @@ PROGRAMS = {
     "bincount": lambda x: x * np.bincount(x.astype(int)).size,
     "unique": lambda x: x * len(np.unique(x)),
     "zeros": lambda x: x + np.zeros(len(np.nonzero(x)[0])).size,
+    "split": lambda x: np.split(x, [np.count_nonzero(x)])[0].sum() + x,
+    "split by places": lambda x: np.split(x, np.flatnonzero(x))[1].sum() + x,
+    "repeat": lambda x: np.repeat(x, x.astype(int)).sum() + x,
+    "insert": lambda x: np.insert(x, np.argmax(x), 5.0),
+    "delete": lambda x: np.delete(x, np.flatnonzero(x > 1.5)).sum() + x,
+    "power": lambda x: np.linalg.matrix_power(np.diag(x), np.argmax(x)),
+    "list": lambda x: np.polyval([1.0] * np.argmax(x), x),
     "derivative": pb.grad(lambda x: x[x > 0.5].mean() + x[x > 0.5].size * x[0]),
 }
 
@@ -33,6 +40,13 @@ def test_numbers_of_elements_are_guards(name, backend):
         x = np.array(row)
         np.testing.assert_allclose(compiled(x), program(x), rtol=1e-14)
     assert compiled.stats["eager"] == 0
+
+
+def test_numbers_as_places():
+    compiled = pb.compile(lambda x, n: np.split(x, [n])[1] * 2)
+    for n in (1, 3, 0, 1, -1):
+        np.testing.assert_array_equal(compiled(np.arange(4.0), n), np.arange(4.0)[n:] * 2)
+    assert compiled.stats["traces"] == 4
 
 
 def test_captured_tensors_and_steps_of_loops():

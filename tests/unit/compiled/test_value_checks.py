@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 
 import numpy as np
 import pytest
@@ -96,6 +97,69 @@ def test_eigenvalues_are_real_where_they_are(backend):
             assert found.dtype == expected.dtype
             np.testing.assert_allclose(found, expected.numpy(), rtol=1e-12, atol=1e-12)
     assert compiled.stats["traces"] == 2
+
+
+def _caught(error, run, otherwise):
+    def program(*args):
+        try:
+            return run(*args)
+        except error:
+            return otherwise(*args)
+
+    return program
+
+
+POSITIVE, NEGATIVE, SINGULAR = np.eye(2) + 1, 1 - 2 * np.eye(2), np.ones((2, 2))
+CAUGHT = {
+    "cholesky": (
+        _caught(
+            np.linalg.LinAlgError,
+            np.linalg.cholesky,
+            lambda a: np.linalg.cholesky(a + 5 * np.eye(2)),
+        ),
+        [(NEGATIVE,), (POSITIVE,), (SINGULAR,)],
+    ),
+    "solve": (
+        _caught(
+            np.linalg.LinAlgError, lambda a: np.linalg.solve(a, X[:2]), lambda a: a @ X[:2] * 0.5
+        ),
+        [(SINGULAR,), (POSITIVE,)],
+    ),
+    "index": (_caught(IndexError, lambda x, n: x[n], lambda x, n: -x), [(X, 9), (X, 2), (X, -7)]),
+    "places": (
+        _caught(IndexError, lambda x, i: x[i], lambda x, i: x * 0),
+        [(X, np.array([9])), (X, np.array([1]))],
+    ),
+    "division": (
+        _caught(ZeroDivisionError, lambda x, n: x * (1 / n), lambda x, n: x * 0),
+        [(X, 0), (X, 2), (X, 0)],
+    ),
+    "math": (
+        _caught(ValueError, lambda x, n: x * math.sqrt(n), lambda x, n: x * 0),
+        [(X, -1), (X, 4), (X, -3)],
+    ),
+    "overflow": (
+        _caught(OverflowError, lambda x, n: x * math.exp(n), lambda x, n: x * 0),
+        [(X, 1e4), (X, 1.0)],
+    ),
+    "counts": (
+        _caught(ValueError, lambda x: np.bincount(x.astype(int)), lambda x: x),
+        [(X - 3,), (X,)],
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", CAUGHT)
+def test_errors_that_the_function_catches_depend_on_values(name, backend):
+    program, calls = CAUGHT[name]
+    compiled = pb.compile(program, backend=backend)
+    for _ in range(2):
+        for call in calls:
+            np.testing.assert_allclose(compiled(*call), program(*call), rtol=1e-12)
+    strict = pb.compile(program, backend=backend, fullgraph=True)
+    with pytest.raises(pb.errors.TraceError, match=r"a call raises .*Error: .*test_value"):
+        strict(*calls[0])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

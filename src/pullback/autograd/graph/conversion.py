@@ -179,6 +179,25 @@ def __int__(self: Tensor) -> int:  # noqa: N807 - Python's name
     return int(_number(self, int))
 
 
+def __floor__(self: Tensor) -> int:  # noqa: N807 - Python's name
+    found: int = math.floor(self._only_element())
+    return found
+
+
+def __ceil__(self: Tensor) -> int:  # noqa: N807 - Python's name
+    found: int = math.ceil(self._only_element())
+    return found
+
+
+def __trunc__(self: Tensor) -> int:  # noqa: N807 - Python's name
+    found: int = math.trunc(self._only_element())
+    return found
+
+
+def __round__(self: Tensor, digits: int | None = None) -> Any:  # noqa: N807 - Python's name
+    return round(self._only_element()) if digits is None else self.round(digits)
+
+
 _item, _tolist = Tensor.item, Tensor.tolist
 
 
@@ -205,9 +224,13 @@ def _check_read(tensor: Tensor) -> None:
 
 CONVERSIONS: dict[str, Any] = {
     "__array__": __array__,
+    "__ceil__": __ceil__,
     "__complex__": __complex__,
     "__float__": __float__,
+    "__floor__": __floor__,
     "__int__": __int__,
+    "__round__": __round__,
+    "__trunc__": __trunc__,
     "item": item,
     "tolist": tolist,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import inf, prod
@@ -159,8 +160,10 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     """A power of square matrices, by repeated squaring."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise LinAlgError(f"linalg.matrix_power: shape {x.shape}; square matrices are needed")
-    if not isinstance(n, int | np.integer):
-        raise TypeError(f"linalg.matrix_power: n is {n!r}; an integer is needed")
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise TypeError(f"linalg.matrix_power: n is {n!r}; an integer is needed") from None
     if n == 0:
         return pointwise.add(_zeros_like(x), np.eye(x.shape[-1], dtype=bool))
     square = linalg.linalg_inv(x) if n < 0 else x

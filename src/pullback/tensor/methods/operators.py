@@ -17,7 +17,7 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import operators
 from pullback.dispatch.modes import NUMBER_MODES, get_state
 from pullback.kernels.error_context import ERRORS, named_error
-from pullback.tensor.constants import operand_beside
+from pullback.tensor.constants import factor_beside, operand_beside, repeats
 from pullback.tensor.meta import View
 from pullback.tensor.tensor import Tensor, as_operand, has_numbers
 
@@ -74,11 +74,16 @@ def _binary(operator: Any, public: str, name: str, reflected: str) -> _Kernel:
                 kernel = link(flags)
             return kernel(self, other)
         except ERRORS as error:
-            if _is_for_other(other, reflected):
+            if _is_for_other(other, reflected) or _is_repeated(public, self, other):
                 return NotImplemented  # type: ignore[no-any-return]
             raise named_error(error, public, self, other) from None
 
     return _named(method, name)
+
+
+def _is_repeated(public: str, tensor: Tensor, other: Any) -> bool:
+    """Whether Python repeats a list: for ``[0.0] * n`` both operands return NotImplemented."""
+    return public == "multiply" and repeats(tensor, other)
 
 
 def _reflected(operator: Any, public: str, name: str) -> _Kernel:
@@ -96,6 +101,8 @@ def _reflected(operator: Any, public: str, name: str) -> _Kernel:
                 kernel = link(flags)
             return kernel(other, self)
         except ERRORS as error:
+            if _is_repeated(public, self, other):
+                return NotImplemented  # type: ignore[no-any-return]
             raise named_error(error, public, other, self) from None
 
     return _named(method, name)
@@ -149,8 +156,9 @@ def _named(method: _Kernel, name: str) -> _Kernel:
 
 def _operand_maker(public: str) -> Callable[[Tensor, Any], Tensor]:
     """Returns the function that converts operands; two operators do not cache numbers."""
-    is_particular = public in ("power", "matmul")
-    return (lambda _, other: as_operand(other)) if is_particular else operand_beside
+    if public in ("power", "matmul"):
+        return lambda _, other: as_operand(other)
+    return factor_beside if public == "multiply" else operand_beside
 
 
 def _equality(function: _Kernel) -> _Kernel:
