@@ -216,14 +216,31 @@ class CompiledFunction:
         if entry.reason:
             return self._call_func(args, kwargs, given)
         inputs = inputs_of(given)
-        for path in list(entry.paths):
+        paths = list(entry.paths)
+        found = self._run_paths(entry, paths, given, inputs)
+        if found is MISS:
+            with substitution_lock() as is_alone:  # another thread may have traced meanwhile
+                new = [path for path in entry.paths if all(path is not other for other in paths)]
+                found = self._run_paths(entry, new, given, inputs)
+                if found is MISS and is_alone and not entry.reason:
+                    return self._trace_path(entry, given, args, kwargs)
+        if found is MISS or found is FAILED:
+            return self._call_func(args, kwargs, given)
+        return found
+
+    def _run_paths(self, entry: Entry, paths: list[Path], given: Arguments, inputs: Any) -> Any:
+        """The result of the first path whose guards hold; MISS or FAILED if there is none."""
+        for path in paths:
             found = self._run(path, given, inputs)
-            if found is FAILED:
-                return self._call_func(args, kwargs, given)
             if found is not MISS:
-                entry.prefer(path)
-                self._stats["hits"] += 1
+                if found is not FAILED:
+                    entry.prefer(path)
+                    self._stats["hits"] += 1
                 return found
+        return MISS
+
+    def _trace_path(self, entry: Entry, given: Arguments, args: Any, kwargs: Any) -> Any:
+        """Traces a further path; from a number of paths on, the function is called as it is."""
         if len(entry.paths) >= _MOST_PATHS:
             reason = f"{entry.describe_miss()} has taken {_MOST_PATHS} different values"
             self._refuse(entry, reason)
@@ -375,27 +392,26 @@ class CompiledFunction:
         self._stats["traces"] += attempt == Attempt()
         tracer = Tracer(allows_reads=not self._fullgraph, is_general=attempt.is_general)
         tracer.keeps_guards = True
-        with substitution_lock():
-            effects = Effects(tracer, SideEffects(self._func, constants_of(given)))
-            given = as_arrays(entry, given, effects.python)
-            substitution = self._substitution(given, effects.python, attempt)
-            try:
-                effects.python.require_seen(has_arrays=given.returns_arrays)
-                trace = run_outside_transforms(
-                    lambda: self._record(tracer, given, effects, substitution)
-                )
-            except BaseException as error:
+        effects = Effects(tracer, SideEffects(self._func, constants_of(given)))
+        given = as_arrays(entry, given, effects.python)
+        substitution = self._substitution(given, effects.python, attempt)
+        try:
+            effects.python.require_seen(has_arrays=given.returns_arrays)
+            trace = run_outside_transforms(
+                lambda: self._record(tracer, given, effects, substitution)
+            )
+        except BaseException as error:
+            effects.undo_all()
+            following = attempt.after_error(error, tracer, bool(substitution))
+            if following is None and (self._fullgraph or not isinstance(error, Exception)):
+                raise
+            failure: Exception | None = error if isinstance(error, Exception) else None
+        else:
+            failure, following = None, None
+            if attempt.level == FLOATS and substitution.computes_constants(tracer):
                 effects.undo_all()
-                following = attempt.after_error(error, tracer, bool(substitution))
-                if following is None and (self._fullgraph or not isinstance(error, Exception)):
-                    raise
-                failure: Exception | None = error if isinstance(error, Exception) else None
-            else:
-                failure, following = None, None
-                if attempt.level == FLOATS and substitution.computes_constants(tracer):
-                    effects.undo_all()
-                    self._changed_arrays.note_written(effects.python.watches, tracer.written)
-                    following = attempt._replace(level=CHANGED)
+                self._changed_arrays.note_written(effects.python.watches, tracer.written)
+                following = attempt._replace(level=CHANGED)
         if following is not None:
             return self._trace(entry, given, args, kwargs, following)
         if failure is not None:
@@ -440,7 +456,7 @@ class CompiledFunction:
             return found
         effects.undo_all()
         if tracer.has_loops and not reason:
-            entry.paths.pop(0)
+            entry.paths = [other for other in entry.paths if other is not path]
             self._drop_natives()
             return MISS
         return FAILED

@@ -52,14 +52,36 @@ _CLONE = ENTRIES["pullback::clone"].operator
 _PLACES = frozenset(["cell", "item", "element", "slot", "class", "defaults", "context"])
 
 
-def substitution_lock() -> Any:
-    """The lock of traces: another one must not find the tensors of a substitution."""
-    return _locks[-1]
-
-
+_LONGEST_WAIT = 1.0  # seconds; a call that waits longer runs the function itself
 _locks = [RLock()]
-if hasattr(os, "register_at_fork"):  # another thread may have held it
-    os.register_at_fork(after_in_child=lambda: _locks.append(RLock()))
+_replaced: list[Watch] = []  # places that hold tensors now
+
+
+@contextmanager
+def substitution_lock() -> Iterator[bool]:
+    """A block for one thread at a time: another trace must not find tensors of a substitution.
+
+    The wait is bounded, because a function may wait for a thread that calls a compiled function;
+    the value of the block is whether it is alone.
+    """
+    lock = _locks[-1]
+    is_alone = lock.acquire(timeout=_LONGEST_WAIT)
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            lock.release()
+
+
+def _forget_traces() -> None:
+    """Ends the substitutions of the threads that a forked process does not have."""
+    _locks.append(RLock())
+    while _replaced:
+        restore(_replaced.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_traces)
 
 
 class Attempt(NamedTuple):
@@ -212,8 +234,10 @@ class Substitution:
     def active(self, tracer: Tracer) -> Iterator[None]:
         """A block in which the places hold tensors."""
         tracer.stand_ins = {id(tensor): tensor for _, tensor in self._tensors.values()}
+        outer = len(_replaced)
         try:
             for watch, new in self._new:
+                _replaced.append(watch)
                 restore(watch._replace(value=new))
                 if watch.now() is not new:
                     raise TraceError(f"{watch} does not hold what it is set to")
@@ -222,6 +246,7 @@ class Substitution:
             for watch, new in self._new:
                 if watch.now() is new:
                     restore(watch)
+            del _replaced[outer:]
 
     def restore_arrays(self, watches: Iterable[Watch]) -> bool:
         """Gives places where the function has stored one of the tensors its array."""

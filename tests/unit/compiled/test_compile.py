@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -551,6 +553,65 @@ def test_a_saved_value_that_was_written_to_is_the_function_s_affair():
 
 
 # --- threads, decorators, reports -----------------------------------------------------------------
+
+
+def test_threads_that_begin_together_share_one_trace():
+    def f(x):
+        for _ in range(30):
+            x = pb.sin(x) + 0.1
+        return x * 2 if x.sum() > 0 else x - 1
+
+    compiled = pb.compile(f)
+    barrier = threading.Barrier(12)
+
+    def call():
+        barrier.wait()
+        compiled(X)
+
+    threads = [threading.Thread(target=call) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for x in (X, -20 * np.ones(3), X):
+        _same(compiled(x), f(x))
+    assert compiled.stats["traces"] <= 2
+    assert "called as it is" not in compiled.explain(X)
+
+
+def test_a_function_may_wait_for_a_thread_that_calls_a_compiled_function():
+    inner = pb.compile(lambda x: pb.sin(x))
+
+    def f(x):
+        with ThreadPoolExecutor() as pool:
+            return x * pool.submit(lambda: inner(np.ones(3))).result()
+
+    _same(pb.compile(f)(X), X * np.sin(1.0))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_process_that_is_forked_during_a_trace_has_its_arrays():
+    held = np.ones(3)
+    begin, end = threading.Event(), threading.Event()
+
+    def f(x):
+        y = x + held
+        begin.set()
+        end.wait(2.0)
+        return y
+
+    thread = threading.Thread(target=pb.compile(f), args=(X,))
+    thread.start()
+    begin.wait(10.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12: there are threads
+        child = os.fork()
+    if not child:
+        is_same = type(held) is np.ndarray and np.array_equal(pb.compile(f)(X), X + 1)
+        os._exit(0 if is_same else 1)
+    end.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_several_threads_may_call_one_function():
