@@ -34,6 +34,7 @@ from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Effects, Outside
 from pullback.compiled.paths import FAILED, Path, Trace, generator_note, recorded_path
 from pullback.compiled.progress import show_progress
+from pullback.compiled.reach import ID_OF_OBJECT
 from pullback.compiled.recorded import attach_freed, trace_gradients
 from pullback.compiled.report import (
     describe_kind,
@@ -465,8 +466,9 @@ class CompiledFunction:
         self, given: Arguments, python: SideEffects, attempt: Attempt
     ) -> Substitution:
         """The captured arrays that are inputs: none where tensors differ from arrays."""
-        level = attempt.level if given.returns_arrays else NO_ARRAYS
-        return Substitution(python.watches, python.loose, self._changed_arrays, level)
+        is_possible = given.returns_arrays and ID_OF_OBJECT not in python.names
+        level = attempt.level if is_possible else NO_ARRAYS
+        return Substitution(python, self._changed_arrays, level)
 
     def _call_refused(
         self, entry: Entry, given: Arguments, args: Any, kwargs: Any, error: Exception
@@ -534,8 +536,9 @@ class CompiledFunction:
             makes_tensors = not given.returns_arrays
             is_plain = tensors is not None and not (get_state().modes and makes_tensors)
             is_plain = is_plain and not trace.results.shared and not trace.results.instances
+            captured = tensors or [], trace.outside.inputs
             call = native_code.TracedCall(
-                given, trace.out_spec, get_state(), self._watches, tensors or [], self._next_call()
+                given, trace.out_spec, get_state(), self._watches, *captured, self._next_call()
             )
             try:
                 native = native_code.compile_native(tracer, outputs, call if is_plain else None)

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.compiled.random_state import DrawnNumbersError
+from pullback.compiled.reach import IDENTITY
 from pullback.compiled.recorded import Gradients
-from pullback.compiled.side_effects import restore
+from pullback.compiled.side_effects import SideEffects, restore
 from pullback.compiled.watch import OF_TENSOR, Watch
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
@@ -171,8 +172,7 @@ class Substitution:
     """Tensors in the place of captured arrays, in one trace.
 
     Args:
-        watches: the places outside that the function may read.
-        loose: the ids of arrays that it reaches in another way, too.
+        python: the places outside that the function may read.
         changed: places of arrays that have changed.
         level: which arrays are inputs.
 
@@ -180,10 +180,9 @@ class Substitution:
         inputs: the places whose array may be replaced between runs of the graph.
     """
 
-    def __init__(
-        self, watches: list[Watch], loose: set[int], changed: ChangedArrays, level: int
-    ) -> None:
-        self._watches = watches
+    def __init__(self, python: SideEffects, changed: ChangedArrays, level: int) -> None:
+        watches, loose = python.watches, python.loose
+        is_compared = IDENTITY in python.names  # arrays that are replaced could become one
         self._tensors: dict[int, tuple[Any, Tensor]] = {}
         self._new: list[tuple[Watch, Any]] = []
         self.inputs: list[HiddenInput] = []
@@ -208,7 +207,7 @@ class Substitution:
                     counts[id(array)] = counts.get(id(array), 0) + 1
         for watch, new in self._new:
             array = watch.value
-            if changed.is_replaced(watch) and counts.get(id(array)) == 1:
+            if not is_compared and changed.is_replaced(watch) and counts.get(id(array)) == 1:
                 kind = array.shape, array.dtype, array.strides
                 self.inputs.append(HiddenInput(watch, new, *kind))
 

@@ -80,11 +80,8 @@ class _GradChange(NamedTuple):
 class Outside:
     """The state outside of a program.
 
-    Args:
-        tracer: of the program.
-        inputs: places whose arrays are inputs.
-
     Attributes:
+        inputs: places of captured arrays that may be replaced.
         outputs: nodes that the program has to return after its results.
         written: captured tensors whose memory the program writes to.
         replaced: captured tensors whose memory it replaces, with the nodes of the new memory.
@@ -93,7 +90,7 @@ class Outside:
 
     def __init__(self, tracer: Tracer, results: list[Any], inputs: Sequence[HiddenInput]):
         self._tracer = tracer
-        self._inputs = inputs
+        self.inputs = inputs
         _require_same_attributes(tracer)
         tracer.histories.require_same(tracer.made_here)
         slots = list(tracer.grads.values())
@@ -137,13 +134,14 @@ class Outside:
         """The captured tensors, if nothing else outside is read or changed; else None."""
         tracer = self._tracer
         changes = self._leaves or self.written or self.replaced
-        if changes or self._inputs or tracer.options or tracer.conditions:
+        if changes or tracer.options or tracer.conditions:
             return None
-        return [capture.tensor for capture in self._captures]
+        replaced = {id(place.tensor) for place in self.inputs}
+        return [c.tensor for c in self._captures if id(c.tensor) not in replaced]
 
     def read(self) -> list[Any] | None:
         """The inputs from outside; None where the program does not fit."""
-        if not all(place.read() for place in self._inputs) or not self._read_captured():
+        if not all(place.read() for place in self.inputs) or not self._read_captured():
             return None
         for leaf in self._leaves:
             if has_hooks(leaf):

@@ -15,6 +15,7 @@ import builtins
 import contextvars
 import functools
 import io
+import itertools
 import operator
 import sys
 import threading
@@ -34,7 +35,20 @@ from pullback.fx.traced_number import TracedNumber
 from pullback.kernels.random import GENERATORS
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["TYPE_OF_ARRAY", "Reached", "find_watches", "has_traced_number", "is_library"]
+__all__ = [
+    "IDENTITY",
+    "ID_OF_OBJECT",
+    "TYPE_OF_ARRAY",
+    "Reached",
+    "find_watches",
+    "has_traced_number",
+    "is_library",
+]
+
+IDENTITY = "x is y"
+"""Among names: code compares objects by identity, other than with None and its like."""
+ID_OF_OBJECT = "id(x)"
+"""Among names: code may call ``id``."""
 
 TYPE_OF_ARRAY = "type of array"
 """Among names: code may contain ``type(x) is np.ndarray``."""
@@ -533,7 +547,8 @@ def _names_in(code: CodeType) -> frozenset[str]:
             found |= _names_in(constant)
         elif isinstance(constant, str) and _is_dotted(constant):  # getattr(x, "name")
             found.add(constant)
-    if found & _COMPUTED or _has_class_pattern(code):
+    found |= _marks_of(code)
+    if found & _COMPUTED:
         found.add(_ALL)
     if {"type", "ndarray"} <= found:
         found.add(TYPE_OF_ARRAY)
@@ -544,10 +559,20 @@ def _names_in(code: CodeType) -> frozenset[str]:
     return frozenset(found)
 
 
-def _has_class_pattern(code: CodeType) -> bool:
-    """Whether code matches by ``case Point(x, y)``, which names no attributes."""
+def _marks_of(code: CodeType) -> set[str]:
+    """What code does that its names do not say: ``case Point(x, y)``, ``x is y``, ``id(x)``."""
     steps = read_instructions(code)
-    return steps is None or any(step.opname == "MATCH_CLASS" for step in steps)
+    if steps is None:
+        return {_ALL, IDENTITY, ID_OF_OBJECT}
+    found = set()
+    for before, step in itertools.pairwise(steps):
+        if step.opname == "MATCH_CLASS":
+            found.add(_ALL)
+        elif step.opname == "IS_OP" and before.opname != "LOAD_CONST":
+            found.add(IDENTITY)
+        elif step.opname == "LOAD_GLOBAL" and step.argval == "id":
+            found.add(ID_OF_OBJECT)
+    return found
 
 
 def _is_dotted(text: str) -> bool:

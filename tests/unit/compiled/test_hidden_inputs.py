@@ -331,3 +331,47 @@ def test_the_order_of_a_dict_is_restored():
     with pytest.raises(ValueError, match="a mistake"):
         pb.compile(f, backend="eager")(X)
     assert list(order) == ["b", "a"]
+
+
+def _held_by(place):
+    """A function that reads an array at a place, and one that sets it."""
+    if place == "cell":
+        cell = None
+
+        def set_cell(value):
+            nonlocal cell
+            cell = value
+
+        return lambda x: (x * cell).sum() * len(cell), set_cell
+    if place == "attribute":
+        state = _state(w=None)
+        return lambda x: (x * state.w).sum() * len(state.w), lambda w: setattr(state, "w", w)
+    held, key = ({"w": None}, "w") if place == "item" else ([None], 0)
+    return lambda x: (x * held[key]).sum() * len(held[key]), lambda w: held.__setitem__(key, w)
+
+
+@pytest.mark.parametrize("place", ["attribute", "item", "element", "cell"])
+def test_replaced_arrays_are_read_by_machine_code(place):
+    f, set_to = _held_by(place)
+    compiled = pb.compile(f, backend="llvm")
+    for n in range(6):
+        set_to(np.arange(3.0) + n)
+        np.testing.assert_allclose(compiled(X), f(X))
+    assert compiled.stats == {"traces": 2, "hits": 4, "eager": 0, "changes": 1}
+    for other in (np.ones(1), np.ones(3, np.float32), np.ones((2, 3)), np.arange(6.0)[::2]):
+        set_to(other)
+        np.testing.assert_allclose(compiled(X), f(X))
+    set_to(None)
+    with pytest.raises(TypeError):
+        compiled(X)
+    set_to(np.arange(3.0))
+    np.testing.assert_allclose(compiled(X), f(X))
+
+
+def test_identity_of_arrays_that_are_replaced():
+    state = _state(a=np.ones(3), b=np.zeros(3))
+    f = lambda x: x * state.a * (2 if state.a is state.b else 3)  # noqa: E731
+    compiled = pb.compile(f, backend="eager")
+    for n in range(6):
+        state.b = state.a if n % 3 == 2 else state.a.copy()
+        np.testing.assert_allclose(compiled(X), f(X))

@@ -17,10 +17,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.compiled.hidden_inputs import HiddenInput
 from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.instructions import declare, new_function
 from pullback.compiled.lowering.ir import Node
@@ -59,6 +61,7 @@ _NEW_ARRAY = 94  # PyArray_NewFromDescr in the table of NumPy's interface
 _NEW_SCALAR = 60  # PyArray_Scalar
 _STACK_ARENA = 1 << 16  # bytes of an arena on the stack
 _MOST_WATCHES = 500  # places that a call compares, some 2 ns each
+_READABLE = ("cell", "item", "element", "slot")  # places whose object is read
 _GIL_WORK = 1 << 15  # operations on elements from which the interpreter's lock is released
 
 
@@ -72,10 +75,11 @@ class Leaf(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """A captured array, and the node that reads it."""
+    """A captured array, the node that reads it, and the tensor that has it."""
 
     array: Any
     node: Node
+    origin: Tensor | None
 
 
 class TracedCall(NamedTuple):
@@ -86,6 +90,7 @@ class TracedCall(NamedTuple):
     state: Any  # of the thread
     watches: list[Watch]
     tensors: list[Tensor]  # captured ones, which have to hold the same arrays
+    inputs: Sequence[HiddenInput]  # places of captured arrays that may be replaced
     otherwise: Any  # the function that is called where a guard does not hold
 
 
@@ -201,6 +206,8 @@ def can_emit_call(call: TracedCall) -> bool:
     """Whether `emit_call` has a form for the structure of arguments and results, and all checks."""
     if len(call.watches) > _MOST_WATCHES or not all(map(_can_check, call.watches)):
         return False
+    if not all(place.watch.kind in _READABLE for place in call.inputs):
+        return False
     positional, by_name = call.given.spec.children
     return not by_name.size and _is_plain(positional) and _is_plain(call.out_spec)
 
@@ -212,7 +219,7 @@ def _can_check(watch: Watch) -> bool:
         return type(watch.owner) is dict  # others keep their order elsewhere
     if watch.kind == "class":
         return hasattr(ctypes.pythonapi, "_PyType_Lookup")
-    return watch.kind in ("cell", "item", "element", "length", "slot", "layout", "type", "code")
+    return watch.kind in (*_READABLE, "length", "layout", "type", "code")
 
 
 def _is_plain(spec: pytree.Spec) -> bool:
@@ -343,20 +350,41 @@ class _Call(_Function):
         if watch.kind == "keys":
             return self._same_keys(owner, watch)
         same = self.null if watch.value is EMPTY else self.symbols.object(watch.value)
-        if watch.kind == "cell":
-            return self.field_is(owner, _BODY, same)
         if watch.kind == "type":
             return self.field_is(owner, _TYPE, same)
         if watch.kind == "code":
             return self.field_is(owner, _CODE_OFFSET, same)
+        return self.equal(self._object_at(watch), same)
+
+    def _object_at(self, watch: Watch) -> Any:
+        """The object that a place has now, or NULL."""
+        owner = self.symbols.object(watch.owner)
+        if watch.kind == "cell":
+            return self.field(owner, _BODY, self.pointer)
         if watch.kind == "slot":
-            return self.field_is(owner, _slot_offset(type(watch.owner), watch.name), same)
-        if watch.kind == "element":
-            return self.field_is(self.field(owner, _LIST_ITEMS, self.pointer), 8 * watch.name, same)
+            return self.field(owner, _slot_offset(type(watch.owner), watch.name), self.pointer)
+        if watch.kind == "element":  # its length has been compared
+            return self.field(
+                self.field(owner, _LIST_ITEMS, self.pointer), 8 * watch.name, self.pointer
+            )
         find = "PyDict_GetItem" if watch.kind == "item" else "_PyType_Lookup"
-        return self.equal(
-            self.call(find, self.pointer, owner, self.symbols.object(watch.name)), same
-        )
+        return self.call(find, self.pointer, owner, self.symbols.object(watch.name))
+
+    def _captured_arrays(self) -> dict[int, Any]:
+        """The addresses of captured arrays, by the program's inputs."""
+        arrays = {}
+        for place in self.signature.call.inputs:
+            array = self._object_at(place.watch)
+            self.require(self.b.icmp_unsigned("!=", array, self.null))
+            arrays[id(place.tensor)] = self.array_pointer(array, place)
+        found = {}
+        for number, captured in self.signature.captured.items():
+            if id(captured.origin) in arrays:
+                found[number] = arrays[id(captured.origin)]
+            else:
+                array = self.symbols.object(captured.array)
+                found[number] = self.array_pointer(array, captured.node)
+        return found
 
     def _same_layout(self, owner: Any, watch: Watch) -> Any:
         """Whether an array has its memory, dtype, shape and strides still."""
@@ -437,7 +465,7 @@ class _Call(_Function):
         assert leaf.node is not None
         return self.array_pointer(value, leaf.node)
 
-    def array_pointer(self, value: Any, node: Node) -> Any:
+    def array_pointer(self, value: Any, node: Node | HiddenInput) -> Any:
         """The address of an array's elements; type, dtype, shape and layout are checked."""
         self.require(self.field_is(value, _TYPE, self.symbols.object(np.ndarray)))
         dtype = self.field(value, _ARRAY_DTYPE, self.pointer)
@@ -472,10 +500,7 @@ class _Call(_Function):
         self.require(self.equal(self.function.args[3], self.null))
         self.require(self.equal(self.function.args[2], word(len(spec.children))))
         self.check_state()
-        found: dict[int, Any] = {
-            place: self.array_pointer(self.symbols.object(captured.array), captured.node)
-            for place, captured in signature.captured.items()
-        }
+        found = self._captured_arrays()
         leaves: list[Any] = []
         for place, child in enumerate(spec.children):
             argument = self.b.load(self.b.gep(self.function.args[1], [word(place)]))
@@ -593,7 +618,8 @@ def emit_call(
     arrays, targets = call.make_targets(outputs, program.checks)
     memory = _allocate(call, program.arena)
     arguments = [*(given[n] for n in range(program.inputs)), *targets, memory]
-    releases = program.work > _GIL_WORK
+    # Another thread could replace and free an array that a place has.
+    releases = program.work > _GIL_WORK and not signature.call.inputs
     state = call.call("PyEval_SaveThread", call.pointer) if releases else None
     kind = ir.FunctionType(ir.VoidType(), [call.pointer] * len(arguments))
     function = symbols.address(program.address, "program")

@@ -188,7 +188,8 @@ class NativeProgram:
                 if own >= 0:
                     if not (array.flags.c_contiguous and array.flags.aligned):
                         return None
-                    captured[own] = Captured(array, self.graph.inputs[place])
+                    origin = self.tracer.origins.get(source.name)
+                    captured[own] = Captured(array, self.graph.inputs[place], origin)
             else:
                 leaf = leaves[source.name]
                 leaves[source.name] = leaf._replace(input=own, node=self.graph.inputs[place])
