@@ -28,10 +28,15 @@ def refusal(message: str) -> TraceError:
     return error
 
 
-def read_error(what: str, line: str) -> TraceError:
+def read_error(what: str, line: str, *, is_number: bool = False) -> TraceError:
     """The error for a value that a program reads, where its graph cannot have a guard."""
+    fix = (
+        "Name the argument in static_argnums of pb.compile: each of its values has a graph then."
+        if is_number
+        else "Choose by pb.where(condition, a, b) instead of a branch, and pass what decides about "
+        "the structure as a Python value, for pb.compile as one of static_argnums."
+    )
     return refusal(
         f"{what}: the program reads a value while it is traced{line}, so that its graph would be "
-        f"right for this value only. Choose by pb.where(condition, a, b) instead of a branch, and "
-        f"pass what decides about the structure as a Python value."
+        f"right for this value only. {fix}"
     )

@@ -313,7 +313,7 @@ class Tracer:
         if current_tracer() is not self:
             raise escaped_error(what)
         if not self.allows_reads:
-            raise read_error(what, user_line())
+            raise read_error(what, user_line(), is_number=True)
         self.guards.append(Guard(number.node, number.value, what, user_line()))
 
     def note_read(self, tensor: Tensor, what: str, *, shares: bool) -> None:

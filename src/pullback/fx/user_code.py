@@ -12,20 +12,22 @@ from pullback._cpython import get_frame
 
 __all__ = ["parameter_names", "user_line", "warn_user"]
 
+_OWN = ("pullback", "numpy")
+
 
 def _frames() -> Iterator[tuple[int, FrameType]]:
-    """The frames that are not the library's own, each with its ``stacklevel`` for the caller."""
+    """The frames of neither NumPy nor the library, each with its ``stacklevel`` for the caller."""
     frame: FrameType | None = get_frame(2)
     level = 2
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] != "pullback":
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN:
             yield level, frame
         frame = frame.f_back
         level += 1
 
 
 def user_line() -> str:
-    """``(file:line)`` of the innermost frame that is not the library's own."""
+    """``(file:line)`` of the innermost frame that is neither NumPy's nor the library's own."""
     for _, frame in _frames():
         if not frame.f_code.co_filename.startswith("<"):
             return f" ({frame.f_code.co_filename}:{frame.f_lineno})"

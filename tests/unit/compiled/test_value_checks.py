@@ -162,6 +162,22 @@ def test_errors_that_the_function_catches_depend_on_values(name, backend):
         strict(*calls[0])
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, n: x[:n],
+        lambda x, n: np.linspace(0, 1, n),
+        lambda x, n: x if n else -x,
+        lambda x, n: np.split(x, [n]),
+    ],
+)
+def test_refused_numbers_name_line_and_fix(program):
+    strict = pb.compile(program, fullgraph=True, static_argnums=1)
+    np.testing.assert_array_equal(strict(X, 2)[0], program(X, 2)[0])
+    with pytest.raises(pb.errors.TraceError, match=r"test_value_checks.py:\d+.*static_argnums"):
+        pb.compile(program, fullgraph=True)(X, 2)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("mode", "dtype"),
