@@ -58,6 +58,7 @@ else:
     wrapper = lazy_module("pullback.tensor.wrapper")
 
 __all__ = [
+    "CLASS",
     "COUNTING",
     "CPU_FLAGS",
     "MUTABLE",
