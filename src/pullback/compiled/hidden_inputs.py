@@ -86,7 +86,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Attempt(NamedTuple):
-    """How a function is traced.
+    """The way in which a function is traced.
 
     Attributes:
         level: which captured arrays are inputs.

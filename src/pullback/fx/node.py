@@ -19,6 +19,7 @@ __all__ = [
     "callable_name",
     "map_aggregate",
     "map_arg",
+    "memory_of",
     "nodes_in",
     "schema_of",
 ]
@@ -66,12 +67,24 @@ def nodes_in(value: Any) -> Iterator[Node]:
         yield from nodes_in((value.start, value.stop, value.step))
 
 
+def memory_of(node: Node) -> Node:
+    """The node that made the memory in which a traced value lies."""
+    while "view_of" in node.meta:
+        node = node.meta["view_of"]
+    return node
+
+
 class TensorMetadata(NamedTuple):
     """Shape, dtype and strides of the value of a node, in ``node.meta["tensor_meta"]``."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Any) -> TensorMetadata:
+        """The metadata of an array."""
+        return cls(array.shape, array.dtype, array.strides)
 
     def __str__(self) -> str:
         return f"{self.dtype.name}{list(self.shape)}"

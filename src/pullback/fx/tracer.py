@@ -187,7 +187,7 @@ class Tracer:
 
     def made(self, array: NDArray[Any], node: Node) -> TracedArray:
         """A value of the program: its array in this run, and the node that computes it."""
-        node.meta["tensor_meta"] = TensorMetadata(array.shape, array.dtype, array.strides)
+        node.meta["tensor_meta"] = TensorMetadata.of(array)
         return TracedArray(array, node, self)
 
     def option(self, owner: dict[str, Any], key: str, item: int | None = None) -> OptionNumber:
@@ -497,35 +497,33 @@ class Tracer:
         if isinstance(value, TracedNumber):
             return python_operators.index(value) if type(value.value) is int else float(value)
         if isinstance(value, Tensor):
-            held = value._array
-            traced = self.lift(held) if isinstance(held, np.ndarray) else held
-            return self.read(traced, "use as an index").tolist()
+            return self.read(self._source(value), "use as an index").tolist()
         if isinstance(value, slice):
             return slice(*map(self._fixed, (value.start, value.stop, value.step)))
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
             return type(value)(self._fixed(item) for item in value)
         return value
 
+    def _source(self, tensor: Tensor) -> Any:
+        """The traced array that a tensor holds, or that of the array from outside that it holds."""
+        held = tensor._array
+        return self.lift(held) if isinstance(held, np.ndarray) else held
+
     def _result(self, node: Node, result: Tensor, tensors: list[tuple[Tensor, Tensor]]) -> Tensor:
         array = result._array
         for original, real in tensors:
             if real._array is array:  # what was written to, or an input as it is
-                held = original._array
-                source = self.lift(held) if isinstance(held, np.ndarray) else held
+                source = self._source(original)
                 node.meta["view_of"] = source.node
-                node.meta["tensor_meta"] = TensorMetadata(
-                    source.shape, source.dtype, source.strides
-                )
-                if isinstance(held, TracedArray):
-                    held.node = node
+                node.meta["tensor_meta"] = TensorMetadata.of(source)
+                if source is original._array:
+                    source.node = node
                 return original
         made = self.made(array, node)
         root = _root(array)
         for original, real in tensors:
             if isinstance(real._array, np.ndarray) and _root(real._array) is root:
-                held = original._array
-                source = self.lift(held) if isinstance(held, np.ndarray) else held
-                node.meta["view_of"] = source.node
+                node.meta["view_of"] = self._source(original).node
                 node.meta["byte_offset"] = _address(array) - _address(real._array)
                 break
         return fresh(made)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pullback.fx.body_tracer import BodyTracer
 from pullback.fx.loop_call import LoopBody, LoopCall
-from pullback.fx.node import Node
+from pullback.fx.node import Node, memory_of
 from pullback.fx.tracer import Tracer
 from pullback.loops.step import Operands, traced_array
 from pullback.tensor.tensor import Tensor
@@ -102,8 +102,7 @@ def _reached(body: LoopBody, place: int) -> list[int]:
 
 def _roots(node: Node) -> set[Any]:
     """The memory that a value of a step may have, after what loops in it do."""
-    while "view_of" in node.meta:
-        node = node.meta["view_of"]
+    node = memory_of(node)
     inner = _inner_loop(node)
     if inner is None:
         return {node}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pullback.fx.node import Node
+from pullback.fx.node import Node, memory_of
 
 __all__ = ["AddedPart", "Reuse", "find_reuse"]
 
@@ -53,16 +53,9 @@ def _name(node: Node) -> str:
     return name if (namespace, overload) == ("pullback", "default") else ""
 
 
-def _memory(node: Node) -> Node:
-    """The node that made the memory in which a value lies."""
-    while "view_of" in node.meta:
-        node = node.meta["view_of"]
-    return node
-
-
 def _is_whole(node: Node) -> bool:
     """Whether a value is the whole of new dense memory that a step of the program has made."""
-    root = _memory(node)
+    root = memory_of(node)
     if root.op != "call_function" or getattr(root.target, "schema", None) is None:
         return False
     ours, theirs = node.meta.get("tensor_meta"), root.meta.get("tensor_meta")
@@ -81,13 +74,13 @@ def find_reuse(steps: list[Node], kept: set[Node], constants: set[Node]) -> Reus
     last: dict[Node, int] = {}
     for place, node in enumerate(steps):
         for used in node.all_input_nodes:
-            last[_memory(used)] = place
-    fixed = {_memory(node) for node in kept} | {_memory(node) for node in constants}
+            last[memory_of(used)] = place
+    fixed = {memory_of(node) for node in kept} | {memory_of(node) for node in constants}
     order = {node: place for place, node in enumerate(steps)}
     found = Reuse()
 
     def is_free(node: Node, place: int) -> bool:
-        root = _memory(node)
+        root = memory_of(node)
         return root not in fixed and last.get(root) == place and _is_whole(node)
 
     for place, node in enumerate(steps):
@@ -115,16 +108,16 @@ def _find_add(node: Node, place: int, order: Any, is_free: Any, found: Reuse) ->
     whole, dtypes = node.meta["tensor_meta"], [_dtype(n) for n in (node, total, part, value)]
     if total.meta.get("tensor_meta") != whole or len(set(dtypes)) > 1:
         return
-    if _memory(value) is not _memory(total) and is_free(total, place):
+    if memory_of(value) is not memory_of(total) and is_free(total, place):
         found.adds[node] = AddedPart(total, value, part.args[2])
         found.skipped.add(part)
 
 
 def _find_copy(node: Node, place: int, is_free: Any, found: Reuse) -> None:
     target, source = node.args
-    if not isinstance(source, Node) or _name(_memory(target)) != "empty":
+    if not isinstance(source, Node) or _name(memory_of(target)) != "empty":
         return
-    root = _memory(target)
+    root = memory_of(target)
     chain = {root, target}
     is_new = all(user in {*chain, node} for n in chain for user in n.users)
     if not is_new or source.meta.get("tensor_meta") != node.meta["tensor_meta"]:

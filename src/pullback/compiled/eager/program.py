@@ -18,7 +18,7 @@ from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import get_state, set_state
 from pullback.fx.dependencies import Guard
 from pullback.fx.loop_call import LoopCall
-from pullback.fx.node import Node, map_arg, schema_of
+from pullback.fx.node import Node, map_arg, memory_of, schema_of
 from pullback.fx.source import SourceWriter, run_source
 from pullback.fx.tracer import PLAIN_STATE, Tracer, untraced
 from pullback.tensor.tensor import Tensor, as_operand, wrap
@@ -259,8 +259,7 @@ class _KernelWriter(SourceWriter):
 
 
 def _is_kept(node: Node) -> bool:
-    while "view_of" in node.meta:
-        node = node.meta["view_of"]
+    node = memory_of(node)
     return node.op == "get_attr" or "is_constant" in node.meta
 
 

@@ -1,6 +1,7 @@
 """The emitter for large arrays: fused loops over memory, in chunks that threads share.
 
-A graph without loops and opaque calls goes in, an LLVM function of a table of pointers comes out.
+A graph without loops and opaque calls goes in, an LLVM function with a pointer for each input and
+output comes out.
 ``columns.py`` turns programs on many short rows into programs on columns; ``plan.py`` groups nodes
 into kernels; ``nest.py`` writes the loops of a kernel of element-wise functions and reductions,
 ``gemm.py`` and ``products.py`` those of a matrix product, all by ``code.py``; ``emitter.py`` gives

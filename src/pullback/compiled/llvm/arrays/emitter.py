@@ -1,8 +1,8 @@
 """Machine code for programs on large arrays: kernels, their memory, and what runs them.
 
-The function of a graph takes a table of pointers to its inputs, its outputs (then its checks), and
-one block of memory for everything else, which each call brings along: the code has no memory of its
-own, so that calls in several threads do not disturb each other.
+The function of a graph takes pointers to its inputs, its outputs (then its checks), and one block
+of memory for everything else, which each call brings along: the code has no memory of its own, so
+that calls in several threads do not disturb each other. Kernels read the pointers from a table.
 
 A program is a sequence of *steps*; the chunks of a step can run in any order and in any thread. The
 division into chunks depends on shapes only, and partial results are combined in the chunks' order:
