@@ -31,7 +31,7 @@ _FLAGS = (bool, int, np.bool_, np.integer)  # results that programs branch on: g
 
 
 def decided(function: Callable[..., Any], *values: Any) -> NDArray[Any]:
-    """What a function of arrays finds: a check, or which elements a rule treats separately.
+    """The finding of a function of arrays: a check, or which elements a rule treats separately.
 
     Inside ``vmap`` it gets the values of all samples. In a traced program it is a guard on what was
     found, not on the values: others for which it finds the same need no new trace.
