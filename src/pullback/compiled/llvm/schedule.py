@@ -25,6 +25,7 @@ __all__ = [
 
 _LIMITS = (256, 64, 16)  # elements of a value in registers
 _MOST_VECTORS = 6000  # operations on vectors in one program
+_SHUFFLES = 8  # operations that move the elements of one vector of a long value
 _MOST_PRODUCTS = 512  # multiplications of a matrix product in registers
 
 
@@ -41,8 +42,17 @@ def _count_vectors(graph: Graph, limit: int) -> int:
             total += _count_vectors(node.attrs[0].body, limit)
         elif not is_large(node, limit):
             each = 2 * node.inputs[0].shape[-1] if node.op == "matmul" else 1
+            if min(node.size, limit) > _LIMITS[1] and _is_shuffled(node):
+                each = _SHUFFLES
             total += -(-min(node.size, limit) // 8) * each
     return total
+
+
+def _is_shuffled(node: Node) -> bool:
+    """Whether a node moves elements to other places of their vectors, or to other vectors."""
+    if node.op == "view":
+        return not is_number(node) and not is_dense(node.place)
+    return node.op in ("assemble", "update")
 
 
 class Group(NamedTuple):
