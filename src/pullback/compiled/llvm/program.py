@@ -45,6 +45,8 @@ from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["NativeHalves", "NativeProgram", "TracedCall", "compile_native"]
 
+_NO_ARENA = np.empty(0, np.uint8)
+
 
 def _load(segment: Segment, engine: Any) -> Segment:
     """A segment with its function."""
@@ -289,9 +291,11 @@ class NativeProgram:
 def _run_segment(segment: Segment, values: dict[int, Any]) -> None:
     given = [np.ascontiguousarray(values[n.id]) for n in segment.inputs]
     made = [np.empty(n.shape, n.dtype) for n in segment.outputs]
-    arena = np.empty(segment.arena + 64, np.uint8)
-    start = -arena.__array_interface__["data"][0] % 64
-    segment.function(*given, *made, arena[start:])
+    arena = _NO_ARENA
+    if segment.arena:
+        arena = np.empty(segment.arena + 64, np.uint8)
+        arena = arena[-arena.__array_interface__["data"][0] % 64 :]
+    segment.function(*given, *made, arena)
     for node, array in zip(segment.outputs, made, strict=True):
         values[node.id] = array
 

@@ -52,7 +52,9 @@ class OpaqueCall:
         set_state(PLAIN_STATE)
         try:
             args = [_fill_holes(value, operands) for value in self.args]
-            kwargs = {name: _fill_holes(value, operands) for name, value in self.kwargs.items()}
+            kwargs = self.kwargs
+            if kwargs:
+                kwargs = {name: _fill_holes(value, operands) for name, value in kwargs.items()}
             found = self.function(*args, **kwargs)
         finally:
             set_state(before)
@@ -70,10 +72,10 @@ def _as_array(value: Any) -> Any:
 
 
 def _fill_holes(value: Any, operands: tuple[Any, ...]) -> Any:
-    if isinstance(value, Hole):
+    if type(value) is Hole:
         array = operands[value.operand]
         if value.kind == "tensor":
-            return wrap(np.asarray(array))
+            return wrap(array if type(array) is np.ndarray else np.asarray(array))
         number = np.asarray(array).item()
         return as_operand(number) if value.kind == "operand" else number
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
