@@ -1,8 +1,8 @@
-"""Classes and hashes of arrays, for user code of a function that is traced with tensors.
+"""Classes, hashes and texts of arrays, for user code of a function that is traced with tensors.
 
 A function of arrays gets tensors in their place. Its own code gets the answers of arrays from
-``isinstance(x, np.ndarray)``, ``isinstance(x[0], float)`` and ``table[x[0]]``; inside transforms,
-where arguments are tensors without compilation, too, those of tensors.
+``isinstance(x, np.ndarray)``, ``isinstance(x[0], float)``, ``table[x[0]]`` and ``str(x)``; inside
+transforms, where arguments are tensors without compilation, too, those of tensors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pullback.fx.refusals import current_tracer, refusal
 from pullback.fx.traced_array import TracedArray
 from pullback.interop.callers import USER
 from pullback.interop.replaced import current_session
-from pullback.tensor.tensor import CLASS, Tensor
+from pullback.tensor.tensor import CLASS, Tensor, note_read
 
 __all__ = ["array_classes"]
 
@@ -62,6 +62,47 @@ def _hash_of(tensor: Tensor) -> int:
     return hash(tensor.item())
 
 
+def _values_of(tensor: Tensor) -> Any:
+    """The array or number that a tensor stands for, which the graph then depends on."""
+    note_read(tensor, "its text")
+    held = tensor._array
+    array = held.tracer.read(held, "its text") if isinstance(held, TracedArray) else held
+    return array if array.ndim else array[()]
+
+
+def _text_of(tensor: Tensor) -> str:
+    return str(_values_of(tensor)) if _is_array(tensor) else _repr(tensor)
+
+
+def _repr_of(tensor: Tensor) -> str:
+    return repr(_values_of(tensor)) if _is_array(tensor) else _repr(tensor)
+
+
+def _formatted(tensor: Tensor, spec: str) -> str:
+    return format(_values_of(tensor), spec) if _is_array(tensor) else _format(tensor, spec)
+
+
+_repr, _format = Tensor.__repr__, Tensor.__format__
+_AS_ARRAYS = {
+    "__hash__": _hash_of,
+    "__str__": _text_of,
+    "__repr__": _repr_of,
+    "__format__": _formatted,
+}
+_AS_TENSORS = {
+    "__hash__": object.__hash__,
+    "__str__": object.__str__,
+    "__repr__": _repr,
+    "__format__": _format,
+}
+
+
+def _use(getter: Any, methods: dict[str, Any]) -> None:
+    _set_getter(getter)
+    for name, method in methods.items():
+        setattr(Tensor, name, method)
+
+
 def _set_getter(getter: Any) -> None:
     CLASS.__init__(getter, CLASS.fset)  # type: ignore[misc]
 
@@ -72,13 +113,11 @@ def array_classes() -> Iterator[None]:
     global _users
     with _lock:
         _users += 1
-        _set_getter(_class_of)
-        Tensor.__hash__ = _hash_of  # type: ignore[assignment, method-assign]
+        _use(_class_of, _AS_ARRAYS)
     try:
         yield
     finally:
         with _lock:
             _users -= 1
             if not _users:
-                _set_getter(type)
-                Tensor.__hash__ = object.__hash__  # type: ignore[assignment, method-assign]
+                _use(type, _AS_TENSORS)

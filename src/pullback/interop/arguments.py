@@ -15,7 +15,7 @@ from pullback.autograd.forward.tangents import carries_gradient
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.operators.creation import functions as creation
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, constant_tensor, fresh
+from pullback.tensor.tensor import TRACES, Tensor, constant_tensor, fresh, note_read
 
 __all__ = [
     "HOLDERS",
@@ -66,6 +66,8 @@ def raw(tensor: Tensor) -> NDArray[Any]:
     held = tensor._array
     if isinstance(held, Payload):
         return np.asarray(held).copy()  # compiled code of SciPy refuses read-only arrays
+    if TRACES:
+        note_read(tensor, "a function of NumPy", shares=True)
     return np.asarray(held).view()
 
 

@@ -375,3 +375,38 @@ def test_identity_of_arrays_that_are_replaced():
     for n in range(6):
         state.b = state.a if n % 3 == 2 else state.a.copy()
         np.testing.assert_allclose(compiled(X), f(X))
+
+
+READERS = {
+    "allclose": lambda w: 1.0 if np.allclose(w, [1.0, 2.0, 3.0]) else 2.0,
+    "array_equal": lambda w: 1.0 if np.array_equal(w, np.ones(3)) else 2.0,
+    "unique": lambda w: len(np.unique(w)),
+    "trim_zeros": lambda w: len(np.trim_zeros(w)),
+    "array_str": lambda w: len(np.array_str(w)),
+    "tobytes": lambda w: w.tobytes()[6],
+    "str": lambda w: len(str(w)),
+    "f-string": lambda w: len(f"{w}") + len(f"{w[0]:.9g}"),
+    "percent": lambda w: len("%s" % w[0]),  # noqa: UP031
+    "searchsorted": lambda w: int(np.searchsorted(w, 2.0)),
+}
+CONTENTS = [[1.0, 2.0, 3.0], [7.25, 1.5, 0.5], [2.0, 2.0, 2.0], [0.0, 5.5, 1e-9]]
+
+
+@pytest.mark.parametrize("kind", ["argument", "elements", "replaced", "tensor"])
+@pytest.mark.parametrize("name", READERS)
+def test_values_that_numpy_or_texts_read(name, kind):
+    if (name, kind) == ("percent", "tensor"):
+        pytest.skip("an element of a captured tensor is a number in functions of arrays")
+    read = READERS[name]
+    held = pb.ones(3) if kind == "tensor" else np.ones(3)
+    compiled = pb.compile(
+        (lambda x, w: x * read(w)) if kind == "argument" else (lambda x: x * read(held)),
+        backend="eager",
+    )
+    for elements in CONTENTS * 2:
+        if kind == "replaced":
+            held = np.array(elements)
+        else:
+            held[...] = np.array(elements)
+        args = (X, held) if kind == "argument" else (X,)
+        np.testing.assert_allclose(compiled(*args), X * read(held))
