@@ -45,16 +45,17 @@ def _maker(is_factor: bool) -> Callable[[Tensor, Any], Tensor]:
         True
         """
         kind = type(value)
-        if (kind is float or kind is int) and value:  # 0.0 and -0.0 would be one entry
+        if kind is float or kind is int:
             array = tensor._array
             if (
-                type(array) is _ndarray
+                value  # 0.0 and -0.0 would be one entry
+                and type(array) is _ndarray
                 and array.dtype is _FLOAT64
                 and not get_state().modes & ~NUMPY
             ):
                 operand = _known.get(value)
                 return _remember(value) if operand is None else operand
-        if is_factor and kind in _SEQUENCES and repeats(tensor, value):
+        elif is_factor and kind in _SEQUENCES and repeats(tensor, value):
             raise TypeError  # what multiplies makes a list of it
         return as_operand(value)
 
