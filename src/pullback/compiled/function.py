@@ -392,7 +392,7 @@ class CompiledFunction:
     ) -> Any:
         self._stats["traces"] += attempt == Attempt()
         tracer = Tracer(allows_reads=not self._fullgraph, is_general=attempt.is_general)
-        tracer.keeps_guards = True
+        tracer.keeps_guards = tracer.takes_numbers = True
         effects = Effects(tracer, SideEffects(self._func, constants_of(given)))
         given = as_arrays(entry, given, effects.python)
         substitution = self._substitution(given, effects.python, attempt)

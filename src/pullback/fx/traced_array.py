@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback._lazy import lazy_module
 from pullback.dispatch.keys import INTERCEPT, KEY_BITS, DispatchKey
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
@@ -24,7 +25,10 @@ from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import CPU_FLAGS
 
 if TYPE_CHECKING:
+    from pullback.fx import traced_number
     from pullback.fx.tracer import Tracer
+else:
+    traced_number = lazy_module("pullback.fx.traced_number")
 
 __all__ = ["TracedArray", "escaped_error"]
 
@@ -170,6 +174,10 @@ class TracedArray(Payload):
     def item(self) -> Any:
         """The only element as a Python number."""
         return self.tracer.read(self, "item()").item()
+
+    def take_number(self) -> Any:
+        """The only element as a number of the traced program; None where it is a guard."""
+        return traced_number.take_number(self)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""

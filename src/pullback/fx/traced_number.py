@@ -17,15 +17,26 @@ import numpy as np
 
 from pullback.dispatch.table import ENTRIES
 from pullback.fx.node import Node
+from pullback.fx.refusals import current_tracer
 from pullback.fx.sizes import guard_error
 from pullback.fx.traced_array import TracedArray
+from pullback.fx.user_code import is_called_by_user
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
 if TYPE_CHECKING:
     from pullback.fx.tracer import Tracer
 
-__all__ = ["OptionNumber", "TracedNumber"]
+__all__ = ["OptionNumber", "TracedNumber", "item_of", "take_number"]
 
+_CALLERS = tuple(
+    f"pullback.{name}"
+    for name in (
+        "fx.traced_number",
+        "fx.traced_array",
+        "tensor.tensor",
+        "autograd.graph.conversion",
+    )
+)
 _NUMBERS = (bool, int, float, complex)
 
 
@@ -120,6 +131,33 @@ class TracedNumber:
     def __class__(self) -> Any:
         """The class of the number: ``isinstance(n, float)`` is what it is outside of a trace."""
         return type(self.value)
+
+
+def item_of(array: Any) -> float:
+    """The only element of an array."""
+    return float(array.item())
+
+
+def take_number(held: TracedArray) -> TracedNumber | None:
+    """The floating-point number that user code takes out of a traced tensor by ``item()``.
+
+    It becomes a result, or is computed with, without a guard; a branch on it has one.
+    """
+    tracer = held.tracer
+    if (
+        not tracer.takes_numbers
+        or current_tracer() is not tracer
+        or held.dtype.kind != "f"
+        or held.value.size != 1
+        or tracer.has_loops
+        or not is_called_by_user(_CALLERS)
+    ):
+        return None
+    tracer.picks.check_read(held.value)
+    scalar = held if held.ndim == 0 else tracer.call("reshape", held, [])
+    node = tracer.graph.call_function(item_of, (scalar.node,))
+    node.meta["number"] = float
+    return TracedNumber(held.value.item(), node, tracer)
 
 
 def _value(arg: Any) -> Any:

@@ -113,7 +113,8 @@ class Tracer:
         notes: objects from outside that the graph depends on, by their dict's id and their key.
         conditions: functions that return whether the graph may run.
         allows_reads: whether the program may read values; each read is a guard.
-        keeps_guards: whether runs of the graph compare guards; checks of values are some then.
+        keeps_guards: whether runs compare guards; checks of values are some then.
+        takes_numbers: whether ``item()`` is a number of the graph, without a guard.
         is_general: whether ``scan`` and its kind are one node each, whose step is traced once, and
             integers in ``x[i]`` are inputs; else loops run step by step, and integers are guards.
         has_loops: whether there is such a node. Values behind it are those of one step only.
@@ -145,7 +146,7 @@ class Tracer:
         self.notes: dict[tuple[int, str], Note] = {}
         self.conditions: list[Callable[[], bool]] = []
         self.allows_reads = allows_reads
-        self.keeps_guards = False
+        self.keeps_guards = self.takes_numbers = False
         self.is_general = is_general
         self.has_loops = self.has_indices = False
         self.decompositions: dict[Any, Callable[..., Any]] = {}
@@ -243,7 +244,7 @@ class Tracer:
 
     def settle_writes(self, names: Iterable[str] | None = None) -> list[str]:
         """Makes constants of captured arrays that NumPy has written to, and returns their names."""
-        names = list(self.captured) if names is None else names
+        names = names or list(self.captured)
         changed = self.snapshots.find_changed(names, self.captured, self.written)
         for name in changed:
             self.captured[name] = self.snapshots.copies[name]
@@ -612,10 +613,9 @@ class Tracer:
 
     def release(self) -> None:
         """Lets go of tensors that only the trace needs, and of the autograd graph behind them."""
-        for tensors in (self.made_here, self._sources, self.arguments):
-            tensors.clear()
         self._lifted.clear()
-        self._before.clear()
+        for held in (self.made_here, self._sources, self.arguments, self._before):
+            held.clear()
 
     # --- running ----------------------------------------------------------------------------------
 

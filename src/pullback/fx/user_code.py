@@ -10,7 +10,7 @@ from typing import Any
 
 from pullback._cpython import get_frame
 
-__all__ = ["parameter_names", "user_line", "warn_user"]
+__all__ = ["is_called_by_user", "parameter_names", "user_line", "warn_user"]
 
 _OWN = ("pullback", "numpy")
 
@@ -20,10 +20,23 @@ def _frames() -> Iterator[tuple[int, FrameType]]:
     frame: FrameType | None = get_frame(2)
     level = 2
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN:
+        if not _is_own(frame):
             yield level, frame
         frame = frame.f_back
         level += 1
+
+
+def is_called_by_user(names: tuple[str, ...]) -> bool:
+    """Whether the innermost frame outside of the modules `names` is user code."""
+    frame: FrameType | None = get_frame(2)
+    while frame is not None and frame.f_globals.get("__name__") in names:
+        frame = frame.f_back
+    return frame is not None and not _is_own(frame)
+
+
+def _is_own(frame: FrameType) -> bool:
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] in _OWN
 
 
 def user_line() -> str:

@@ -172,6 +172,10 @@ class Payload:
     def __index__(self) -> NoReturn:
         raise self.refusal("use as an index")
 
+    def take_number(self) -> Any:
+        """The only element as a number of a program that is traced; None if there is none."""
+        return None
+
     def item(self) -> NoReturn:
         """Always raises."""
         raise self.refusal("item()")

@@ -352,7 +352,9 @@ class Tensor(TensorMethods):
     def item(self, *place: Any) -> Any:
         """The only element, or the one at a place, as a Python number."""
         if not place:
-            return self._only_element()
+            held = self._array
+            number = held.take_number() if TRACES and isinstance(held, Payload) else None
+            return self._only_element() if number is None else number
         if TRACES:
             note_read(self, "item()")
         return np.asarray(self._array).item(*place)

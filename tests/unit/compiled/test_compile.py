@@ -224,7 +224,7 @@ def test_each_path_through_a_branch_has_a_graph():
 
 
 def test_too_many_paths_are_called_as_they_are_with_one_warning():
-    f = pb.compile(lambda x: x * float(x[0].item()))
+    f = pb.compile(lambda x: x * float(x[0]))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for n in range(12):

@@ -401,3 +401,55 @@ def test_memory_that_is_replaced_keeps_its_values(backend):
         np.testing.assert_array_equal(before, values)
         np.testing.assert_array_equal(w.detach(), values * [2.0, 3.0])
     assert compiled.stats == {"traces": 1, "hits": 2, "eager": 0, "changes": 0}
+
+
+# --- numbers that item() takes --------------------------------------------------------------------
+
+
+def _numbers(loss, parameters):
+    return loss.item(), {"sum": sum(p.grad.sum().item() for p in parameters), "loss": loss.detach()}
+
+
+def _arithmetic(loss, parameters):
+    return -loss.item() / 3 + 1, parameters[0].detach() * loss.item(), round(loss.item(), 3)
+
+
+@pytest.mark.parametrize("read", [_numbers, _arithmetic])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_of_a_step_are_no_guards(read, backend):
+    found = []
+    for is_compiled in (False, True):
+        np.random.seed(0)
+        model = pb.nn.Linear(3, 2)
+        optimizer = pb.optim.Adam(model.parameters(), lr=0.1)
+
+        def step(x, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return read(loss, [*model.parameters()])
+
+        call = pb.compile(step, backend=backend) if is_compiled else step
+        found.append([pb.utils.pytree.flatten(call(_batch(n)))[0] for n in range(10)])
+    assert call.stats == {"traces": 1, "hits": 9, "eager": 0, "changes": 0}
+    for expected, ours in zip(*found, strict=True):
+        assert [type(value) for value in ours] == [type(value) for value in expected]
+        for one, other in zip(expected, ours, strict=True):
+            np.testing.assert_allclose(np.asarray(other), np.asarray(one), rtol=1e-8)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_branch_on_a_number_is_a_guard_on_its_outcome(backend):
+    def function(x, y):
+        y[0] = 1.0
+        size = (x * x).sum().item()
+        y[0] = 2.0
+        return x / size if size > 3.0 else x * y[0].item()
+
+    compiled = pb.compile(lambda x: function(x, pb.zeros(2)), backend=backend)
+    for n in range(12):
+        x = pb.tensor([0.3 * n, 1.0])
+        np.testing.assert_allclose(compiled(x), function(x, pb.zeros(2)), rtol=1e-12)
+    assert compiled.stats["traces"] == 2
+    assert compiled.stats["eager"] == 0

@@ -38,6 +38,7 @@ from pullback.fx.batched import BatchedCall
 from pullback.fx.loop_call import LoopBody, LoopCall
 from pullback.fx.node import Node as TracedNode
 from pullback.fx.node import map_arg, schema_of
+from pullback.fx.traced_number import item_of
 from pullback.fx.tracer import Tracer, untraced
 from pullback.tensor.tensor import as_operand
 
@@ -342,6 +343,10 @@ class _Lowering:
             return
         if target is as_operand:
             self.numbers[node] = self.numbers[node.args[0]]
+            return
+        if target is item_of:
+            number = self.builder.cast(self.read(node.args[0]), np.dtype(float))
+            self.numbers[node] = _Number(number, float)
             return
         if isinstance(target, LoopCall):
             self._loop(node)
