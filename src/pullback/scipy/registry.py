@@ -29,7 +29,8 @@ from inspect import CO_VARKEYWORDS
 from typing import Any, TypeVar
 
 from pullback.errors import AutogradError, DerivativeMissingError
-from pullback.fx.refusals import current_tracer
+from pullback.fx.refusals import current_tracer, refusal
+from pullback.fx.user_code import user_line
 from pullback.interop.arguments import HOLDERS, Holder, plain, tensors_in
 from pullback.interop.mode import numpy_mode
 from pullback.interop.replaced import keeps_constants
@@ -77,6 +78,16 @@ CLASSES: dict[str, type] = {}  # class rules, by the name of SciPy's class
 
 _recording: ContextVar[bool] = ContextVar("recording", default=False)
 _KINDS_WITH_DERIVATIVE = ("attached", "linear", "recorded", "rule")
+# Functions whose steps depend on what a function of the program returns: no graph has them.
+_CHOOSE_POINTS = (
+    "scipy.integrate.dblquad",
+    "scipy.integrate.nquad",
+    "scipy.integrate.odeint",
+    "scipy.integrate.quad",
+    "scipy.integrate.solve_",
+    "scipy.integrate.tplquad",
+    "scipy.optimize.",
+)
 # Arguments that change how SciPy computes, and not what: a rule need not take them.
 _WITHOUT_EFFECT = frozenset(
     {"blocksize", "check_finite", "lwork", "traceA", "use_umfpack", "workers"}
@@ -269,6 +280,12 @@ def call(
     recorded as well if it has no rule.
     """
     is_lost = any(map(carries, (*args, *kwargs.values())))
+    callbacks = [value for value in (*args, *kwargs.values()) if is_callback(value)]
+    if callbacks and name.startswith(_CHOOSE_POINTS) and current_tracer() is not None:
+        raise refusal(
+            f"{name} calls a function at points that it chooses by values{user_line()}; call it "
+            f"outside, or compile that function"
+        )
     found = next(filter(None, map(find_rule, (name, *further_names))), None)
     if found is None and _computes_on_tensors():
         return original(*args, **kwargs)
@@ -278,7 +295,6 @@ def call(
         return _call_without_derivative(name, original, args, kwargs, found, is_lost=is_lost)
     if not is_lost:
         tensors = list(tensors_in([args, kwargs]))
-        callbacks = filter(is_callback, (*args, *kwargs.values()))
         is_constant = tensors and not any(map(levels_of, tensors))
         if is_constant and not any(map(captures_gradient, callbacks)):
             if current_tracer() is not None:

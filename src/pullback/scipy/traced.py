@@ -109,10 +109,11 @@ def record_call(
     except _NoArraysError:
         return NotImplemented
     made, kinds = structure
-    leaves = [
-        tracer.read(part._array, name)[()].item() if issubclass(kind, _FLAGS) else part
-        for part, kind in zip(parts, kinds, strict=True)
-    ]
+    leaves = list(parts)
+    for place, kind in enumerate(kinds):
+        if issubclass(kind, _FLAGS):
+            flag = tracer.read(parts[place]._array, name)[()]
+            leaves[place] = flag.item() if kind in (bool, int) else flag
     return pytree.unflatten(made, leaves)
 
 

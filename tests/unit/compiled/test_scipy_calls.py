@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import interpolate, linalg, ndimage, signal, spatial, special, stats
+from scipy import (
+    integrate,
+    interpolate,
+    linalg,
+    ndimage,
+    optimize,
+    signal,
+    spatial,
+    special,
+    stats,
+)
 from scipy.spatial.transform import Rotation
 
 import pullback as pb
@@ -112,3 +122,36 @@ def test_points_inside_and_outside_of_a_support() -> None:
         wanted = pb.grad(lambda v: stats.expon.pdf(v).sum())(np.array(x))
         np.testing.assert_allclose(gradient(np.array(x)), wanted)
     assert gradient.stats["traces"] <= 3
+
+
+def test_types_of_counts_are_scipys() -> None:
+    found = pb.compile(lambda x: tuple(stats.describe(x)))(_VECTOR)
+    expected = tuple(stats.describe(_VECTOR))
+    assert list(map(type, found)) == list(map(type, expected))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda p: integrate.solve_ivp(lambda t, y: -p[0] * y, (0, 1), [1.0]).y[0, -1],
+        lambda p: optimize.brentq(lambda z: z**3 + z - p[0], -5, 5),
+    ],
+)
+def test_solvers_that_call_back_are_refused_with_their_names(f: Callable[[Any], Any]) -> None:
+    compiled = pb.compile(pb.grad(f))
+    with pytest.warns(UserWarning, match="at points that it chooses by values"):
+        found = compiled(np.ones(1))
+    np.testing.assert_allclose(found, pb.grad(f)(np.ones(1)))
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_warnings_that_the_function_switches_off(backend: str) -> None:
+    @pb.compile(backend=backend)
+    def f(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.sort(x / (x - 1.0))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            np.testing.assert_array_equal(f(np.array([1.0, 2.0])), [2.0, np.inf])

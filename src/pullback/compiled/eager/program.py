@@ -21,6 +21,7 @@ from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node, map_arg, memory_of, schema_of
 from pullback.fx.source import SourceWriter, run_source
 from pullback.fx.tracer import PLAIN_STATE, Tracer, untraced
+from pullback.kernels.errstate import QUIET, get_settings, set_settings
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
 __all__ = ["MISS", "Program", "compile_program"]
@@ -87,11 +88,13 @@ def compile_program(
     inner = run_source(source, "program", "compiled program", writer.globals)
 
     def run(*args: Any) -> Any:
-        before = get_state()
+        before, settings = get_state(), get_settings()
         set_state(PLAIN_STATE)
+        set_settings(QUIET)  # the function may have switched warnings off
         try:
             return inner(*args)
         finally:
+            set_settings(settings)
             set_state(before)
 
     return Program(run, lambda: source, tracer, outputs, _refusal(tracer))

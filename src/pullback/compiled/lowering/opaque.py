@@ -14,6 +14,7 @@ import numpy as np
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import get_state, set_state
 from pullback.fx.tracer import PLAIN_STATE
+from pullback.kernels.errstate import QUIET, get_settings, set_settings
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
 __all__ = ["Hole", "OpaqueCall"]
@@ -48,8 +49,9 @@ class OpaqueCall:
 
     def __call__(self, *operands: Any) -> Any:
         """Runs the call on arrays; returns an array or a tuple of arrays."""
-        before = get_state()
+        before, settings = get_state(), get_settings()
         set_state(PLAIN_STATE)
+        set_settings(QUIET)  # the function may have switched warnings off
         try:
             args = [_fill_holes(value, operands) for value in self.args]
             kwargs = self.kwargs
@@ -57,6 +59,7 @@ class OpaqueCall:
                 kwargs = {name: _fill_holes(value, operands) for name, value in kwargs.items()}
             found = self.function(*args, **kwargs)
         finally:
+            set_settings(settings)
             set_state(before)
         if isinstance(found, tuple | list):
             return tuple(map(_as_array, found))
