@@ -9,6 +9,8 @@ import pullback as pb
 from pullback.fx.experimental.proxy_tensor import make_fx
 from pullback.utils._python_dispatch import TorchDispatchMode
 
+pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
+
 X = pb.tensor([0.5, -1.0, 2.0])
 
 
