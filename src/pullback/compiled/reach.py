@@ -152,7 +152,7 @@ class _Search:
         self.visited: list[Any] = []
         self.kept: list[Any] = []  # owners of watches, so that their ids are their own
         # Names in the code of all functions: an object may be an argument of any of them.
-        self.names = _names_of(function)
+        self.names = _names_of(function) - {IDENTITY, ID_OF_OBJECT}  # which user code may add
         for value in (function, *constants):
             self.add(value, frozenset())
         self._drain()

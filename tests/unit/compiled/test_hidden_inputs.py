@@ -410,3 +410,17 @@ def test_values_that_numpy_or_texts_read(name, kind):
             held[...] = np.array(elements)
         args = (X, held) if kind == "argument" else (X,)
         np.testing.assert_allclose(compiled(*args), X * read(held))
+
+
+@pytest.mark.parametrize("transform", [pb.func.vmap, pb.grad, pb.value_and_grad])
+def test_states_in_transforms_are_inputs(transform):
+    state = _state(w=np.ones(2), b=np.ones(2))
+    function = transform(lambda x: np.where(state.b > 2, np.tanh(state.w @ x), state.b * x).sum())
+    x = np.ones((3, 2)) if transform is pb.func.vmap else np.ones(2)
+    compiled = pb.compile(function, backend="eager")
+    for n in range(10):
+        state.w = state.w * 1.1
+        state.b[n % 2] += 0.5
+        for found, expected in zip(compiled(x), function(x), strict=True):
+            np.testing.assert_allclose(found, expected)
+    assert compiled.stats["traces"] == 2
