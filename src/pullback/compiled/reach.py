@@ -560,7 +560,7 @@ def _names_in(code: CodeType) -> frozenset[str]:
 
 
 def _marks_of(code: CodeType) -> set[str]:
-    """What code does that its names do not say: ``case Point(x, y)``, ``x is y``, ``id(x)``."""
+    """Marks of instructions that name no attribute: ``case Point(x, y)``, ``x is y``, ``id(x)``."""
     steps = read_instructions(code)
     if steps is None:
         return {_ALL, IDENTITY, ID_OF_OBJECT}
