@@ -8,6 +8,7 @@ are found by ``reach.py``.
 
 from __future__ import annotations
 
+import operator
 from array import array as buffer_array
 from collections.abc import Callable, Iterable
 from types import CellType
@@ -111,6 +112,9 @@ def find_change(watches: Iterable[Watch]) -> Watch | None:
                 continue
         elif kind == "length":
             if len(owner) == value:
+                continue
+        elif kind == "keys":
+            if len(owner) == len(value) and all(map(operator.is_, owner, value)):
                 continue
         elif kind == "slot" and name == "_array" and owner._array is value:
             continue

@@ -367,7 +367,7 @@ class _Call(_Function):
             return self.field(
                 self.field(owner, _LIST_ITEMS, self.pointer), 8 * watch.name, self.pointer
             )
-        find = "PyDict_GetItem" if watch.kind == "item" else "_PyType_Lookup"
+        find = "PyDict_GetItemWithError" if watch.kind == "item" else "_PyType_Lookup"
         return self.call(find, self.pointer, owner, self.symbols.object(watch.name))
 
     def _captured_arrays(self) -> dict[int, Any]:
@@ -409,6 +409,8 @@ class _Call(_Function):
 
     def _same_keys(self, owner: Any, watch: Watch) -> Any:
         """Whether a dict has its keys still, in their order."""
+        if not watch.value:
+            return self.field_is(owner, _BODY, self.word(0))
         place, key = self.b.alloca(self.word), self.b.alloca(self.pointer)
         self.b.store(self.word(0), place)
         arguments = (owner, place, key, self.b.alloca(self.pointer))
