@@ -72,6 +72,7 @@ from pullback.compiled.watch import (
 from pullback.dispatch.modes import NUMBERS, NUMPY, TRACE, TRANSFORM, get_state
 from pullback.errors import PullbackError, TraceError, message_of
 from pullback.fx.graph import Graph
+from pullback.fx.snapshots import WRITES_OUTSIDE
 from pullback.fx.tracer import Tracer
 from pullback.fx.user_code import warn_user
 from pullback.inspector.html_repr import table_html, text_html
@@ -403,7 +404,8 @@ class CompiledFunction:
             )
         except BaseException as error:
             effects.undo_all()
-            following = attempt.after_error(error, tracer, bool(substitution))
+            has_inputs = bool(substitution) or bool(self._changed_arrays)
+            following = attempt.after_error(error, tracer, has_inputs)
             if following is None and (self._fullgraph or not isinstance(error, Exception)):
                 raise
             failure: Exception | None = error if isinstance(error, Exception) else None
@@ -513,7 +515,9 @@ class CompiledFunction:
             tracer.settle_writes()
             substitution.require_hidden(tracer, gradients)
             outside = Outside(tracer, shared.made, substitution.inputs)
-        effects.python.require_nothing_written(tracer.captured.values(), tracer.written)
+        if effects.python.find_written(tracer.written):
+            self._changed_arrays.note(effects.python.watches)
+            raise TraceError(WRITES_OUTSIDE)
         effects.python.require_nothing_stored(substitution)
         return Trace(shared, outputs, out_spec, gradients, outside)
 

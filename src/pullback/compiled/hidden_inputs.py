@@ -104,13 +104,13 @@ class Attempt(NamedTuple):
         Args:
             error: what it has raised.
             tracer: of the trace.
-            has_inputs: whether captured arrays were inputs.
+            has_inputs: whether captured arrays were inputs, or are now.
         """
         if not isinstance(error, Exception):
             return None
         if isinstance(error, DrawnNumbersError) and active_count() > 1 and self.repeats < 3:
             return self._replace(repeats=self.repeats + 1)  # another thread may have drawn them
-        if has_inputs:
+        if has_inputs and self.level < NO_ARRAYS:
             return self._replace(level=self.level + 1)
         if tracer.has_loops or (tracer.has_indices and isinstance(error, TraceError)):
             return Attempt(is_general=False)
@@ -140,6 +140,9 @@ class ChangedArrays:
 
     def __init__(self) -> None:
         self._found: dict[Any, tuple[Watch, bool]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
 
     def __contains__(self, watch: Watch) -> bool:
         return watch.place in self._found

@@ -23,10 +23,8 @@ from pullback.compiled.reach import TYPE_OF_ARRAY, Reached, find_watches, has_tr
 from pullback.compiled.watch import EMPTY, Watch, read_class, restore_buffer
 from pullback.errors import TraceError
 from pullback.fx.picked import root_of
-from pullback.fx.snapshots import WRITES_OUTSIDE
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
-from pullback.tensor.memory import owner_of
 
 if TYPE_CHECKING:
     from pullback.compiled.hidden_inputs import Substitution
@@ -109,19 +107,15 @@ class SideEffects:
             )
         self.watches += _made(after, self._before)
 
-    def require_nothing_written(self, captured: Iterable[Any], written: set[int]) -> None:
-        """Refuses a write by NumPy itself to an array from outside that the graph reads.
+    def find_written(self, written: set[int]) -> list[Watch]:
+        """The arrays from outside that NumPy itself has written to: no graph repeats that.
 
         Args:
-            captured: the arrays that it reads.
             written: the ids of roots that the graph writes to.
         """
-        read = {id(owner_of(array)) for array in captured}
-        for watch in self._before:
-            if watch.kind != "content" or id(owner_of(watch.owner)) not in read:
-                continue
-            if id(root_of(watch.owner)) not in written and watch.has_changed():
-                raise TraceError(WRITES_OUTSIDE)
+        contents = [watch for watch in self._before if watch.kind == "content"]
+        others = [watch for watch in contents if id(root_of(watch.owner)) not in written]
+        return [watch for watch in others if watch.has_changed()]
 
     def _find(self) -> Reached:
         """Finds what the function reaches after a trace, without remains of the trace in caches.

@@ -154,3 +154,19 @@ def test_second_derivatives_of_results_that_are_views(backend):
         (g,) = pb.autograd.grad((plain[0] * plain[1]).sum(), x, create_graph=True)
         (e,) = pb.autograd.grad(g.sum(), x)
         np.testing.assert_allclose(h, e, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("index", [np.s_[::-1], np.s_[:, ::2], np.s_[1:2], np.s_[...], np.s_[:, 0]])
+@pytest.mark.parametrize("make", [np.asarray, pb.asarray])
+def test_ravel_copies_what_is_no_row_of_memory(make, index, order):
+    def f(x):
+        row = x[index].ravel(order)
+        row[0] = 77.0
+        return x * 2, row * 1
+
+    x, y, z = np.arange(12.0).reshape(3, 4), *(make(np.arange(12.0).reshape(3, 4)) for _ in "ab")
+    expected = [*f(x), x]
+    for found in ([*f(y), y], [*pb.compile(f, fullgraph=True)(z), z]):
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(a), b)

@@ -319,28 +319,55 @@ def test_arrays_that_numpy_makes_and_writes_are_constants(function, backend):
     assert compiled.stats["hits"] == 2
 
 
+def _writes_itself(x, w):
+    w[1] += 1
+    return x * w
+
+
+def _writes_view(x, w):
+    w.view()[1] += 1
+    return x * w
+
+
+def _writes_unread(x, w):
+    w[1] += 1
+    return x * 2
+
+
+def _writes_unread_view(x, w):
+    w.view()[1] += 1
+    return x * 2
+
+
+def _writes_constant(x, w):
+    y = x * w
+    w[1] = 7
+    return y
+
+
 @pytest.mark.parametrize("backend", ["llvm", "eager"])
-@pytest.mark.parametrize("writes_first", [True, False])
-def test_writes_by_numpy_to_an_array_that_the_graph_reads_are_refused(backend, writes_first):
-    def make():
-        w = np.ones(3, int)
+@pytest.mark.parametrize("dtype", [int, float])
+@pytest.mark.parametrize(
+    "function",
+    [_writes_itself, _writes_view, _writes_unread, _writes_unread_view, _writes_constant],
+)
+@pytest.mark.filterwarnings("ignore:compile")
+def test_writes_to_a_captured_array_that_the_caller_resets(function, dtype, backend):
+    w, other = np.ones(3, dtype), np.ones(3, dtype)
+    compiled = pb.compile(lambda x: function(x, w), backend=backend)
+    for number in range(6):
+        x = np.ones(3) + number
+        np.testing.assert_array_equal(compiled(x), function(x, other))
+        np.testing.assert_array_equal(w, other)
+        w[:] = other[:] = 1
+    if dtype is float and "view" not in function.__name__:
+        assert compiled.stats["hits"] >= 4
 
-        def f(x):
-            if writes_first:
-                w[0] *= 2
-            y = x * w
-            if not writes_first:
-                w[1] += 1
-            return y
 
-        return f
-
-    compiled, plain = pb.compile(make(), backend=backend), make()
+def test_writes_by_numpy_to_an_array_are_refused():
+    w = np.ones(3)
     with pytest.warns(UserWarning, match="NumPy writes to an array from outside"):
-        first = compiled(np.ones(3))
-    np.testing.assert_array_equal(first, plain(np.ones(3)))
-    for _ in range(3):
-        np.testing.assert_array_equal(compiled(np.ones(3)), plain(np.ones(3)))
+        pb.compile(lambda x: _writes_unread_view(x, w))(np.ones(3))
 
 
 def test_numbers_that_another_thread_draws_do_not_matter():

@@ -67,8 +67,10 @@ def rollaxis(self: Tensor, axis: int, start: int = 0) -> Tensor:
 
 
 def ravel(self: Tensor, order: str = "C") -> Tensor:
-    """All elements in a row."""
-    return shape_functions.reshape(self, -1, order)
+    """All elements in a row: a copy unless they lie so in memory, as NumPy's."""
+    if order == "F":
+        return ravel(self.T)
+    return shape_functions.reshape(ascontiguousarray(self), -1, order)
 
 
 def flatten(self: Tensor, order: str = "C") -> Tensor:
