@@ -252,11 +252,14 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - 
     found = memo.get(id(self))
     if found is not None:
         return found  # type: ignore[no-any-return]
-    if TRACES:
-        note_read(self, "deepcopy()", shares=True)
     array = self._array
-    copied = array.deepcopy(memo) if isinstance(array, Payload) else array.copy(order="K")
-    copy = memo[id(self)] = wrap(copied)
+    if TRACES and type(self) is Tensor:
+        copy = self.detach().clone()  # recorded: each run of a graph makes a copy
+    elif isinstance(array, Payload):
+        copy = wrap(array.deepcopy(memo))
+    else:
+        copy = wrap(array.copy(order="K"))
+    memo[id(self)] = copy
     copy._flags |= self._flags & REQUIRES_GRAD
     if self._meta is not None and self._meta.grad is not None:
         meta_of(copy).grad = __deepcopy__(self._meta.grad, memo)
@@ -303,7 +306,7 @@ def _refuse_task_border(tensor: Tensor) -> None:
 
 def _restored(array: NDArray[Any], grad: bool, role: str = "") -> Tensor:
     """A tensor as it comes out of a pickle: a leaf."""
-    tensor = wrap(array)
+    tensor = wrap(array).clone() if TRACES else wrap(array)  # each run of a graph makes a copy
     if grad:
         tensor._flags |= REQUIRES_GRAD
     if role:

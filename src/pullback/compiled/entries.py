@@ -31,11 +31,11 @@ class CacheInfo(NamedTuple):
 class Entry:
     """All programs of one signature: one for each path through its branches."""
 
-    __slots__ = ("has_stored", "paths", "reason", "returns_arrays")
+    __slots__ = ("paths", "reason", "returns_arrays", "stored")
 
     def __init__(self) -> None:
         self.paths: list[Path] = []
-        self.has_stored = False  # whether a trace has stored a tensor outside
+        self.stored = 0  # how many traces have stored a tensor outside
         self.reason = ""  # why the function is called instead
         self.returns_arrays = False  # without arguments: it reads arrays, and no tensors
 

@@ -477,8 +477,8 @@ class CompiledFunction:
     ) -> Any:
         """The function's own result, or its error; the trace's error is the reason to refuse."""
         result = self._call_func(args, kwargs, given)
-        if isinstance(error, StoredError) and not entry.has_stored:
-            entry.has_stored = True  # a cache is full now: the next call is traced again
+        if isinstance(error, StoredError) and entry.stored < error.most:
+            entry.stored += 1  # a cache is full now: the next call is traced again
             return result
         name = "" if isinstance(error, PullbackError) else f"{type(error).__name__}: "
         self._refuse(entry, f"{name}{message_of(error)}")

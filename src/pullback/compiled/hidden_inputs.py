@@ -199,6 +199,7 @@ class Substitution:
                 )
                 if is_chosen and id(array) not in loose:
                     self._tensors.setdefault(id(array), (array, wrap(array)))
+        self._ids = {id(tensor) for _, tensor in self._tensors.values()}
         if not self._tensors:
             return
         counts: dict[int, int] = {}
@@ -216,6 +217,9 @@ class Substitution:
 
     def __bool__(self) -> bool:
         return bool(self._tensors)
+
+    def __contains__(self, value: object) -> bool:
+        return id(value) in self._ids
 
     @property
     def tensors(self) -> list[Watch]:

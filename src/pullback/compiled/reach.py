@@ -59,7 +59,10 @@ _MOST_BYTES = 1 << 20  # of an array that is compared element by element
 _LIBRARIES = frozenset(["numpy", "scipy", "pullback", "builtins", *sys.stdlib_module_names])
 # Libraries whose objects hold functions and values of the user, which are watched.
 _HOLDERS = frozenset(
-    ["argparse", "collections", "contextlib", "functools", "numpy", "scipy", "types", "weakref"]
+    [
+        *("argparse", "collections", "contextlib", "functools", "queue", "types", "weakref"),
+        *("numpy", "scipy"),
+    ]
 )
 _WITHOUT_READS = frozenset(["builtins", "abc", "typing", "enum", "collections.abc", "_thread"])
 _NAMESPACE_TYPES = (types.SimpleNamespace, argparse.Namespace)  # only the user's code reads them
@@ -100,7 +103,6 @@ class Reached(NamedTuple):
         watches: the places that it may read.
         generators: generators of random numbers.
         iterators: iterators of Python and its library.
-        caches: functions with ``functools.lru_cache``.
         keyed: dicts and sets with a traced number among their keys.
         numbers: traced numbers that are stored in a container.
         loose: the ids of arrays that it reaches not by watched places alone.
@@ -111,7 +113,6 @@ class Reached(NamedTuple):
     watches: list[Watch]
     generators: list[Any]
     iterators: list[Any]
-    caches: list[Any]
     keyed: list[Any]
     numbers: list[Any]
     loose: set[int]
@@ -126,7 +127,6 @@ def find_watches(function: Callable[..., Any], constants: Iterable[Any] = ()) ->
         list(search.found.values()),
         search.generators,
         search.iterators,
-        search.caches,
         search.keyed,
         search.numbers,
         search.find_loose(),
@@ -142,7 +142,6 @@ class _Search:
         self.found: dict[Any, Watch] = {}
         self.generators: list[Any] = []
         self.iterators: list[Any] = []
-        self.caches: list[Any] = []
         self.keyed: list[Any] = []
         self.numbers: list[Any] = []
         self.whole: set[int] = set()  # modules whose attributes are read by computed names
@@ -277,7 +276,7 @@ class _Search:
         elif _is(value, *GENERATORS):
             self.generators.append(value)
         elif _is(value, _CACHED_FUNCTION):
-            self.caches.append(value)
+            self.note(self.place("cache", value, None))
             self.add(value.__wrapped__, names)
         elif _is(value, Iterator) and _package(type(value).__module__) in _LIBRARIES:
             if not _is(value, io.IOBase):
@@ -402,6 +401,8 @@ class _Search:
         package = _package(kind.__module__)
         space = _space_of(value)
         self.add(space.get("__wrapped__"), names)  # of a compiled function
+        if _is(value, BaseException):
+            self.add(value.args, names)
         is_network = "_parameters" in space and "_modules" in space
         if _is(value, GraphModule):  # ``recompile()`` sets ``_run``
             self._attributes(kind, space, frozenset(["_run", *value.captured()]))

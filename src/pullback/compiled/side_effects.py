@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.compiled.reach import TYPE_OF_ARRAY, Reached, find_watches, has_traced_number
-from pullback.compiled.watch import EMPTY, Watch, read_class, restore_buffer
+from pullback.compiled.watch import EMPTY, Watch, find_change, read_class, restore_buffer
 from pullback.errors import TraceError
 from pullback.fx.picked import root_of
 from pullback.fx.traced_array import TracedArray
@@ -33,7 +33,19 @@ __all__ = ["SideEffects", "StoredError", "restore"]
 
 
 class StoredError(TraceError):
-    """A tensor of the trace was stored outside, perhaps once, as in a cache of the function's."""
+    """A tensor of the trace was stored outside, perhaps once, as in a cache of the function's.
+
+    Attributes:
+        most: how often the function is called as it is, to fill the cache, and is traced again.
+    """
+
+    most = 1
+
+
+class CachedError(StoredError):
+    """A function with ``lru_cache`` has computed something in the trace: one of its entries."""
+
+    most = 8
 
 
 class SideEffects:
@@ -51,9 +63,9 @@ class SideEffects:
         self._constants = list(constants)
         reached = find_watches(function, self._constants)
         self._before, self.generators, self._iterators = reached[:3]
+        self._caches = [watch for watch in self._before if watch.kind == "cache"]
         self.loose, self.names = reached.loose, reached.names
         self._is_whole = reached.is_whole
-        self._misses = [(cache, cache.cache_info().misses) for cache in reached.caches]
         self.watches = list(self._before)
 
     @property
@@ -89,17 +101,22 @@ class SideEffects:
 
         Places that the trace has made are added to the watches, as places that were not there.
         """
+        if find_change(self._caches) is not None:
+            raise CachedError("a function with lru_cache keeps what it has computed in the trace")
         reached = self._find()
         if substitution.restore_arrays(reached.watches):
             reached = self._find()
         after = reached.watches
         for watch in after:
-            if issubclass(type(watch.value), TracedArray | TracedNumber):
+            is_made = issubclass(type(watch.value), TracedArray | TracedNumber)
+            if is_made or watch.owner in substitution:
                 place = next((other for other in after if other.value is watch.owner), watch)
                 raise StoredError(
                     f"it stores a tensor or number that it has computed outside of itself, as "
                     f"{place}; return it instead"
                 )
+        if reached.iterators:
+            raise StoredError("it stores an iterator outside of itself; return a list instead")
         if reached.numbers:
             raise StoredError(
                 "it stores a number that it has computed, or an argument, in a container outside "
@@ -123,9 +140,9 @@ class SideEffects:
         A function with ``lru_cache`` that the trace has called may keep tensors of the trace, and
         forgets all. Keys that are traced numbers become numbers: ``hash`` has made them guards.
         """
-        for cache, misses in self._misses:
-            if cache.cache_info().misses != misses:
-                cache.cache_clear()
+        for watch in self._caches:
+            if watch.has_changed():
+                watch.owner.cache_clear()
         reached = find_watches(self._function, self._constants)
         while reached.keyed:
             for container in reached.keyed:
@@ -180,8 +197,8 @@ def restore(watch: Watch) -> None:
         restore_buffer(owner, value)
     elif kind == "context":
         owner.set(None if value is EMPTY else value)
-    elif kind in ("mapping", "referent"):
-        return  # restored where the object itself is held
+    elif kind in ("mapping", "referent", "cache"):
+        return  # restored where the object itself is held, or forgotten
     elif kind == "slot":
         held = read_class(type(owner), name)
         held.__delete__(owner) if value is EMPTY else held.__set__(owner, value)

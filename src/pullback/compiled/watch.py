@@ -53,8 +53,8 @@ class Watch(NamedTuple):
     object), ``"type"`` of an object, ``"code"`` and ``"defaults"`` of a function, ``"items"`` (a
     copy of a long list, a deque or a set), ``"mapping"`` (of a read-only view of a dict),
     ``"buffer"`` (bytes), ``"context"`` (the value of a context variable), ``"attribute"`` of a
-    thread's values, ``"referent"`` of a weak reference, ``"layout"``, ``"content"`` of an array,
-    ``"objects"`` of an array of objects.
+    thread's values, ``"referent"`` of a weak reference, ``"cache"`` of a function (how often it has
+    computed), ``"layout"``, ``"content"`` of an array, ``"objects"`` of an array of objects.
     """
 
     kind: str
@@ -91,6 +91,7 @@ class Watch(NamedTuple):
             "keys": "a container",
             "mapping": "a container",
             "buffer": "a container of bytes",
+            "cache": "the cache of a function",
             "context": "a context variable",
             "referent": "a weak reference",
             "type": "the class of an object",
@@ -174,8 +175,8 @@ def _read_slot(owner: Any, name: str) -> Any:
 
 
 def _layout(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """All of an array but its elements: ``array.shape = ...`` changes it."""
-    return array.__array_interface__["data"][0], array.dtype, array.shape, array.strides
+    """All of an array but its elements: setting its shape or flag `writeable` changes it."""
+    return array.__array_interface__["data"], array.dtype, array.shape, array.strides
 
 
 _READ: dict[str, Callable[[Any, Any], Any]] = {
@@ -196,6 +197,7 @@ _READ: dict[str, Callable[[Any, Any], Any]] = {
     "buffer": lambda owner, _: memoryview(owner).tobytes(),
     "context": lambda owner, _: owner.get(EMPTY),
     "referent": lambda owner, _: owner(),
+    "cache": lambda owner, _: (owner.cache_info().misses,),  # a tuple, for it is no flag
     "content": lambda owner, _: owner,
     "layout": lambda owner, _: _layout(owner),
 }

@@ -435,7 +435,7 @@ class Tracer:
             raise read_error("numpy() of memory that is written to", user_line())
         for array in written:
             key = (_address(array), array.shape, array.strides)
-            if key not in self._before:
+            if key not in self._before and array.flags.writeable:
                 self._before[key] = array, array.copy()
         before = get_state()
         set_state(PLAIN_STATE)

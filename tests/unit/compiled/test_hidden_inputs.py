@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import collections
+import copy
+import functools
+import pickle
+import queue
 import sys
 import threading
 import types
@@ -424,3 +428,136 @@ def test_states_in_transforms_are_inputs(transform):
         for found, expected in zip(compiled(x), function(x), strict=True):
             np.testing.assert_allclose(found, expected)
     assert compiled.stats["traces"] == 2
+
+
+def _memo(write):
+    """A function with a workspace, or an entry, in an ``lru_cache``."""
+    scale = np.ones(2)
+
+    @functools.lru_cache
+    def table(count):
+        return np.zeros(count) + scale
+
+    def function(x):
+        entry = table(2)
+        if write:
+            entry += x
+        return x * entry
+
+    def change(n):
+        scale[0] += 1.0
+        if n == 3:
+            table.cache_clear()
+
+    return function, change
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_entries_of_cached_functions_stay(write):
+    (plain, change), (function, change_too) = _memo(write), _memo(write)
+    compiled = pb.compile(function)
+    for n in range(6):
+        x = np.array([1.0, 2.0]) * n
+        np.testing.assert_allclose(compiled(x), plain(x))
+        change(n), change_too(n)
+
+
+def _in_tuple(state, array):
+    state["stored"] = {"key": [(array, 1)]}
+    return lambda: state["stored"]["key"][0][0]
+
+
+def _in_deque(state, array):
+    state["stored"] = collections.deque([array])
+    return lambda: state["stored"][0]
+
+
+def _in_partial(state, array):
+    state["stored"] = functools.partial(np.multiply, array)
+    return lambda: state["stored"].args[0]
+
+
+def _in_queue(state, array):
+    state["stored"] = queue.Queue()
+    state["stored"].put(array)
+    return lambda: state["stored"].queue[0]
+
+
+def _in_error(state, array):
+    state["stored"] = ValueError("message", array)
+    return lambda: state["stored"].args[1]
+
+
+def _in_iterator(state, array):
+    state["stored"] = iter([array])
+    return lambda: state["stored"].__reduce__()[1][0][0]
+
+
+@pytest.mark.parametrize(
+    "store", [_in_tuple, _in_deque, _in_partial, _in_queue, _in_error, _in_iterator]
+)
+@pytest.mark.filterwarnings("ignore:compile")
+def test_captured_arrays_that_are_stored_anywhere_are_arrays(store):
+    state = {"w": np.ones(2), "stored": None}
+    found = None
+
+    def function(x):
+        nonlocal found
+        found = store(state, state["w"])
+        return x * state["w"]
+
+    compiled = pb.compile(function)
+    for n in range(4):
+        assert compiled(np.ones(2)).tolist() == state["w"].tolist()
+        assert type(state["w"]) is np.ndarray
+        assert found() is state["w"]
+        state["w"] = np.ones(2) * n
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copy", "pickle"]
+)
+@pytest.mark.parametrize("kind", [np.asarray, pb.asarray])
+def test_copies_of_captured_values_are_made_in_each_call(copied, kind):
+    state = types.SimpleNamespace(w=kind(np.ones(2)))
+
+    def function(x):
+        made = copied(state.w)
+        made += x
+        return made
+
+    compiled = pb.compile(function)
+    for n in range(4):
+        assert compiled(kind(np.ones(2))).tolist() == [n + 2.0, 2.0]
+        state.w[0] += 1.0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arrays_that_become_writeable_or_read_only(backend):
+    w = np.ones(2)
+
+    def function(x):
+        try:
+            w[0] = 3.0
+        except ValueError:
+            return x - w
+        return x * w
+
+    compiled = pb.compile(function, backend=backend)
+    for is_writeable in (False, False, True, True, False):
+        w.flags.writeable = True
+        w[0] = 1.0
+        w.flags.writeable = is_writeable
+        expected = [3.0, 1.0] if is_writeable else [0.0, 0.0]
+        assert compiled(np.ones(2)).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">i4"])
+@pytest.mark.parametrize("kind", [np.asarray, pb.asarray])
+def test_captured_arrays_of_another_byte_order(dtype, kind):
+    w = np.arange(3.0).astype(dtype)
+    compiled, swap = pb.compile(lambda x: x * w), pb.compile(lambda x: x.astype(dtype))
+    for n in range(3):
+        assert compiled(kind(np.ones(3))).tolist() == [n, 1.0, 2.0]
+        assert swap(np.arange(3.0)).tolist() == [0, 1, 2]
+        w[0] += 1

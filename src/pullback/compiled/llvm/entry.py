@@ -57,6 +57,7 @@ _ARRAY_DATA, _ARRAY_NDIM, _ARRAY_SHAPE, _ARRAY_STRIDES = 16, 24, 32, 40
 _ARRAY_DTYPE, _ARRAY_FLAGS = 56, 64
 _DTYPE_ORDER, _DTYPE_NUMBER = 26, 28
 _CONTIGUOUS_AND_ALIGNED = 0x101
+_WRITEABLE = 0x400
 _NEW_ARRAY = 94  # PyArray_NewFromDescr in the table of NumPy's interface
 _NEW_SCALAR = 60  # PyArray_Scalar
 _STACK_ARENA = 1 << 16  # bytes of an arena on the stack
@@ -387,8 +388,11 @@ class _Call(_Function):
         return found
 
     def _same_layout(self, owner: Any, watch: Watch) -> Any:
-        """Whether an array has its memory, dtype, shape and strides still."""
-        address, dtype, shape, strides = watch.value
+        """Whether an array has its memory, flag `writeable`, dtype, shape and strides still."""
+        (address, is_readonly), dtype, shape, strides = watch.value
+        writeable = self.int32(_WRITEABLE)
+        flag = self.b.and_(self.field(owner, _ARRAY_FLAGS, self.int32), writeable)
+        self.require(self.equal(flag, self.int32(0) if is_readonly else writeable))
         self.require(self.field_is(owner, _ARRAY_DATA, self.symbols.address(address, "data")))
         self.require(self.field_is(owner, _ARRAY_DTYPE, self.symbols.object(dtype)))
         self.require(self.field_is(owner, _ARRAY_NDIM, self.int32(len(shape))))

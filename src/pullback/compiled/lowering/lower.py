@@ -253,6 +253,8 @@ class _Lowering:
         meta = node.meta["tensor_meta"]
         if value.shape != meta.shape or value.dtype != meta.dtype:
             raise CannotLower(f"{value} in the place of {meta}")
+        if not meta.dtype.isnative:
+            raise CannotLower("an array of another byte order")
         memory = _Memory(value, meta, source)
         self.memories.append(memory)
         self.views[node] = _View(memory, 0, meta.shape, meta.strides)
