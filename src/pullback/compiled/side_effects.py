@@ -177,10 +177,12 @@ def restore(watch: Watch) -> None:
     elif kind == "item":
         if value is EMPTY:
             owner.pop(name, None)
+        elif dict.__contains__(owner, name):
+            dict.__setitem__(owner, name, value)  # runs no method of a class of the user
         else:
             owner[name] = value
     elif kind == "element":
-        owner[name] = value
+        list.__setitem__(owner, name, value)
     elif kind == "length":
         del owner[value:]
         owner.extend([None] * (value - len(owner)))

@@ -561,3 +561,33 @@ def test_captured_arrays_of_another_byte_order(dtype, kind):
         assert compiled(kind(np.ones(3))).tolist() == [n, 1.0, 2.0]
         assert swap(np.arange(3.0)).tolist() == [0, 1, 2]
         w[0] += 1
+
+
+class CountingDict(dict):
+    """A dict that counts what is set."""
+
+    count = 0
+
+    def __setitem__(self, name, value):
+        self.count += 1
+        super().__setitem__(name, value)
+
+
+class CountingList(list):
+    """A list that counts what is set."""
+
+    count = 0
+
+    def __setitem__(self, place, value):
+        self.count += 1
+        super().__setitem__(place, value)
+
+
+@pytest.mark.parametrize("make", [lambda x: CountingDict({0: x}), lambda x: CountingList([x])])
+def test_methods_of_containers_do_not_run_for_a_trace(make):
+    held = make(np.ones(2))
+    compiled = pb.compile(lambda x: x * held[0])
+    for n in range(4):
+        assert compiled(np.ones(2)).tolist() == [1.0 + n, 1.0]
+        assert held.count == 0
+        held[0][0] += 1.0
