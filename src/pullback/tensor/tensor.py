@@ -503,6 +503,9 @@ def as_inference(tensor: Tensor) -> Tensor:
     return tensor
 
 
+_PLAIN_SUBCLASSES = (np.memmap, np.recarray)  # whose results are plain arrays, or as good
+
+
 def numeric(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """An array of numbers: what a tensor can hold without a loss.
 
@@ -521,6 +524,11 @@ def numeric(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarr
         if isinstance(value, np.matrix):
             raise UnsupportedDtypeError(
                 "np.matrix means another product by *; use np.asarray(matrix) and @"
+            )
+        if TRACES and get_state().modes & NUMBERS and type(value) not in _PLAIN_SUBCLASSES:
+            raise UnsupportedDtypeError(
+                f"NumPy's results of a {type(value).__name__} are of this class, too; use "
+                f"np.asarray(array)"
             )
     array = np.array(value, dtype=dtype, copy=copy)
     if array.dtype.kind not in _NUMERIC_KINDS:

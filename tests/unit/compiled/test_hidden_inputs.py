@@ -591,3 +591,18 @@ def test_methods_of_containers_do_not_run_for_a_trace(make):
         assert compiled(np.ones(2)).tolist() == [1.0 + n, 1.0]
         assert held.count == 0
         held[0][0] += 1.0
+
+
+class Tagged(np.ndarray):
+    """An array of a class of the user, which NumPy's results are of, too."""
+
+
+def test_results_are_of_the_class_of_captured_arrays():
+    held = np.ones(2).view(Tagged)
+    compiled = pb.compile(lambda x: x * held)
+    with pytest.warns(UserWarning, match="results of a Tagged are of this class"):
+        assert type(compiled(np.ones(2))) is Tagged
+    assert type(compiled(np.ones(2))) is Tagged
+    plain = pb.compile(lambda x: x * np.asarray(held))
+    assert type(plain(np.ones(2))) is np.ndarray
+    assert plain.stats["eager"] == 0
