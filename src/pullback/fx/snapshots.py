@@ -21,8 +21,8 @@ from pullback.tensor.memory import owner_of
 __all__ = ["WRITES_OUTSIDE", "Snapshots"]
 
 WRITES_OUTSIDE = (
-    "NumPy writes to an array from outside, which the graph reads; pass the array as an argument, "
-    "or write to a copy"
+    "NumPy writes to an array from outside, which the graph would not repeat; pass the array as an "
+    "argument, or write to a copy"
 )
 _MOST_BYTES = 1 << 24
 
