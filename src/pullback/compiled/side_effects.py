@@ -29,7 +29,7 @@ from pullback.fx.traced_number import TracedNumber
 if TYPE_CHECKING:
     from pullback.compiled.hidden_inputs import Substitution
 
-__all__ = ["SideEffects", "StoredError", "restore"]
+__all__ = ["CachedError", "SideEffects", "StoredError", "restore"]
 
 
 class StoredError(TraceError):
