@@ -132,24 +132,18 @@ DERIVATIVES: dict[str, Callable[[Function], Any]] = {
 
 
 def _garbage_of(run: Callable[[], Any]) -> int:
-    """How many objects of a run only the collector frees; caches are filled before.
-
-    The least of three runs: other threads of the process leave garbage at times.
-    """
+    """How many objects of a run only the collector frees; caches are filled before."""
     run()
     run()
     was_enabled = gc.isenabled()
+    gc.collect()
     gc.disable()
-    counts = []
     try:
-        for _ in range(3):
-            gc.collect()
-            run()
-            counts.append(gc.collect())
+        run()
+        return gc.collect()
     finally:
         if was_enabled:
             gc.enable()
-    return min(counts)
 
 
 @pytest.mark.parametrize("derivative", DERIVATIVES)
