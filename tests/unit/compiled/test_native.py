@@ -209,3 +209,85 @@ def test_opaque_operators_run_between_segments():
 
     a, x = rng.normal(size=(6, 6)), rng.normal(size=6)
     _compare(lambda a, x: pb.func.grad(f, argnums=(0, 1))(a, x), a, x)
+
+
+def test_whole_calls_with_opaque_operators():
+    def f(x, pair, scale):
+        y = np.sort(x * scale)
+        return [y, x.sum(), 7], (np.cumsum(pair[1]), None)
+
+    compiled = pb.compile(f)
+    x, pair = rng.normal(size=5), (rng.normal(size=3), np.arange(4))
+    compiled(x, pair, 2.0)
+    assert _native(compiled)
+    for scale in (2.0, -1.0):
+        (y, total, seven), (sums, none) = compiled(x, pair, scale)
+        assert y.tolist() == np.sort(x * scale).tolist()
+        assert type(y) is np.ndarray
+        assert type(total) is np.float64
+        assert np.isclose(total, x.sum())
+        assert seven == 7
+        assert sums.tolist() == [0, 1, 3, 6]
+        assert none is None
+    assert compiled.stats == {"traces": 1, "hits": 2, "eager": 0, "changes": 0}
+    assert compiled(x.astype(np.float32), pair, 2.0)[0][0].dtype == np.float32
+    assert compiled(x, pair, 3)[0][0].tolist() == np.sort(x * 3).tolist()
+    tensors = pb.compile(lambda a: (pb.sort(a), a.sum().item()))
+    a = pb.tensor([2.0, 1.0])
+    for _ in range(2):
+        found, number = tensors(a)
+        assert type(found) is pb.Tensor
+        assert found.tolist() == [1.0, 2.0]
+        assert number == 3.0
+    assert _native(tensors)
+
+
+def test_results_of_opaque_operators_are_the_callers():
+    compiled = pb.compile(lambda x: (np.sort(x), np.cumsum(x)[-1]))
+    x = np.array([2.0, 1.0])
+    first, _ = compiled(x)
+    second, _ = compiled(x)
+    third, _ = compiled(x)
+    second += 1.0
+    assert (first.tolist(), second.tolist(), third.tolist()) == ([1, 2], [2, 3], [1, 2])
+    assert least_traced_growth(lambda: compiled(x)) < 200
+
+
+def test_guards_and_errors_of_whole_calls_with_opaque_operators():
+    @pb.compile
+    def f(a, b):
+        if b.sum() > 0:
+            return np.linalg.solve(a, b)
+        return np.linalg.inv(a) @ b * 2
+
+    a, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0])
+    for sign in (1, -1, 1, -1, 1):
+        factor = 1 if sign > 0 else 2
+        np.testing.assert_allclose(f(a, sign * b), factor * np.linalg.solve(a, sign * b))
+    assert _native(f)
+    assert f.stats["traces"] == 2
+    before = np.geterr()
+    with pytest.raises(np.linalg.LinAlgError):
+        f(np.zeros((2, 2)), b)
+    assert np.geterr() == before
+    np.testing.assert_allclose(f(a, b), np.linalg.solve(a, b))
+
+
+def test_threads_with_opaque_operators():
+    compiled = pb.compile(lambda x: np.cumsum(np.sort(x * 2.0)) + x)
+    given = [rng.normal(size=50) for _ in range(4)]
+    expected = [np.cumsum(np.sort(x * 2.0)) + x for x in given]
+    compiled(given[0])
+    wrong = []
+
+    def run(number):
+        for _ in range(300):
+            if not np.allclose(compiled(given[number]), expected[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -4,8 +4,8 @@
 comes out. It divides the graph into segments, whose code ``registers.py`` writes for small values
 (LLVM vectors, ``register_values.py``) and ``arrays/`` for large ones (loops over memory);
 ``schedule.py`` says which is which. ``vector/`` has the element-wise functions of both.
-``entry.py`` writes the Python function around a program, ``compiler.py`` runs LLVM,
-``object_cache.py`` keeps its results.
+``steps.py`` writes the Python function that runs segments and calls, ``entry.py`` the function
+around a program; ``compiler.py`` runs LLVM, ``object_cache.py`` keeps its results.
 """
 
 from __future__ import annotations

@@ -22,7 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.compiled.eager.program import MISS
 from pullback.compiled.hidden_inputs import HiddenInput
+from pullback.compiled.llvm.arena import ALIGNMENT
 from pullback.compiled.llvm.compiler import ir
 from pullback.compiled.llvm.instructions import declare, new_function
 from pullback.compiled.lowering.ir import Node
@@ -33,6 +35,7 @@ from pullback.tensor.tensor import CPU_FLAGS, Tensor
 from pullback.utils import pytree
 
 __all__ = [
+    "STACK_ARENA",
     "Captured",
     "Leaf",
     "ProgramFunction",
@@ -43,9 +46,13 @@ __all__ = [
     "can_emit_call",
     "emit_call",
     "emit_pointers",
+    "emit_steps_call",
     "make_function",
     "make_pointer_function",
 ]
+
+STACK_ARENA = 1 << 16
+"""Bytes of an arena up to which it is on the stack."""
 
 _NONE = "_Py_NoneStruct"
 _HAS_IMMORTALS = sys.version_info >= (3, 12)  # objects whose references are not counted
@@ -60,7 +67,6 @@ _CONTIGUOUS_AND_ALIGNED = 0x101
 _WRITEABLE = 0x400
 _NEW_ARRAY = 94  # PyArray_NewFromDescr in the table of NumPy's interface
 _NEW_SCALAR = 60  # PyArray_Scalar
-_STACK_ARENA = 1 << 16  # bytes of an arena on the stack
 _MOST_WATCHES = 500  # places that a call compares, some 2 ns each
 _READABLE = ("cell", "item", "element", "slot")  # places whose object is read
 _GIL_WORK = 1 << 15  # operations on elements from which the interpreter's lock is released
@@ -172,7 +178,8 @@ def make_pointer_function(address: int, count: int, kept: Any) -> Any:
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(address)
 
     def call(*arrays: Any) -> None:
-        function(*(array.__array_interface__["data"][0] for array in arrays))
+        *given, memory = (array.__array_interface__["data"][0] for array in arrays)
+        function(*given, -(-memory // ALIGNMENT) * ALIGNMENT)
 
     call.kept = kept  # type: ignore[attr-defined]
     return call
@@ -279,17 +286,34 @@ class _Function:
         """Whether the field at an offset of an object has a value."""
         return self.equal(self.field(pointer, offset, value.type), value)
 
+    def stack_memory(self, size: int) -> Any:
+        """Aligned memory on the stack."""
+        slot = self.b.alloca(ir.ArrayType(self.byte, max(ALIGNMENT, size)))
+        slot.align = ALIGNMENT
+        return self.b.bitcast(slot, self.pointer)
 
-def emit_pointers(module: Any, name: str, inner: Any) -> None:
+    def align(self, pointer: Any) -> Any:
+        """The first aligned address from one on."""
+        address = self.b.add(self.b.ptrtoint(pointer, self.word), self.word(ALIGNMENT - 1))
+        return self.b.inttoptr(self.b.and_(address, self.word(-ALIGNMENT)), self.pointer)
+
+
+def emit_pointers(module: Any, name: str, inner: Any, arena: int) -> None:
     """Adds a function of arrays that calls a program with their addresses and returns None.
 
-    It has no address of a Python object in it: None is a symbol of the interpreter.
+    The last array is the program's memory, if the stack is too small for it. The function has no
+    address of a Python object in it: None is a symbol of the interpreter.
     """
     f = _Function(module, Symbols(module), name)
     pointers = []
-    for place in range(len(inner.args)):
+    count = len(inner.args) - (arena <= STACK_ARENA)
+    for place in range(count):
         array = f.b.load(f.b.gep(f.function.args[1], [f.word(place)]))
         pointers.append(f.field(array, _ARRAY_DATA, f.pointer))
+    if count == len(inner.args):
+        pointers[-1] = f.align(pointers[-1])
+    else:
+        pointers.append(f.stack_memory(arena))
     f.b.call(inner, pointers)
     none = ir.GlobalVariable(module, f.byte, _NONE) if _NONE not in module.globals else None
     f.b.ret(f.increase(none or module.globals[_NONE]))
@@ -304,6 +328,7 @@ class _Call(_Function):
         self.miss = self.function.append_basic_block("miss")
         self.undo = self.function.append_basic_block("undo")
         self.heap: Any = None  # memory that the call frees
+        self.objects: dict[int, Any] = {}  # the arrays and numbers of the program's inputs
 
     def require(self, condition: Any) -> None:
         """Ends the function with a miss where a condition does not hold."""
@@ -377,14 +402,16 @@ class _Call(_Function):
         for place in self.signature.call.inputs:
             array = self._object_at(place.watch)
             self.require(self.b.icmp_unsigned("!=", array, self.null))
-            arrays[id(place.tensor)] = self.array_pointer(array, place)
+            self.require_array(array, place)
+            arrays[id(place.tensor)] = array
         found = {}
         for number, captured in self.signature.captured.items():
-            if id(captured.origin) in arrays:
-                found[number] = arrays[id(captured.origin)]
-            else:
+            array = arrays.get(id(captured.origin))
+            if array is None:
                 array = self.symbols.object(captured.array)
-                found[number] = self.array_pointer(array, captured.node)
+                self.require_array(array, captured.node)
+            self.objects[number] = array
+            found[number] = self.field(array, _ARRAY_DATA, self.pointer)
         return found
 
     def _same_layout(self, owner: Any, watch: Watch) -> Any:
@@ -454,6 +481,7 @@ class _Call(_Function):
 
     def input_pointer(self, leaf: Leaf, value: Any) -> Any:
         """The address of an argument's elements; type, dtype, shape and layout are checked."""
+        self.objects[leaf.input] = value
         if leaf.kind == "static":
             self.require(self.equal(value, self.symbols.object(leaf.value)))
             return None
@@ -468,11 +496,13 @@ class _Call(_Function):
             has_flags = self.field_is(value, _slot_offset(Tensor, "_flags"), flags)
             self.require(self.b.and_(is_tensor, has_flags))
             value = self.field(value, _slot_offset(Tensor, "_array"), self.pointer)
+            self.objects[leaf.input] = value
         assert leaf.node is not None
-        return self.array_pointer(value, leaf.node)
+        self.require_array(value, leaf.node)
+        return self.field(value, _ARRAY_DATA, self.pointer)
 
-    def array_pointer(self, value: Any, node: Node | HiddenInput) -> Any:
-        """The address of an array's elements; type, dtype, shape and layout are checked."""
+    def require_array(self, value: Any, node: Node | HiddenInput) -> None:
+        """Ends the function with a miss where an object is no array that the program can read."""
         self.require(self.field_is(value, _TYPE, self.symbols.object(np.ndarray)))
         dtype = self.field(value, _ARRAY_DTYPE, self.pointer)
         order = self.byte(ord(node.dtype.byteorder))
@@ -487,7 +517,6 @@ class _Call(_Function):
         self.require(functools.reduce(self.b.and_, holds))
         if node.shape:
             self.require(self._has_axes(value, _ARRAY_SHAPE, node.shape))
-        return self.field(value, _ARRAY_DATA, self.pointer)
 
     def _number(self, kind: type, value: Any) -> Any:
         self.require(self.field_is(value, _TYPE, self.symbols.object(kind)))
@@ -596,6 +625,17 @@ class _Call(_Function):
             )
         return tensor
 
+    def finish(self, result: Any) -> None:
+        """Counts the call and returns its result; writes what a miss does."""
+        b = self.b
+        hits = b.bitcast(self.symbols.address(self.signature.hits, "hits"), self.word.as_pointer())
+        b.store(b.add(b.load(hits), self.word(1)), hits)
+        b.ret(result)
+        b.position_at_end(self.miss)
+        other = self.symbols.object(self.signature.call.otherwise, "otherwise")
+        arguments = self.function.args[1:]
+        b.ret(self.call("PyObject_Vectorcall", self.pointer, other, *arguments))
+
     def build(self, spec: pytree.Spec, leaves: list[Any]) -> Any:
         """The result's containers around its leaves, which are used up."""
         if spec.kind is None:
@@ -632,8 +672,8 @@ def emit_call(
     b.call(b.bitcast(function, kind.as_pointer()), arguments)
     if releases:
         call.call("PyEval_RestoreThread", ir.VoidType(), state)
-    if program.arena > _STACK_ARENA:
-        call.call("free", ir.VoidType(), call.heap)
+    if program.arena > STACK_ARENA:
+        call.call("PyMem_RawFree", ir.VoidType(), call.heap)
     _check_flags(call, [targets[place] for place in sorted(program.checks)])
     made: list[Any] = []
     for kind, value in signature.results:
@@ -645,30 +685,53 @@ def emit_call(
             made.append(call.make_scalar(outputs[value], targets[value]))
         else:
             made.append(call.make_tensor(arrays[value]) if kind == "tensor" else arrays[value])
-    hits = b.bitcast(symbols.address(signature.hits, "hits"), call.word.as_pointer())
-    b.store(b.add(b.load(hits), call.word(1)), hits)
-    b.ret(call.build(signature.call.out_spec, made))
-    b.position_at_end(call.miss)
-    other = symbols.object(signature.call.otherwise, "otherwise")
-    b.ret(call.call("PyObject_Vectorcall", call.pointer, other, *call.function.args[1:]))
+    call.finish(call.build(signature.call.out_spec, made))
     b.position_at_end(call.undo)
     for array in arrays.values():
         call.call("Py_DecRef", ir.VoidType(), array)
     b.branch(call.miss)
 
 
+def emit_steps_call(
+    module: Any, symbols: Symbols, name: str, steps: Any, inputs: int, signature: Signature
+) -> None:
+    """Adds the function of a signature whose program is a function of Python (``steps.py``).
+
+    Where that raises, the general path calls it again, and finds the error that is due.
+    """
+    call = _Call(module, symbols, name, signature)
+    b = call.b
+    call.read_arguments()
+    slots = b.alloca(call.pointer, size=call.word(max(1, inputs)))
+    for place in range(inputs):
+        b.store(call.objects[place], b.gep(slots, [call.word(place)]))
+    function = symbols.object(steps, "steps")
+    arguments = (function, slots, call.word(inputs), call.null)
+    found = call.call("PyObject_Vectorcall", call.pointer, *arguments)
+    with b.if_then(call.equal(found, call.null), likely=False):
+        kind = symbols.object(Exception)
+        is_error = call.call("PyErr_ExceptionMatches", call.int32, kind)
+        with b.if_then(b.icmp_signed("==", is_error, call.int32(0))):
+            b.ret(call.null)
+        call.call("PyErr_Clear", ir.VoidType())
+        b.branch(call.miss)
+    with b.if_then(call.equal(found, symbols.object(MISS)), likely=False):
+        b.branch(call.undo)
+    call.finish(found)
+    b.position_at_end(call.undo)
+    call.call("Py_DecRef", ir.VoidType(), found)
+    b.branch(call.miss)
+
+
 def _allocate(call: _Call, size: int) -> Any:
     """Memory for one call: on the stack, or from the heap."""
     b = call.b
-    if size <= _STACK_ARENA:
-        slot = b.alloca(ir.ArrayType(call.byte, max(64, size)))
-        slot.align = 64
-        return b.bitcast(slot, call.pointer)
-    call.heap = call.call("malloc", call.pointer, call.word(size + 64))
+    if size <= STACK_ARENA:
+        return call.stack_memory(size)
+    call.heap = call.call("PyMem_RawMalloc", call.pointer, call.word(size + ALIGNMENT))
     with b.if_then(call.equal(call.heap, call.null)):
         b.ret(call.call("PyErr_NoMemory", call.pointer))
-    address = b.add(b.ptrtoint(call.heap, call.word), call.word(63))
-    return b.inttoptr(b.and_(address, call.word(-64)), call.pointer)
+    return call.align(call.heap)
 
 
 def _check_flags(call: _Call, flags: list[Any]) -> None:

@@ -1,7 +1,7 @@
 """Native programs: a lowered graph as machine code, with eager calls between its segments.
 
 A *segment* is a part of the graph without calls: one LLVM function. Opaque operators, and functions
-of elements that have no machine code, run between segments as they are. A program of one segment
+of elements that have no machine code, run between segments as they are (``steps.py``). A program
 whose arguments and results are tensors, arrays and numbers in tuples and lists also has a function
 of Python that does the whole call (``entry.py``).
 """
@@ -9,6 +9,7 @@ of Python that does the whole call (``entry.py``).
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from pullback.compiled.llvm.arrays import register_share_chunks
 from pullback.compiled.llvm.compiler import function_address, ir, load_code, read_number
 from pullback.compiled.llvm.digest import graph_digest, source_digest
 from pullback.compiled.llvm.entry import (
+    STACK_ARENA,
     Captured,
     Leaf,
     ProgramFunction,
@@ -28,32 +30,31 @@ from pullback.compiled.llvm.entry import (
     TracedCall,
     can_emit_call,
     emit_call,
+    emit_steps_call,
     make_function,
     make_pointer_function,
 )
-from pullback.compiled.llvm.segments import Segment, Step, find_calls, find_dead, find_steps
-from pullback.compiled.lowering.interpret import compute, has_false_check
-from pullback.compiled.lowering.ir import Graph, Node, is_number
+from pullback.compiled.llvm.segments import Segment, find_calls, find_steps
+from pullback.compiled.llvm.steps import make_call, make_steps
+from pullback.compiled.lowering.interpret import has_false_check
+from pullback.compiled.lowering.ir import Node
 from pullback.compiled.lowering.lower import Lowered, Output, lower
 from pullback.compiled.lowering.reroll import reroll
 from pullback.compiled.lowering.split import split, without_cotangents
 from pullback.compiled.results import OutsideArray, constant_result
 from pullback.fx.collector import collector_off
 from pullback.fx.tracer import Tracer
-from pullback.kernels.errstate import errstate
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["NativeHalves", "NativeProgram", "TracedCall", "compile_native"]
-
-_NO_ARENA = np.empty(0, np.uint8)
 
 
 def _load(segment: Segment, engine: Any) -> Segment:
     """A segment with its function."""
     arena = read_number(engine, f"arena_{segment.name}")
     if IS_TESTED:  # objects of this interpreter have the layout that ``entry.py`` reads
-        address = function_address(engine, f"call_{segment.name}")
-        return segment._replace(function=make_function(address, engine), arena=arena)
+        function = make_function(function_address(engine, f"call_{segment.name}"), engine)
+        return segment._replace(function=function, arena=arena, takes_memory=arena > STACK_ARENA)
     count = len(segment.inputs) + len(segment.outputs) + 1
     function = make_pointer_function(function_address(engine, segment.name), count, engine)
     return segment._replace(function=function, arena=arena)
@@ -77,7 +78,6 @@ class NativeProgram:
         self.call: Any = None
         self.hits = ctypes.c_int64(0)
         self._steps = find_steps(self.graph)
-        self._constants = _find_constants(self.graph, self._steps)
         self.opaque = [step for step in self._steps if isinstance(step, Node)]
         self._call_text = ""  # of the function for whole calls
         self._compile(call)
@@ -108,27 +108,45 @@ class NativeProgram:
         self._steps = [
             _load(step, engine) if isinstance(step, Segment) else step for step in self._steps
         ]
-        self._dead = find_dead(self._steps, [*self.graph.outputs, *self.graph.checks])
-        if len(self._steps) == 1 and call is not None and can_emit_call(call):
-            (step,) = self._steps
-            if isinstance(step, Segment):
-                self._make_call(engine, step, call)
+        is_plain = IS_TESTED and not (self.lowered.writes or self.lowered.aliases)
+        if is_plain and call is not None and can_emit_call(call):
+            self._make_call(engine, call)
 
-    def _make_call(self, engine: Any, segment: Segment, call: TracedCall) -> None:
+    def _make_call(self, engine: Any, call: TracedCall) -> None:
         """Makes the function for whole calls, if there is a form of it."""
-        if not IS_TESTED or self.lowered.writes or self.lowered.aliases:
+        module = ir.Module(name="pullback")
+        symbols = Symbols(module)
+        segment = self._single_segment()
+        is_made = (
+            self._emit_steps_call(symbols, call)
+            if segment is None
+            else self._emit_call(symbols, call, engine, segment)
+        )
+        if not is_made:
             return
+        self._call_text = text = str(module)
+        own = load_code(text, lambda: text, symbols.addresses)
+        kept = (engine, own, symbols.kept, self.hits)
+        self.call = make_function(function_address(own, "call"), kept, has_keywords=True)
+
+    def _single_segment(self) -> Segment | None:
+        """The segment that computes all results in arrays of their own, if there is one."""
         results = [*self.graph.outputs, *self.graph.checks]
-        if any(node.op in ("input", "const") for node in results):
-            return
+        if len(self._steps) != 1 or not isinstance(self._steps[0], Segment):
+            return None
+        segment = self._steps[0]
+        numbers = {n.id for n in results}
+        is_whole = len(numbers) == len(results) and numbers == {n.id for n in segment.outputs}
+        return segment if is_whole else None
+
+    def _emit_call(self, symbols: Symbols, call: TracedCall, engine: Any, segment: Segment) -> bool:
+        """Writes the function for whole calls of one segment, if there is a form of it."""
         order = {node.id: place for place, node in enumerate(segment.outputs)}
-        if len(order) != len(results) or order.keys() != {n.id for n in results}:
-            return
         places = {node.id: place for place, node in enumerate(segment.inputs)}
         sources = [places.get(n.id, -1) for n in self.graph.inputs]
         signature = self._signature(call, sources, order)
         if signature is None:
-            return
+            return False
         program = ProgramFunction(
             function_address(engine, segment.name),
             len(segment.inputs),
@@ -137,13 +155,24 @@ class NativeProgram:
             segment.arena,
             sum(n.size for n in segment.graph.live()),
         )
-        module = ir.Module(name="pullback")
-        symbols = Symbols(module)
-        emit_call(module, symbols, "call", program, signature)
-        self._call_text = text = str(module)
-        own = load_code(text, lambda: text, symbols.addresses)
-        kept = (engine, own, symbols.kept, self.hits)
-        self.call = make_function(function_address(own, "call"), kept, has_keywords=True)
+        emit_call(symbols.module, symbols, "call", program, signature)
+        return True
+
+    def _emit_steps_call(self, symbols: Symbols, call: TracedCall) -> bool:
+        """Writes the function for whole calls of several steps, if there is a form of it."""
+        graph = self.graph
+        order = {node.id: place for place, node in enumerate(graph.outputs)}
+        signature = self._signature(call, list(range(len(graph.inputs))), order)
+        if signature is None or graph.effects:
+            return False
+        numbers = [
+            graph.inputs[leaf.input]
+            for leaf in signature.leaves
+            if leaf.kind in ("number", "scalar") and leaf.input >= 0
+        ]
+        steps = make_call(graph, self._steps, numbers, signature.results, call.out_spec)
+        emit_steps_call(symbols.module, symbols, "call", steps, len(graph.inputs), signature)
+        return True
 
     def llvm_ir(self) -> str:
         """The text of its code, which is written again."""
@@ -214,38 +243,31 @@ class NativeProgram:
     def run(self, *inputs: Any) -> Any:
         """Runs the program on tensors and numbers; returns a list of results, or MISS."""
         graph = self.graph
-        values = dict(self._constants)
         given: list[Any] = []
+        starts: list[Any] = []
         for source, node in zip(self.lowered.sources, graph.inputs, strict=True):
             is_captured = source.kind == "captured"
             value = self.tracer.captured[source.name] if is_captured else inputs[source.name]
             array = value._array if isinstance(value, Tensor) else value
             given.append(array)
             try:
-                values[node.id] = _in_c_order(array, node)
+                starts.append(_in_c_order(array, node))
             except OverflowError:
                 return MISS
-        starts = [values[node.id] for node in graph.inputs]
         try:
-            self._run_steps(values)
+            found = self._run_steps(*starts)
         except Exception:
             # A call for which the graph is wrong may raise before its checks are computed.
             if has_false_check(graph, starts):
                 return MISS
             raise
-        if not all(bool(values[node.id]) for node in graph.checks):
+        if found is MISS:
             return MISS
-        return self._results(values, given)
+        return self._results({n.id: x for n, x in zip(graph.outputs, found, strict=True)}, given)
 
-    def _run_steps(self, values: dict[int, Any]) -> None:
-        with errstate(all="ignore"):
-            for step, dead in zip(self._steps, self._dead, strict=True):
-                if isinstance(step, Segment):
-                    _run_segment(step, values)
-                else:
-                    values[step.id] = compute(step, [values[x.id] for x in step.inputs])
-                for number in dead:
-                    del values[number]
+    @functools.cached_property
+    def _run_steps(self) -> Any:
+        return make_steps(self.graph, self._steps)
 
     def _write_outside(self, values: dict[int, Any], given: list[Any]) -> None:
         """Writes to arguments and captured arrays, after what lies in their memory is copied."""
@@ -285,31 +307,6 @@ class NativeProgram:
             seen.add(node.id)
             found.append(wrap(array))
         return found
-
-
-def _run_segment(segment: Segment, values: dict[int, Any]) -> None:
-    given = [np.ascontiguousarray(values[n.id]) for n in segment.inputs]
-    made = [np.empty(n.shape, n.dtype) for n in segment.outputs]
-    arena = _NO_ARENA
-    if segment.arena:
-        arena = np.empty(segment.arena + 64, np.uint8)
-        arena = arena[-arena.__array_interface__["data"][0] % 64 :]
-    segment.function(*given, *made, arena)
-    for node, array in zip(segment.outputs, made, strict=True):
-        values[node.id] = array
-
-
-def _find_constants(graph: Graph, steps: list[Step]) -> dict[int, Any]:
-    """Constants and numbers that calls read, or that are results, by the ids of their nodes."""
-    needed = [*graph.outputs, *graph.checks]
-    for step in steps:
-        needed += step.inputs
-    found = {node.id: node.value for node in needed if node.op == "const"}
-    for node in needed:
-        if node.op == "view" and is_number(node):
-            number = node.inputs[0].value.reshape(())
-            found[node.id] = np.broadcast_to(number, node.shape)
-    return found
 
 
 def _is_in_c_order(value: Any) -> bool:

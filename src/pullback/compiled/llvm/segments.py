@@ -35,8 +35,9 @@ class Segment(NamedTuple):
     outputs: list[Node]
     graph: Graph
     name: str
-    function: Any = None  # takes arrays: inputs, outputs and an arena
-    arena: int = 0  # bytes
+    function: Any = None  # takes arrays: inputs, outputs and its memory
+    arena: int = 0  # bytes of its memory
+    takes_memory: bool = True  # else the stack has it
 
     def emit(self, module: Any) -> None:
         """Adds its function, the size of its arena, and a function that takes arrays."""
@@ -44,7 +45,7 @@ class Segment(NamedTuple):
         function, arena = emit(module, self.name, self.graph)
         size = ir.GlobalVariable(module, ir.IntType(64), f"arena_{self.name}")
         size.initializer = ir.Constant(ir.IntType(64), arena)
-        emit_pointers(module, f"call_{self.name}", function)
+        emit_pointers(module, f"call_{self.name}", function, arena)
 
 
 Step = Segment | Node

@@ -54,7 +54,7 @@ def compute(node: Node, operands: list[Any]) -> Any:
     found = _OPERATIONS[node.op](node, *operands)
     if isinstance(found, tuple):
         return found
-    found = np.asarray(found)
+    found = np.asarray(found, order="C")
     if found.dtype != node.dtype or found.shape != node.shape:
         raise AssertionError(f"{node}: computed {found.dtype}{list(found.shape)}")
     return found

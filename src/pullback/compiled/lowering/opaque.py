@@ -65,8 +65,37 @@ class OpaqueCall:
             return tuple(map(_as_array, found))
         return _as_array(found)
 
+    def write(self, operands: list[str], name: Callable[[Any], str]) -> str:
+        """The call as an expression of Python, inside of the settings that ``__call__`` makes.
+
+        Args:
+            operands: the names of arrays.
+            name: gives an object a name.
+        """
+
+        def write(value: Any) -> str:
+            if type(value) is Hole:
+                return _HOLES[value.kind].format(operands[value.operand])
+            if not _has_holes(value):
+                return name(value)
+            items = "".join(f"{write(item)}, " for item in value)
+            return f"[{items}]" if isinstance(value, list) else f"({items})"
+
+        texts = [write(value) for value in self.args]
+        texts += [f"{key}={write(value)}" for key, value in self.kwargs.items()]
+        return f"{name(self.function)}({', '.join(texts)})"
+
     def __str__(self) -> str:
         return self.name
+
+
+_HOLES = {"tensor": "wrap({})", "operand": "as_operand({}.item())", "number": "{}.item()"}
+"""The expressions of an array in a hole."""
+
+
+def _has_holes(value: Any) -> bool:
+    is_plain = isinstance(value, list | tuple) and not hasattr(value, "_fields")
+    return type(value) is Hole or (is_plain and any(map(_has_holes, value)))
 
 
 def _as_array(value: Any) -> Any:
