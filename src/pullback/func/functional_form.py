@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from pullback.fx.experimental.proxy_tensor import make_fx
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.python_dispatch import active_modes
+from pullback.errors import TraceError
+from pullback.fx.experimental.proxy_tensor import trace
 from pullback.fx.functional import functional_form
-from pullback.fx.traced_array import TracedArray
-from pullback.tensor.batched import BatchedArray
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.fx.graph_module import GraphModule
+from pullback.fx.tracer import Tracer, current_tracer
+from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 
 __all__ = ["functionalize"]
@@ -23,9 +26,10 @@ _REMOVES = ("mutations", "mutations_and_views")
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """A function that computes what `func` computes, without in-place writes inside.
 
-    Writes to arguments still happen, once, at the end. Each call traces `func` for its arguments,
-    which `func` must not branch on, and runs the graph; it serves to look at programs, together
-    with ``make_fx``, and to give them to code that has no in-place writes.
+    Writes to arguments and captured tensors still happen, once, at the end. ``make_fx`` gets the
+    operators of the functional form, and so do dispatch modes, but where results have derivatives
+    or are batched, where `func` branches on a value, and where arguments share memory that it
+    writes to. Without either nothing is different, and `func` is called as it is.
 
     Args:
         func: takes and returns trees of tensors.
@@ -51,26 +55,31 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
-        leaves, spec = pytree.flatten((args, kwargs))
-        if any(map(_is_batched, leaves)):
-            # Batching rules write to the memory of vmap's own level.
+        tracer = current_tracer()
+        if tracer is not None:
+            tracer.functional_forms.add(remove)
             return func(*args, **kwargs)
-        copies = pytree.unflatten(spec, [_values(leaf) for leaf in leaves])
-        module = make_fx(lambda args, kwargs: func(*args, **kwargs))(*copies)
-        functional = functional_form(module, keeps_views=remove == "mutations")
-        return functional(*leaves)
+        leaves, spec = pytree.flatten((args, kwargs))
+        if not active_modes() or not all(map(_is_plain, leaves)):
+            return func(*args, **kwargs)
+        tracer = Tracer()
+        module: GraphModule | None
+        try:
+            module = trace(tracer, lambda args, kwargs: func(*args, **kwargs), leaves, spec)
+            module = functional_form(module, keeps_views=remove == "mutations")
+        except TraceError:
+            module = None
+        finally:
+            tracer.undo_writes()
+        if module is None or tracer.leaves:
+            return func(*args, **kwargs)
+        return module(args, kwargs)
 
     return run
 
 
-def _is_batched(leaf: Any) -> bool:
-    return isinstance(leaf, Tensor) and isinstance(leaf._array, BatchedArray)
-
-
-def _values(leaf: Any) -> Any:
-    """A copy of an argument for the trace, which writes to it."""
+def _is_plain(leaf: Any) -> bool:
+    """Whether an argument is no batched tensor, and has no derivatives."""
     if not isinstance(leaf, Tensor):
-        return leaf
-    held = leaf._array
-    array = held.value if isinstance(held, TracedArray) else np.asarray(held)
-    return wrap(array.copy())
+        return True
+    return isinstance(leaf._array, np.ndarray) and not leaf._flags & (REQUIRES_GRAD | DUAL)

@@ -8,12 +8,14 @@ the view has in the whole.
 
 from __future__ import annotations
 
+import operator as python_operators
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
+from pullback.fx.batched import BatchedCall
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node, map_arg, schema_of
@@ -44,6 +46,7 @@ class _Rewriter:
         self.old = module.graph
         self.graph = Graph()
         self.captured = module.captured()
+        self.in_spec = module.in_spec
         self.keeps_views = keeps_views
         self.places: dict[Node, _Place] = {}
         self.lists: dict[Node, Node] = {}  # nodes whose value is a list or tuple
@@ -62,7 +65,7 @@ class _Rewriter:
                 self._call(node)
         self.graph.eliminate_dead_code()
         self.graph.lint()
-        return GraphModule(self.captured, self.graph)
+        return GraphModule(self.captured, self.graph, self.in_spec)
 
     def _keep(self, node: Node, made: Node) -> None:
         self.places[node] = _Place(_Memory(made), ())
@@ -76,17 +79,26 @@ class _Rewriter:
         for count, step in enumerate(path, 1):
             known = memory.views.get(path[:count])
             if known is None:
-                source = step.meta["view_of"]
-
-                def swap(old: Node, source: Node = source, value: Node = value) -> Node:
-                    return value if old is source else self.read(old)
-
-                known = self.graph.node_copy(step, swap)
+                known = self._view(step, value, memory, path[: count - 1])
                 if not self.keeps_views:
                     known = self.graph.call_function(_operator("clone"), (known,))
                 memory.views[path[:count]] = known
             value = known
         return value
+
+    def _view(self, step: Node, value: Node, memory: _Memory, path: tuple[Node, ...]) -> Node:
+        """A view of `value`, by the call that made `step`, or the list of which it is an item."""
+        call = _call_of(step)
+        made = memory.views.get((*path, call))
+        if made is None:
+
+            def swap(old: Node) -> Node:
+                return value if old is step.meta["view_of"] else self.read(old)
+
+            made = memory.views[(*path, call)] = self.graph.node_copy(call, swap)
+        if call is step:
+            return made
+        return self.graph.call_function(python_operators.getitem, (made, step.args[1]))
 
     def _call(self, node: Node) -> None:
         schema = schema_of(node.target)
@@ -101,13 +113,13 @@ class _Rewriter:
             self.lists[node] = self.graph.node_copy(node, self.read)
 
     def _write(self, node: Node) -> None:
-        name = getattr(node.target, "entry", None)
-        name = "" if name is None else name.name.removeprefix("pullback::")
+        operator = getattr(node.target, "operator", node.target)  # a BatchedCall has one
+        name = operator.name().removeprefix("pullback::")
         target = node.args[0] if node.args else None
         if target not in self.places or not name.endswith("_"):
             raise TraceError(
                 f"functionalize: {node.target} writes to an argument, and has no form that does "
-                f"not; call the operator without out=, and write to no memory inside vmap"
+                f"not; call the operator without out="
             )
         place = self.places[target]
         value = self._compute_write(name, self.read(target), node, target)
@@ -127,8 +139,9 @@ class _Rewriter:
         """The new value of the elements that an in-place operator writes."""
         shape, dtype, _ = target.meta["tensor_meta"]
         rest = map_arg(node.args[1:], self.read)
-        if name == "copy_":
-            value = rest[0]
+        batched = node.target if isinstance(node.target, BatchedCall) else None
+        if name == "copy_" or (name == "fill_" and batched and isinstance(rest[0], Node)):
+            value = self._aligned(batched, node.args[1], shape) if batched else rest[0]
         elif name in ("fill_", "zero_"):
             value = rest[0] if rest else 0
         else:
@@ -136,12 +149,27 @@ class _Rewriter:
             if entry is None:
                 raise TraceError(f"functionalize: no operator {name[:-1]!r} for {name!r}")
             kwargs = map_arg(node.kwargs, self.read)
-            value = self.graph.call_function(entry.operator, (now, *rest), kwargs)
+            function: Any = entry.operator
+            if batched:
+                function = BatchedCall(function, batched.levels, batched.sizes)
+            value = self.graph.call_function(function, (now, *rest), kwargs)
         if not isinstance(value, Node):
             return self.graph.call_function(_operator("full"), (list(shape), value, dtype))
         if name != "copy_" or rest[0].meta.get("tensor_meta", (None, None))[1] != dtype:
             value = self.graph.call_function(_operator("astype"), (value, dtype))
         return self.graph.call_function(_operator("broadcast_to"), (value, list(shape)))
+
+    def _aligned(self, call: BatchedCall, source: Any, shape: tuple[int, ...]) -> Any:
+        """The source of a copy inside vmap, with an axis for each of a shape."""
+        if not isinstance(source, Node):
+            return source
+        levels = call.levels[1]
+        lead = [size if level in levels else 1 for level, size in enumerate(call.sizes)]
+        rest = source.meta["tensor_meta"].shape[len(levels) :]
+        missing = len(shape) - len(lead) - len(rest)
+        return self.graph.call_function(
+            _operator("reshape"), (self.read(source), [*lead, *(1,) * missing, *rest])
+        )
 
     def _scatter(self, place: _Place, value: Node, target: Node) -> Node:
         """The whole memory with new values at the places of a view."""
@@ -150,13 +178,14 @@ class _Rewriter:
         size = int(np.prod(shape))
         places: Any = wrap(np.arange(size).reshape(shape))
         for step in place.path:
-            source = step.meta["view_of"]
+            source, call = step.meta["view_of"], _call_of(step)
 
             def swap(old: Node, source: Node = source, places: Any = places) -> Any:
                 return places if old is source else old
 
             with untraced():
-                places = step.target(*map_arg(step.args, swap), **map_arg(step.kwargs, swap))
+                places = call.target(*map_arg(call.args, swap), **map_arg(call.kwargs, swap))
+            places = places if call is step else places[step.args[1]]
         flat = np.ascontiguousarray(places._array).reshape(-1)
         name = f"_places{len(self.captured)}"
         self.captured[name] = wrap(flat)
@@ -178,6 +207,11 @@ class _Rewriter:
             given = node.op in ("placeholder", "get_attr") and not path
             if given and memory.value is not memory.given:
                 self.graph.call_function(_operator("copy_"), (memory.given, memory.value))
+
+
+def _call_of(view: Node) -> Node:
+    """The call that made a view: of a list of views, if it is an item of one."""
+    return view.args[0] if view.target is python_operators.getitem else view
 
 
 def _operator(name: str) -> Any:

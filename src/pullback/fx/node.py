@@ -191,10 +191,11 @@ class Node:
         """Whether it has to stay, though nothing uses its result: it writes, or draws numbers."""
         if self.op != "call_function":
             return self.op in ("placeholder", "output", "call_method")
-        schema = getattr(self.target, "schema", None)
+        schema = schema_of(self.target)
         if schema is None:
             return getattr(self.target, "__module__", "") not in ("_operator", "operator")
-        return bool(schema.is_mutable) or "nondeterministic_seeded" in self.target.tags
+        tags = getattr(self.target, "tags", ())
+        return bool(schema.is_mutable) or "nondeterministic_seeded" in tags
 
     def update_kwarg(self, name: str, value: Any) -> None:
         """Replaces one argument by name."""

@@ -124,6 +124,7 @@ class Tracer:
         stand_ins: tensors that stand for plain arrays from outside, by id.
         refused: the first refusal of an operation, which the program may have caught.
         decompositions: functions by operator that run, and are recorded, in the operator's place.
+        functional_forms: the ``remove`` options of ``functionalize`` that the program calls.
     """
 
     def __init__(self, *, allows_reads: bool = False, is_general: bool = False):
@@ -150,6 +151,7 @@ class Tracer:
         self.is_general = is_general
         self.has_loops = self.has_indices = False
         self.decompositions: dict[Any, Callable[..., Any]] = {}
+        self.functional_forms: set[str] = set()
         self.picks = Picks()
         self.snapshots = Snapshots()
         self.stand_ins: dict[int, Tensor] = {}

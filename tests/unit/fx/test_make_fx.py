@@ -242,3 +242,29 @@ def test_another_tracing_mode_is_refused():
 def test_operators_above_autograd_are_refused_by_name():
     with pytest.raises(ValueError, match="pre_dispatch must be False"):
         make_fx(pb.sin, pre_dispatch=True)
+
+
+def test_detached_tensors_stay_detached_where_a_graph_is_differentiated():
+    x = pb.tensor([1.0, 2.0])
+    for f in (lambda x: (x.detach() * x).sum(), lambda x: (x.data * x).sum()):
+        assert pb.func.grad(make_fx(f)(pb.ones(2)))(x).tolist() == [1.0, 2.0]
+        rows = pb.stack([x, 2 * x])
+        module = make_fx(pb.func.vmap(f))(rows)
+        assert pb.func.grad(lambda x, m=module: m(x).sum())(rows).tolist() == rows.tolist()
+
+
+def test_a_write_through_a_detached_tensor_is_one_to_its_memory():
+    def f(x):
+        y = x.clone()
+        y.detach()[0] = 7.0
+        return y * x
+
+    for module in (make_fx(f)(pb.ones(2)), make_fx(pb.func.functionalize(f))(pb.ones(2))):
+        assert module(pb.tensor([1.0, 2.0])).tolist() == [7.0, 4.0]
+
+
+def test_captured_tensors_get_gradients_of_calls_of_a_graph():
+    w = pb.tensor([3.0, 4.0], requires_grad=True)
+    x = pb.tensor([1.0, 2.0])
+    make_fx(lambda x: (x * w + w.detach()).sum())(pb.ones(2))(x).backward()
+    assert w.grad.tolist() == [1.0, 2.0]

@@ -8,16 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from pullback.autograd.tensor_data import detach
 from pullback.errors import TraceError
+from pullback.fx.batched import parts_of
+from pullback.fx.functional import functional_form
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node
 from pullback.fx.traced_array import TracedArray
-from pullback.fx.tracer import Tracer
+from pullback.fx.tracer import Tracer, current_tracer
 from pullback.fx.user_code import parameter_names
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.batched import BatchedArray
+from pullback.tensor.tensor import ContentVersion, Tensor, wrap
 from pullback.utils import pytree
 
-__all__ = ["make_fx"]
+__all__ = ["make_fx", "trace"]
+
+_TRACED = (np.ndarray, TracedArray, BatchedArray)
 
 
 def make_fx(
@@ -66,20 +72,51 @@ def make_fx(
     @functools.wraps(f)
     def traced(*args: Any) -> GraphModule:
         leaves, spec = pytree.flatten(args)
-        names = _names(f, spec)
-        tracer = Tracer()
+        tracer = _Tracer()
         tracer.decompositions = dict(decomposition_table or {})
-        given = [_input(tracer, *pair) for pair in zip(names, leaves, strict=True)]
-        with tracer.running():
-            returned = f(*pytree.unflatten(spec, given))
-        found, out_spec = pytree.flatten(returned)
-        nodes = [_node(tracer, value) for value in found]
-        tracer.graph.output(pytree.unflatten(out_spec, nodes))
-        tracer.graph.eliminate_dead_code()
-        captured = {name: wrap(array) for name, array in tracer.captured.items()}
-        return GraphModule(captured, tracer.graph, in_spec=spec)
+        module = trace(tracer, f, leaves, spec)
+        if not tracer.functional_forms:
+            return module
+        return functional_form(module, keeps_views=tracer.functional_forms == {"mutations"})
 
     return traced
+
+
+class _Tracer(Tracer):
+    """A tracer with nodes for ``detach()`` and ``data``: a graph can be differentiated itself."""
+
+    def note_made(self, tensor: Tensor, source: Tensor) -> None:
+        super().note_made(tensor, source)
+        if current_tracer() is not self or not isinstance(source._array, _TRACED):
+            return
+        held, levels = parts_of(self, source)
+        node = self.graph.call_function(detach, (held.node,))
+        node.meta.update(view_of=held.node, byte_offset=0)
+        made = self.made(held.value, node)
+        tensor._array = BatchedArray(made, levels) if levels else made
+
+
+def trace(
+    tracer: Tracer, f: Callable[..., Any], leaves: list[Any], spec: pytree.Spec
+) -> GraphModule:
+    """The graph of `f` for arguments, given as the leaves of their tuple, and its structure."""
+    names = _names(f, spec)
+    given = [_input(tracer, *pair) for pair in zip(names, leaves, strict=True)]
+    with tracer.running():
+        returned = f(*pytree.unflatten(spec, given))
+    found, out_spec = pytree.flatten(returned)
+    nodes = [_node(tracer, value) for value in found]
+    tracer.graph.output(pytree.unflatten(out_spec, nodes))
+    tracer.graph.eliminate_dead_code()
+    captured = {name: _captured(tracer, name) for name in tracer.captured}
+    return GraphModule(captured, tracer.graph, in_spec=spec)
+
+
+def _captured(tracer: Tracer, name: str) -> Tensor:
+    """A captured tensor, whose gradient a call of the module may record; or one of an array."""
+    origin = tracer.origins.get(name)
+    is_tensor = origin is not None and type(origin._counter) is not ContentVersion
+    return origin if is_tensor else wrap(tracer.captured[name])
 
 
 def _names(f: Callable[..., Any], spec: pytree.Spec) -> list[str]:
