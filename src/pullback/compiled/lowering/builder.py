@@ -383,4 +383,5 @@ def _are_disjoint(places: tuple[Place, ...]) -> bool:
         ends = sorted(place.extent for place in places)
         return all(a[1] < b[0] for a, b in pairwise(ends))
     cells = np.concatenate([place.positions().ravel() for place in places])
-    return bool(np.unique(cells).size == cells.size)
+    cells.sort()  # np.unique imports numpy.ma: 5 ms of a first call
+    return bool((cells[1:] != cells[:-1]).all())

@@ -139,10 +139,7 @@ class _Search:
         for group in np.split(order, np.flatnonzero(np.diff(hashes[order])) + 1):
             for distance in _GAPS:
                 if len(group) >= max(_LEAST_COUNT, distance + 1):
-                    steps, counts = np.unique(
-                        group[distance:] - group[:-distance], return_counts=True
-                    )
-                    gaps.update(dict(zip(steps.tolist(), counts.tolist(), strict=True)))
+                    gaps.update((group[distance:] - group[:-distance]).tolist())
         offsets = self.offsets()
         candidates = []
         for period in sorted(p for p, c in gaps.items() if c >= _LEAST_COUNT - 1):
