@@ -14,7 +14,7 @@ from llvmlite import ir
 
 import pullback as pb
 from pullback.compiled.llvm.compiler import is_supported
-from pullback.compiled.llvm.digest import graph_digest, source_digest
+from pullback.compiled.llvm.digest import graph_digest, has_product, source_digest
 from pullback.compiled.llvm.segments import Segment
 from pullback.compiled.lowering.ir import Graph, Loop, Node, Place
 
@@ -174,6 +174,16 @@ def test_an_attribute_of_an_unknown_kind_raises():
     graph.add("view", [graph.const(1.0)], (object(),))
     with pytest.raises(TypeError, match="an attribute of type object has no text for a key"):
         graph_digest([graph])
+
+
+def test_products_in_loops_are_found():
+    body = Graph()
+    x = body.input((2, 2), np.dtype(float))
+    body.outputs = [body.add("matmul", [x, x], (), (2, 2))]
+    graph = Graph()
+    assert not has_product(graph)
+    graph.add("loop", [graph.input((2, 2), np.dtype(float))], (Loop(3, body, 1),))
+    assert has_product(graph)
 
 
 def variants():

@@ -2,9 +2,9 @@
 
 The key of a program is a hash of its graphs (operations, operands, attributes, shapes, dtypes, the
 bytes of constants, bodies of loops), and of what the emitters read besides: the processor, the
-versions of LLVM, NumPy and Python, and the source of the compiled mode. An attribute of an unknown
-kind raises, so that no two programs have one key because a difference between them was not looked
-at.
+versions of LLVM, NumPy and Python, the library for matrix products, and the source of the compiled
+mode. An attribute of an unknown kind raises, so that no two programs have one key because a
+difference between them was not looked at.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from pullback.compiled.lowering.ir import Graph, Loop, Node
 
-__all__ = ["graph_digest", "source_digest"]
+__all__ = ["graph_digest", "has_product", "source_digest"]
 
 _PLAIN = (str, int, float, complex, bool, type(None))
 
@@ -65,6 +65,14 @@ def _attribute_text(attr: Any) -> str:
     if type(attr) not in _PLAIN:
         raise TypeError(f"an attribute of type {type(attr).__name__} has no text for a key")
     return repr(attr)
+
+
+def has_product(graph: Graph) -> bool:
+    """Whether a graph, or the body of a loop in it, has a product of matrices."""
+    return any(
+        node.op == "matmul" or (node.op == "loop" and has_product(node.attrs[0].body))
+        for node in graph.nodes
+    )
 
 
 @functools.cache

@@ -16,9 +16,9 @@ import numpy as np
 
 from pullback._cpython import IS_TESTED
 from pullback.compiled.eager.program import MISS, Program
-from pullback.compiled.llvm.arrays import register_share_chunks
+from pullback.compiled.llvm.arrays import find_blas, register_share_chunks
 from pullback.compiled.llvm.compiler import function_address, ir, load_code, read_number
-from pullback.compiled.llvm.digest import graph_digest, source_digest
+from pullback.compiled.llvm.digest import graph_digest, has_product, source_digest
 from pullback.compiled.llvm.entry import (
     STACK_ARENA,
     Captured,
@@ -97,9 +97,10 @@ class NativeProgram:
         graphs = [segment.graph for segment in self._segments()]
         names = [segment.name for segment in self._segments()]
         register_share_chunks()
+        blas = find_blas() if any(has_product(graph) for graph in graphs) else None
         if not source_digest():  # compiled modules without their source may be of any version
             return self._write()
-        return f"{source_digest()} {names} {graph_digest(graphs)}"
+        return f"{source_digest()} {names} {blas} {graph_digest(graphs)}"
 
     def _compile(self, call: TracedCall | None) -> None:
         engine = None

@@ -225,9 +225,7 @@ class Builder:
         """``a @ b`` of arrays with two axes or more, with broadcasting of the others."""
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         (m, k), n = a.shape[-2:], b.shape[-1]
-        if k and a.dtype.kind == "c":
-            return self._complex_matmul(a, b)
-        if k == 0 or a.dtype.kind != "f":
+        if k == 0 or a.dtype.kind not in "fc":
             product = self.elementwise(
                 "multiply",
                 self.reshape(a, (*a.shape, 1)),
@@ -237,13 +235,6 @@ class Builder:
         a = self.broadcast(a, (*lead, m, k))
         b = self.broadcast(b, (*lead, k, n))
         return self.graph.add("matmul", (a, b), (), (*lead, m, n))
-
-    def _complex_matmul(self, a: Node, b: Node) -> Node:
-        """The product of complex arrays as four of real ones, with the same operations."""
-        (x, y), (u, v) = [[self.elementwise(p, z) for p in ("real", "imag")] for z in (a, b)]
-        real = self.elementwise("subtract", self.matmul(x, u), self.matmul(y, v))
-        imag = self.elementwise("add", self.matmul(x, v), self.matmul(y, u))
-        return self.elementwise("complex", real, imag)
 
     def update(
         self, kind: str, base: Node, place: Place, part: Node, index: Node | None = None

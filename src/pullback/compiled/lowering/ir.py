@@ -27,7 +27,7 @@ Operations (``node.op``), with ``node.attrs``:
     The dtype is the operand's. ``max`` and ``min`` propagate NaN; of zero elements they are refused
     before lowering.
 ``matmul`` ()
-    ``a @ b`` of (..., m, k) and (..., k, n) with equal leading axes; of one real float dtype.
+    ``a @ b`` of (..., m, k) and (..., k, n) with equal leading axes; of one float or complex dtype.
 ``update`` (kind, place)
     A copy of the first input in which the elements at the place are replaced by (``"set"``), or
     increased by (``"add"``), the second input, whose shape is ``place.shape``. The positions of a

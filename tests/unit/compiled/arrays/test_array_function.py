@@ -17,7 +17,8 @@ pytest.importorskip("llvmlite")
 from llvmlite import ir
 
 import pullback as pb
-from pullback.compiled.llvm.arrays import can_emit, emit_arrays
+from pullback.compiled.llvm.arrays import can_emit, emit_arrays, gemm
+from pullback.compiled.llvm.arrays.products import find_blas
 from pullback.compiled.llvm.arrays.threads import SHARE_CHUNKS, register_share_chunks
 from pullback.compiled.llvm.compiler import binding, is_supported, load_code
 from pullback.compiled.lowering.builder import Builder
@@ -316,16 +317,21 @@ def test_products_with_a_common_factor(shapes):
     check(lambda x, y: x @ y, *(RNG.normal(size=shape) for shape in shapes))
 
 
-@pytest.mark.parametrize("dtype", ["c8", "c16"])
-@pytest.mark.parametrize("sizes", [*FACTORS, (4, 0, 5)], ids=str)
-def test_products_of_complex_numbers(sizes, dtype):
-    m, k, n = sizes
-    x, y = (RNG.normal(size=(2, *s)) for s in ((3, m, k), (k, n)))
-    x, y = (x[0] + 1j * x[1]).astype(dtype), (y[0] + 1j * y[1]).astype(dtype)
-    whole, conjugate = check(lambda x, y: (x @ y, x.conj() @ y[::-1]), x, y, rtol=1e-9, atol=1e-9)
-    tolerance = 1e-3 if dtype == "c8" else 1e-10
-    np.testing.assert_allclose(whole, x @ y, atol=tolerance)
-    np.testing.assert_allclose(conjugate, x.conj() @ y[::-1], atol=tolerance)
+def test_products_by_blas(monkeypatch):
+    if find_blas() is None:
+        pytest.skip("NumPy has another BLAS")
+    monkeypatch.setattr(gemm, "_LARGEST", 0)
+    for sizes in FACTORS:
+        m, k, n = sizes
+        x, y = RNG.normal(size=(m, k)), RNG.normal(size=(k, n))
+        check(lambda x, y: (x @ y, x[::-1] @ y, x @ y[:, ::-1]), x, y, rtol=1e-9, atol=1e-10)
+
+
+def test_blas_is_found_where_numpy_has_openblas():
+    config = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
+    if "openblas" not in config:
+        pytest.skip("NumPy has another BLAS")
+    assert find_blas() is not None
 
 
 # --- accuracy, threads, memory --------------------------------------------------------------------

@@ -28,9 +28,10 @@ from pullback.compiled.llvm.arrays.code import (
     Code,
 )
 from pullback.compiled.llvm.arrays.columns import split_columns
-from pullback.compiled.llvm.arrays.gemm import GemmEmitter, find_matrix, make_gemm
+from pullback.compiled.llvm.arrays.gemm import GemmEmitter, make_gemm, uses_loops
 from pullback.compiled.llvm.arrays.nest import LANES, Access, Moves, Nest, Store
 from pullback.compiled.llvm.arrays.plan import FUSED, Kernel, make_plan, squeeze
+from pullback.compiled.llvm.arrays.products import emit_matmul, find_blas, find_matrix
 from pullback.compiled.llvm.arrays.threads import (
     INTERRUPT,
     MIN_SHARED_WORK,
@@ -59,6 +60,8 @@ def can_emit(node: Node) -> bool:
         return is_supported(node.function, node.inputs[-1].dtype)
     if node.op == "reduce":
         return node.dtype.kind != "c" or node.attrs[0] in ("sum", "prod")
+    if node.op == "matmul":
+        return uses_loops(node) or find_blas() is not None
     return True
 
 
@@ -274,10 +277,17 @@ class _Emitter:
         self._emit_loops(self._make_nest(kernel))
 
     def _emit_matmul(self, kernel: Kernel) -> None:
-        """Calls the loops of a product, which equal products share."""
         node = kernel.nodes[0]
-        if not node.size:
+        work = node.size * node.inputs[0].shape[-1] // 4
+        if node.size and uses_loops(node):
+            self._call_gemm(node, work)
             return
+        blas = find_blas()
+        assert blas is not None  # can_emit
+        emit_matmul(self._begin(1, work), node, self.plan.virtual, blas)
+
+    def _call_gemm(self, node: Node, work: int) -> None:
+        """Calls the loops of a product, which equal products share."""
         matrices = [find_matrix(x, self.plan.virtual) for x in (*node.inputs, node)]
         keys = ("a", "b", "c")
         named = [m._replace(key=k, offset=0) for m, k in zip(matrices, keys, strict=True)]
@@ -291,7 +301,7 @@ class _Emitter:
             loops.b.ret_void()
             known = self.products[gemm, node.dtype] = (loops.function, emitter.chunks().number)
         function, chunks = known
-        code = self._begin(chunks, node.size * node.inputs[0].shape[-1] // 4)
+        code = self._begin(chunks, work)
         pointers = []
         for matrix in matrices:
             offset = matrix.offset * node.dtype.itemsize

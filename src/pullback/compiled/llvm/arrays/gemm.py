@@ -6,9 +6,8 @@ dense array (Goto's algorithm with one level of blocking), which all rows then r
 small matrices read the factor where it is. Each element is one sum in the order of the inner axis,
 as in BLAS; products of few rows are several sums, of every second to every eighth product.
 
-NumPy's BLAS is not called: with AVX-512 on Zen 5, 64 x 64 x 1000 reaches 57 GFlop/s by OpenBLAS and
-110 by these loops, and 3000 x 3000 x 3000 takes 0.80 and 0.53 s. Products of complex numbers are
-four of real ones before they come here (``lowering/builder.py``).
+OpenBLAS has no kernel for every processor: it reaches 57 GFlop/s where these loops reach 110
+(AVX-512 on Zen 5, 64 x 64 x 1000). Products with factors of many megabytes go to BLAS.
 """
 
 from __future__ import annotations
@@ -19,16 +18,25 @@ from typing import Any, NamedTuple
 from pullback.compiled.llvm.arrays.code import WORD, Chunks, Code
 from pullback.compiled.llvm.compiler import has_avx512, ir
 from pullback.compiled.llvm.vector.lanes import Lanes
-from pullback.compiled.lowering.ir import Node, c_strides
+from pullback.compiled.lowering.ir import Node
 
-__all__ = ["Gemm", "GemmEmitter", "Matrix", "find_matrix", "make_gemm"]
+__all__ = ["Gemm", "GemmEmitter", "Matrix", "make_gemm", "uses_loops"]
 
 _BLOCK = 256  # the inner axis of one packed block
 _ROWS = {1: 12, 2: 12, 3: 8}  # of a tile, by its vectors of columns
 _FEW_ROWS = 8  # below, packing costs more than it saves
+_LARGEST = 1 << 25  # bytes of factors up to which loops are faster than BLAS
 _TILE_WORK = 1 << 17  # multiplications of one chunk
 _SUMS = 8  # accumulators that keep the processor busy: additions wait for the one before
 _UNROLLED_DOTS = 8  # vectors of the inner axis up to which the loop over them is written out
+
+
+def uses_loops(node: Node) -> bool:
+    """Whether a product is computed by loops, and not by BLAS."""
+    if node.dtype.kind != "f":
+        return False
+    (m, k), n = node.inputs[0].shape[-2:], node.inputs[1].shape[-1]
+    return (m * k + k * n) * node.dtype.itemsize <= _LARGEST
 
 
 class Matrix(NamedTuple):
@@ -46,15 +54,6 @@ class Matrix(NamedTuple):
     def transpose(self) -> Matrix:
         """The same elements with rows and columns exchanged."""
         return self._replace(down=self.right, right=self.down)
-
-
-def find_matrix(node: Node, virtual: set[Node]) -> Matrix:
-    """The memory of a factor, or of a product."""
-    if node.op == "view" and node in virtual:
-        place = node.place
-        return Matrix(node.inputs[0], place.offset, place.strides[:-2], *place.strides[-2:])
-    strides = c_strides(node.shape)
-    return Matrix(node, 0, strides[:-2], *strides[-2:])
 
 
 class Gemm(NamedTuple):

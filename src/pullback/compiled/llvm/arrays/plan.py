@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pullback.compiled.llvm.arrays.gemm import uses_loops
 from pullback.compiled.lowering.ir import Graph, Node, is_number, whole_place
 
 __all__ = ["FUSED", "Kernel", "Plan", "make_plan", "space_of", "squeeze", "strip"]
@@ -148,7 +149,7 @@ class _Planner:
             elif node.op == "take":
                 needed = [x for x in node.inputs[:1] if x.op != "const"]
             elif node.op == "matmul":
-                needed = [x for x in node.inputs if not _is_factor(x)]
+                needed = [x for x in node.inputs if not _is_factor(x, uses_loops(node))]
             else:
                 needed = []
             found -= set(needed)
@@ -287,10 +288,24 @@ def _written(write: Node) -> set[Node]:
     return found
 
 
-def _is_factor(node: Node) -> bool:
-    """Whether a product can read a view as it is: with any strides, but from memory."""
-    is_view = node.op == "view"
-    return not is_view or not (node.inputs[0].op == "iota" or is_number(node) or node.place.step)
+def _is_factor(node: Node, any_strides: bool) -> bool:
+    """Whether a product can read a view as it is.
+
+    BLAS needs rows or columns one beside the other in memory, and prints a message for others.
+    """
+    if node.op != "view":
+        return True
+    base, place = node.inputs[0], node.place
+    if base.op == "iota" or is_number(node) or place.step:
+        return False
+    if any_strides:
+        return True
+    (rows, columns), (down, right) = place.shape[-2:], place.strides[-2:]
+    if min(place.strides[:-2], default=0) < 0:
+        return False
+    by_rows = (columns == 1 or right == 1) and (rows == 1 or down >= max(columns, 1))
+    by_columns = (rows == 1 or down == 1) and (columns == 1 or right >= max(rows, 1))
+    return by_rows or by_columns
 
 
 def make_plan(graph: Graph) -> Plan:
