@@ -1,7 +1,7 @@
 """Classes, hashes and texts of arrays, for user code of a function that is traced with tensors.
 
 A function of arrays gets tensors in their place. Its own code gets the answers of arrays from
-``isinstance(x, np.ndarray)``, ``isinstance(x[0], float)``, ``table[x[0]]`` and ``str(x)``; inside
+``isinstance(x, np.ndarray)``, ``hasattr(x, "detach")``, ``table[x[0]]`` and ``str(x)``; inside
 transforms, where arguments are tensors without compilation, too, those of tensors.
 """
 
@@ -17,13 +17,15 @@ import numpy as np
 
 from pullback._cpython import get_frame
 from pullback.dispatch.modes import NUMBERS, TRANSFORM, get_state
+from pullback.fx.dependencies import is_of_arrays
 from pullback.fx.refusals import current_tracer, refusal
 from pullback.fx.traced_array import TracedArray
-from pullback.interop.callers import USER
+from pullback.fx.tracer import Tracer
+from pullback.interop.callers import ORIGINAL, USER, callers_of
 from pullback.interop.replaced import current_session
 from pullback.tensor.tensor import CLASS, Tensor, note_read
 
-__all__ = ["array_classes"]
+__all__ = ["FUNCTIONS_OF_CLASSES", "array_classes"]
 
 _lock = Lock()
 _users = 0
@@ -33,14 +35,23 @@ def _is_array(tensor: Tensor) -> bool:
     """Whether user code in a traced function looks at a tensor that stands for an array."""
     modes = get_state().modes
     tracer = current_tracer()
-    if type(tensor) is not Tensor or not modes & NUMBERS or tracer is None:
+    if type(tensor) is not Tensor or tracer is None:
+        return False
+    if not modes & NUMBERS and not tracer.stand_ins:
         return False
     frame: FrameType | None = get_frame(2)
     while frame is not None and frame.f_globals.get("__name__") in ("abc", "functools"):
         frame = frame.f_back  # of isinstance(x, numbers.Real) and of singledispatch
-    if frame is None or current_session.get().callers[frame.f_code.co_filename] != USER:
+    if frame is None:
+        return False
+    file = frame.f_code.co_filename
+    if not modes & NUMBERS and callers_of((), None)[file] == ORIGINAL:
+        return False
+    if modes & NUMBERS and current_session.get().callers[file] != USER:
         return False
     held = tensor._array
+    if not modes & NUMBERS:
+        return _is_array_among_tensors(tensor, tracer)
     if not modes & TRANSFORM:
         return isinstance(held, TracedArray) or id(tensor) in tracer.stand_ins
     if tracer.stand_ins:
@@ -48,10 +59,40 @@ def _is_array(tensor: Tensor) -> bool:
     return False
 
 
-def _class_of(tensor: Tensor) -> Any:
-    if not _is_array(tensor):
-        return type(tensor)
+def _is_array_among_tensors(tensor: Tensor, tracer: Tracer) -> bool:
+    """The same in a function of tensors, where tensors stand for large captured arrays."""
+    held = tensor._array
+    if isinstance(held, TracedArray) and is_of_arrays(held.node, tracer):
+        raise refusal("the class of a value that is computed from captured arrays alone")
+    return id(tensor) in tracer.stand_ins
+
+
+def _kind_of(tensor: Tensor) -> Any:
     return np.ndarray if tensor.ndim else tensor.dtype.type
+
+
+def _class_of(tensor: Tensor) -> Any:
+    return _kind_of(tensor) if _is_array(tensor) else type(tensor)
+
+
+def _isinstance(value: Any, kinds: Any) -> bool:
+    if type(value) is Tensor and _is_array(value):
+        return issubclass(_kind_of(value), kinds)
+    return isinstance(value, kinds)
+
+
+def _hasattr(value: Any, name: str) -> bool:
+    return hasattr(_kind_of(value) if type(value) is Tensor and _is_array(value) else value, name)
+
+
+def _getattr(value: Any, name: str, *default: Any) -> Any:
+    if type(value) is Tensor and _is_array(value) and not hasattr(_kind_of(value), name):
+        return getattr(_kind_of(value), name, *default)
+    return getattr(value, name, *default)
+
+
+FUNCTIONS_OF_CLASSES = {"isinstance": _isinstance, "hasattr": _hasattr, "getattr": _getattr}
+"""Functions in the place of Python's, which do not read ``__class__`` of a tensor."""
 
 
 def _hash_of(tensor: Tensor) -> int:

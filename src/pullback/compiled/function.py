@@ -34,7 +34,7 @@ from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Effects, Outside
 from pullback.compiled.paths import FAILED, Path, Trace, generator_note, recorded_path
 from pullback.compiled.progress import show_progress
-from pullback.compiled.reach import ID_OF_OBJECT
+from pullback.compiled.reach import ID_OF_OBJECT, TYPE_OF_ARRAY
 from pullback.compiled.recorded import attach_freed, trace_gradients
 from pullback.compiled.report import (
     describe_kind,
@@ -405,13 +405,14 @@ class CompiledFunction:
         except BaseException as error:
             effects.undo_all()
             has_inputs = bool(substitution) or bool(self._changed_arrays)
+            attempt = attempt._replace(level=substitution.level)
             following = attempt.after_error(error, tracer, has_inputs)
             if following is None and (self._fullgraph or not isinstance(error, Exception)):
                 raise
             failure: Exception | None = error if isinstance(error, Exception) else None
         else:
             failure, following = None, None
-            if attempt.level == FLOATS and substitution.computes_constants(tracer):
+            if substitution.level == FLOATS and substitution.computes_constants(tracer):
                 effects.undo_all()
                 self._changed_arrays.note_written(effects.python.watches, tracer.written)
                 following = attempt._replace(level=CHANGED)
@@ -468,9 +469,12 @@ class CompiledFunction:
         self, given: Arguments, python: SideEffects, attempt: Attempt
     ) -> Substitution:
         """The captured arrays that are inputs: none where tensors differ from arrays."""
-        is_possible = given.returns_arrays and ID_OF_OBJECT not in python.names
+        has_arrays = given.returns_arrays
+        is_possible = python.names.isdisjoint([ID_OF_OBJECT, TYPE_OF_ARRAY])
         level = attempt.level if is_possible else NO_ARRAYS
-        return Substitution(python, self._changed_arrays, level)
+        substitution = Substitution(python, self._changed_arrays, level, has_arrays=has_arrays)
+        python.copy_large(substitution.arrays)
+        return substitution
 
     def _call_refused(
         self, entry: Entry, given: Arguments, args: Any, kwargs: Any, error: Exception
@@ -494,6 +498,7 @@ class CompiledFunction:
         function = run_in_mode(self._func) if given.returns_arrays else self._func
         modes = NUMBERS if given.returns_arrays else 0
         owners = tracer.snapshots.outside = owners_of_arrays(effects.python.watches)
+        tracer.snapshots.compared = effects.python.compared
         with watch_generators(effects.generators), tracer.running(modes):
             before = get_state()
             with substitution.active(tracer), array_classes():
@@ -507,6 +512,7 @@ class CompiledFunction:
             known = effects.python.outside
             for value in found:
                 require_known(value, known)
+            substitution.require_no_arrays(tracer, found)
             watches = [*effects.python.watches, *substitution.tensors]
             shared = find_shared(tracer, found, leaves, watches)
             recorded = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]

@@ -6,6 +6,10 @@ Therefore places that hold plain arrays hold tensors of the same memory during a
 (``Substitution``): what reads these is recorded, is a guard, or is refused, and no comparison of
 elements is needed. All other captured arrays are compared element by element.
 
+In functions of tensors, captured arrays are arrays, and what NumPy computes of them is one. They
+are compared, but for large ones: tensors stand for these, too, unless the function returns what it
+computes of them alone, or writes to it.
+
 Arrays of integers and truth values, and those that the function computes constants of, are
 compared, so that the constants stay constants, until they change (``ChangedArrays``).
 """
@@ -13,25 +17,31 @@ compared, so that the constants stay constants, until they change (``ChangedArra
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from threading import RLock, active_count
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pullback.compiled.array_classes import FUNCTIONS_OF_CLASSES
 from pullback.compiled.random_state import DrawnNumbersError
 from pullback.compiled.reach import IDENTITY
 from pullback.compiled.recorded import Gradients
 from pullback.compiled.side_effects import SideEffects, restore
-from pullback.compiled.watch import OF_TENSOR, Watch
+from pullback.compiled.watch import EMPTY, OF_TENSOR, SETTABLE, Watch
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
-from pullback.fx.node import Node
+from pullback.fx.dependencies import is_of_arrays
+from pullback.fx.loop_call import LoopCall
+from pullback.fx.node import Node, nodes_in
 from pullback.fx.picked import root_of
+from pullback.fx.snapshots import LARGE_ARRAY_BYTES
+from pullback.fx.traced_array import TracedArray
 from pullback.fx.tracer import Tracer
 from pullback.tensor.memory import owner_of
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import ContentVersion, Tensor, wrap
 
 __all__ = [
     "CHANGED",
@@ -47,10 +57,9 @@ __all__ = [
 FLOATS, CHANGED, NO_ARRAYS = range(3)
 """The arrays that are inputs: those of floating-point numbers, too; those that have changed, and
 large ones; none."""
-_LARGE = 1 << 17  # bytes; to compare them takes some 5 us
+_LARGE = 1 << 17  # bytes; to compare them takes some 5 us, in functions of arrays
 _MOST_CHANGED = 256  # places
 _CLONE = ENTRIES["pullback::clone"].operator
-_PLACES = frozenset(["cell", "item", "element", "slot", "class", "defaults", "context"])
 
 
 _LONGEST_WAIT = 1.0  # seconds; a call that waits longer runs the function itself
@@ -178,13 +187,19 @@ class Substitution:
         python: the places outside that the function may read.
         changed: places of arrays that have changed.
         level: which arrays are inputs.
+        has_arrays: whether the function is one of arrays, and not of tensors.
 
     Attributes:
+        level: the same; functions of tensors have no inputs of floating-point numbers alone.
         inputs: the places whose array may be replaced between runs of the graph.
     """
 
-    def __init__(self, python: SideEffects, changed: ChangedArrays, level: int) -> None:
+    def __init__(
+        self, python: SideEffects, changed: ChangedArrays, level: int, *, has_arrays: bool
+    ) -> None:
         watches, loose = python.watches, python.loose
+        self._has_arrays = has_arrays
+        self.level = level = level if has_arrays else max(level, CHANGED)
         is_compared = IDENTITY in python.names  # arrays that are replaced could become one
         self._tensors: dict[int, tuple[Any, Tensor]] = {}
         self._new: list[tuple[Watch, Any]] = []
@@ -192,14 +207,15 @@ class Substitution:
         places = list(filter(_is_open, watches)) if level < NO_ARRAYS else []
         for watch in places:
             for array in _arrays_in(watch.value):
-                is_chosen = (
-                    watch in changed
-                    or array.nbytes > _LARGE
-                    or (level == FLOATS and array.dtype.kind in "fc")
-                )
-                if is_chosen and id(array) not in loose:
-                    self._tensors.setdefault(id(array), (array, wrap(array)))
+                is_chosen = array.nbytes > (_LARGE if has_arrays else LARGE_ARRAY_BYTES)
+                if has_arrays and not is_chosen:
+                    is_chosen = watch in changed or (level == FLOATS and array.dtype.kind in "fc")
+                if is_chosen and id(array) not in loose and id(array) not in self._tensors:
+                    self._tensors[id(array)] = array, self._tensor_of(array)
         self._ids = {id(tensor) for _, tensor in self._tensors.values()}
+        if has_arrays or self._tensors:
+            names = [watch for watch in watches if _is_builtin(watch)]
+            self._new += [(watch, FUNCTIONS_OF_CLASSES[watch.name]) for watch in names]
         if not self._tensors:
             return
         counts: dict[int, int] = {}
@@ -209,7 +225,7 @@ class Substitution:
                 self._new.append((watch, new))
                 for array in _arrays_in(watch.value):
                     counts[id(array)] = counts.get(id(array), 0) + 1
-        for watch, new in self._new:
+        for watch, new in self._new if has_arrays else ():
             array = watch.value
             if not is_compared and changed.is_replaced(watch) and counts.get(id(array)) == 1:
                 kind = array.shape, array.dtype, array.strides
@@ -220,6 +236,17 @@ class Substitution:
 
     def __contains__(self, value: object) -> bool:
         return id(value) in self._ids
+
+    def _tensor_of(self, array: NDArray[Any]) -> Tensor:
+        tensor = wrap(array)
+        if not self._has_arrays:  # a backward pass takes the array, as without compilation
+            tensor._counter = ContentVersion(array)
+        return tensor
+
+    @property
+    def arrays(self) -> Container[int]:
+        """The ids of the arrays that tensors stand for."""
+        return self._tensors.keys()
 
     @property
     def tensors(self) -> list[Watch]:
@@ -307,9 +334,20 @@ class Substitution:
 
         return list(filter(is_needed, watches))
 
+    def require_no_arrays(self, tracer: Tracer, found: Iterable[Any]) -> None:
+        """Refuses a function of tensors that returns what would be an array, or writes to it."""
+        if self._has_arrays or not self:
+            return
+        nodes = [value._array for value in found if isinstance(value, Tensor)]
+        nodes = [held.node for held in nodes if isinstance(held, TracedArray)]
+        if any(value in self for value in found) or any(is_of_arrays(n, tracer) for n in nodes):
+            raise TraceError("a result is computed from captured arrays alone")
+        if any(is_of_arrays(node, own) for own, node in _written_nodes(tracer)):
+            raise TraceError("it writes to what it computes from captured arrays alone")
+
     def require_hidden(self, tracer: Tracer, gradients: Gradients | None) -> None:
         """Refuses graphs that would need arrays, and not tensors, with a version and memory."""
-        if self._tensors and gradients is not None and gradients.results:
+        if self._has_arrays and self and gradients is not None and gradients.results:
             raise TraceError("results that require grad, of captured arrays")
         if self.inputs and tracer.has_loops:  # whose body has captured arrays of its own
             raise TraceError("a captured array that is replaced between calls, with a loop")
@@ -318,9 +356,29 @@ class Substitution:
                 raise TraceError("numpy() of a captured array that is replaced between calls")
 
 
+def _written_nodes(tracer: Tracer) -> Iterator[tuple[Tracer, Node]]:
+    """The values that a graph, or that of a loop in it, writes to, each with its tracer."""
+    for node in tracer.graph.find_nodes(op="call_function"):
+        if isinstance(node.target, LoopCall):
+            yield from _written_nodes(node.target.body.tracer)
+        schema = getattr(node.target, "schema", None)
+        if schema is not None and schema.is_mutable:
+            names = [argument.name for argument in schema.arguments.flat_positional]
+            values = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+            for argument in schema.arguments.flat_all:
+                if argument.is_write:
+                    yield from ((tracer, n) for n in nodes_in(values.get(argument.name)))
+
+
 def _is_open(watch: Watch) -> bool:
     """Whether a place can hold a tensor: user code reads it, and it can be set."""
-    return watch.kind in _PLACES and not issubclass(type(watch.owner), Tensor)
+    return watch.kind in SETTABLE and not issubclass(type(watch.owner), Tensor)
+
+
+def _is_builtin(watch: Watch) -> bool:
+    """Whether a module has a function of Python's, which reads classes, under no other meaning."""
+    is_name = watch.kind == "item" and watch.value is EMPTY and "__builtins__" in watch.owner
+    return is_name and watch.name in FUNCTIONS_OF_CLASSES
 
 
 def _arrays_in(value: Any) -> Iterator[Any]:

@@ -29,8 +29,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback._cpython import read_instructions, stack_effect
-from pullback.compiled.watch import EMPTY, OF_TENSOR, PLAIN, Watch, read_class, read_place
+from pullback.compiled.watch import (
+    EMPTY,
+    OF_TENSOR,
+    PLAIN,
+    SETTABLE,
+    Watch,
+    read_class,
+    read_place,
+)
 from pullback.fx.graph_module import GraphModule
+from pullback.fx.snapshots import LARGE_ARRAY_BYTES
 from pullback.fx.traced_number import TracedNumber
 from pullback.kernels.random import GENERATORS
 from pullback.tensor.tensor import Tensor
@@ -55,7 +64,6 @@ TYPE_OF_ARRAY = "type of array"
 
 _MOST = 10_000  # watches of one function
 _MOST_ITEMS = 256  # items of a list that are watched one by one
-_MOST_BYTES = 1 << 20  # of an array that is compared element by element
 _LIBRARIES = frozenset(["numpy", "scipy", "pullback", "builtins", *sys.stdlib_module_names])
 # Libraries whose objects hold functions and values of the user, which are watched.
 _HOLDERS = frozenset(
@@ -203,7 +211,7 @@ class _Search:
         self.note(watch)
         if _ALL in names and _is(watch.value, ModuleType):
             self.whole.add(id(watch.value))  # ``vars(module)[name]``
-        self.add(watch.value, names, is_placed=True)
+        self.add(watch.value, names, is_placed=watch.kind in SETTABLE)
 
     def place(self, kind: str, owner: Any, name: Any) -> Watch:
         """A place with the object that it has."""
@@ -291,13 +299,14 @@ class _Search:
             self._attributes(type(array), _space_of(array), names | {_ALL})
             self.loose += _space_of(array).values()
         self.note(self.place("layout", array, None))
-        if array.dtype == object:
+        if array.dtype.hasobject:
             watch = self.place("objects", array, None)
             self.note(watch)
             for item in watch.value:
                 self.add(item, names)
-        elif array.nbytes <= _MOST_BYTES and not array.dtype.hasobject:
-            self.note(Watch("content", array, reader, array.copy("K")))
+        else:
+            is_large = array.nbytes > LARGE_ARRAY_BYTES  # copied where it has to be compared
+            self.note(Watch("content", array, reader, None if is_large else array.copy("K")))
 
     def _function(self, function: FunctionType) -> None:
         package = _package(function.__globals__.get("__name__"))

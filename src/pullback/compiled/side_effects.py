@@ -14,13 +14,20 @@ once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.compiled.reach import TYPE_OF_ARRAY, Reached, find_watches, has_traced_number
-from pullback.compiled.watch import EMPTY, Watch, find_change, read_class, restore_buffer
+from pullback.compiled.watch import (
+    EMPTY,
+    OF_TENSOR,
+    Watch,
+    find_change,
+    read_class,
+    restore_buffer,
+)
 from pullback.errors import TraceError
 from pullback.fx.picked import root_of
 from pullback.fx.traced_array import TracedArray
@@ -73,6 +80,29 @@ class SideEffects:
         """The ids of objects from outside that the function may return."""
         found = {id(value) for value in self._constants}
         return found.union(*((id(w.owner), id(w.value)) for w in self._before))
+
+    def copy_large(self, substituted: Container[int]) -> None:
+        """Copies the large arrays that NumPy may read, to compare their elements.
+
+        Not those that tensors hold or stand for, whose ids are given: a trace refuses to hand them
+        to NumPy. What lies in read-only memory, such as a mapped file, cannot change.
+        """
+        found = []
+        for watch in self._before:
+            if watch.kind == "content" and watch.value is None:
+                array = watch.owner
+                is_hidden = watch.name == OF_TENSOR or id(array) in substituted
+                if is_hidden or _is_read_only(root_of(array)):
+                    continue
+                watch = watch._replace(value=array.copy("K"))
+            found.append(watch)
+        self._before, self.watches = found, list(found)
+
+    @property
+    def compared(self) -> set[int]:
+        """The ids of arrays whose elements are compared, because NumPy may read them."""
+        contents = [watch for watch in self._before if watch.kind == "content"]
+        return {id(watch.owner) for watch in contents if watch.name != OF_TENSOR}
 
     def require_seen(self, *, has_arrays: bool) -> None:
         """Refuses a function that may read what cannot be compared in each call.
@@ -157,6 +187,14 @@ class SideEffects:
         for watch in found:
             if watch.kind != "layout" and watch.has_changed():
                 restore(watch)
+
+
+def _is_read_only(memory: Any) -> bool:
+    """Whether memory that no array owns is read-only."""
+    try:
+        return not isinstance(memory, np.ndarray) and memoryview(memory).readonly
+    except TypeError:  # no buffer
+        return False
 
 
 def _made(after: list[Watch], before: list[Watch]) -> list[Watch]:

@@ -8,9 +8,11 @@ are found by ``reach.py``.
 
 from __future__ import annotations
 
+import gc
 import operator
 from array import array as buffer_array
 from collections.abc import Callable, Iterable
+from itertools import islice
 from types import CellType
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ __all__ = [
     "EMPTY",
     "OF_TENSOR",
     "PLAIN",
+    "SETTABLE",
     "Watch",
     "find_change",
     "is_flag",
@@ -41,8 +44,14 @@ EMPTY: Any = type("Empty", (), {"__repr__": lambda _: "nothing"})()
 OF_TENSOR = "tensor"
 """The name of a ``"content"`` of an array that is reached as that of a tensor only."""
 
+_MOST_ENTRIES = 64  # of a cache, that are compared
+
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 """Types whose values are compared by value, and hold nothing that can change."""
+
+
+SETTABLE = frozenset(["cell", "item", "element", "slot", "class", "defaults", "context"])
+"""Kinds of places that can hold another object for a time."""
 
 
 class Watch(NamedTuple):
@@ -53,8 +62,9 @@ class Watch(NamedTuple):
     object), ``"type"`` of an object, ``"code"`` and ``"defaults"`` of a function, ``"items"`` (a
     copy of a long list, a deque or a set), ``"mapping"`` (of a read-only view of a dict),
     ``"buffer"`` (bytes), ``"context"`` (the value of a context variable), ``"attribute"`` of a
-    thread's values, ``"referent"`` of a weak reference, ``"cache"`` of a function (how often it has
-    computed), ``"layout"``, ``"content"`` of an array, ``"objects"`` of an array of objects.
+    thread's values, ``"referent"`` of a weak reference, ``"cache"`` of a function (see
+    ``_read_cache``), ``"layout"``, ``"content"`` of an array (None for a large one that has not
+    been copied), ``"objects"`` of an array of objects.
     """
 
     kind: str
@@ -174,6 +184,17 @@ def _read_slot(owner: Any, name: str) -> Any:
         return EMPTY
 
 
+def _read_cache(function: Any) -> tuple[Any, ...]:
+    """How often a function with ``lru_cache`` has computed, and its first entries.
+
+    Entries are objects, or links of a list, that a function which was cleared has not got again.
+    """
+    own = vars(function)
+    tables = [x for x in gc.get_referents(function) if type(x) is dict and x is not own]
+    entries = islice(tables[0].values(), _MOST_ENTRIES) if tables else ()
+    return function.cache_info().misses, *entries
+
+
 def _layout(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     """All of an array but its elements: setting its shape or flag `writeable` changes it."""
     return array.__array_interface__["data"], array.dtype, array.shape, array.strides
@@ -197,7 +218,7 @@ _READ: dict[str, Callable[[Any, Any], Any]] = {
     "buffer": lambda owner, _: memoryview(owner).tobytes(),
     "context": lambda owner, _: owner.get(EMPTY),
     "referent": lambda owner, _: owner(),
-    "cache": lambda owner, _: (owner.cache_info().misses,),  # a tuple, for it is no flag
+    "cache": lambda owner, _: _read_cache(owner),
     "content": lambda owner, _: owner,
     "layout": lambda owner, _: _layout(owner),
 }

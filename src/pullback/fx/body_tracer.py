@@ -46,6 +46,7 @@ class BodyTracer(Tracer):
         self.outer = outer
         self.keeps_guards = outer.keeps_guards
         self.exposed = outer.exposed
+        self.stand_ins = outer.stand_ins
         self.may_differentiate = may_differentiate
         self.tensors: dict[int, Tensor] = {}
         self.operands: list[tuple[Node, TracedArray | TracedNumber]] = []

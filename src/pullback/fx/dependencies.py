@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pullback.fx.loop_call import LoopCall
 from pullback.fx.node import Node
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import ContentVersion, Tensor
 
-__all__ = ["GradSlot", "Guard", "Note", "Option"]
+if TYPE_CHECKING:
+    from pullback.fx.tracer import Tracer
+
+__all__ = ["GradSlot", "Guard", "Note", "Option", "is_of_array", "is_of_arrays"]
 
 
 class Guard(NamedTuple):
@@ -57,3 +61,30 @@ class Option(NamedTuple):
         if self.item is None:
             return value
         return value[self.item] if type(value) is tuple and self.item < len(value) else None
+
+
+def is_of_array(origin: Tensor | None) -> bool:
+    """Whether a captured value is a plain array, or a tensor of one that is an operand."""
+    return origin is None or type(origin._counter) is ContentVersion
+
+
+def is_of_arrays(node: Node, tracer: Tracer) -> bool:
+    """Whether a value is computed from plain arrays alone, one of which a tensor stands for.
+
+    In a function of tensors that is not traced, it is an array.
+    """
+    found = False
+    waiting, seen = [node], {node}
+    while waiting:
+        node = waiting.pop()
+        sources = node.all_input_nodes
+        if node.op == "get_attr":
+            origin = tracer.origins.get(node.target)
+            if not is_of_array(origin):
+                return False
+            found |= id(origin) in tracer.stand_ins
+        elif not sources or isinstance(node.target, LoopCall):
+            return False
+        waiting += [source for source in sources if source not in seen]
+        seen.update(sources)
+    return found

@@ -37,7 +37,7 @@ from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
 from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
 from pullback.fx.collector import collector_off
-from pullback.fx.dependencies import GradSlot, Guard, Note, Option
+from pullback.fx.dependencies import GradSlot, Guard, Note, Option, is_of_array
 from pullback.fx.graph import Graph
 from pullback.fx.histories import Histories
 from pullback.fx.loop_call import LoopCall
@@ -63,7 +63,6 @@ from pullback.kernels.random import GlobalDraws
 from pullback.tensor import tensor as tensor_module
 from pullback.tensor.levels import next_serial
 from pullback.tensor.tensor import (
-    ContentVersion,
     Tensor,
     as_operand,
     fresh,
@@ -234,7 +233,7 @@ class Tracer:
             self._note_outside(array, found.node)
             if origin is not None:
                 self.origins[found.node.target] = origin
-            if origin is None or type(origin._counter) is ContentVersion:
+            if id(origin) not in self.stand_ins and is_of_array(origin):
                 self.snapshots.note(found.node.target, array)
         return found
 
@@ -260,10 +259,9 @@ class Tracer:
 
     def _note_twin(self, name: str, tensor: Tensor | None) -> None:
         """Notes a second tensor from outside that has the memory of a captured value."""
-        if tensor is None or tensor is self.origins.get(name):
+        if tensor is self.origins.get(name):
             return
-        is_plain_array = type(tensor._counter) is ContentVersion  # an array as an operand
-        if not is_plain_array and not any(tensor is other for _, other in self.twins):
+        if not is_of_array(tensor) and not any(tensor is other for _, other in self.twins):
             self.twins.append((name, tensor))
 
     def has_lifted(self, array: NDArray[Any]) -> bool:
@@ -329,8 +327,7 @@ class Tracer:
         if current_tracer() is not self or not get_state().modes & TRACE:
             return
         if isinstance(held, TracedArray) and shares:
-            root = _root(held.value)
-            self.exposed[id(root)] = root
+            self._expose(held.value)
         if not isinstance(held, np.ndarray):
             return
         root = _root(held)
@@ -339,7 +336,11 @@ class Tracer:
             return
         if self._is_written(root):
             raise read_error(what, user_line())
-        self.exposed[id(root)] = root
+        self._expose(held)
+
+    def _expose(self, array: NDArray[Any]) -> None:
+        self.snapshots.require_compared(array)
+        self.exposed[id(_root(array))] = _root(array)
 
     def _is_written(self, root: Any) -> bool:
         return id(root) in self.written

@@ -212,6 +212,10 @@ def test_a_constant_state_is_called_by_several_threads():
         lambda x: x * 2 if type(x) is np.ndarray else x,
         lambda x: x * {0.5: 2.0}.get(x[0], 7.0),
         lambda x: x * len(set(x.flat)),
+        lambda x: x * 2 if hasattr(x, "detach") else x,
+        lambda x: x * 2 if isinstance(x, pb.Tensor | list) else x,
+        lambda x: x * 2 if getattr(x, "requires_grad", None) is None else x,
+        lambda x: pb.grad(lambda y: (y * 2 if isinstance(y, pb.Tensor) else y).sum())(x),
     ],
 )
 def test_arguments_are_arrays_for_the_code_of_the_function(function):

@@ -471,6 +471,47 @@ def test_cached_functions_keep_no_tensors_of_a_trace():
     assert grid(2, 2.0).tolist() == [0.0, 2.0]
 
 
+@pytest.mark.parametrize("maxsize", [None, 4])
+def test_a_cache_that_is_filled_again_is_seen(maxsize, tmp_path):
+    path = tmp_path / "values.npy"
+
+    @functools.lru_cache(maxsize)
+    def load(scale):
+        return scale * np.load(path)
+
+    np.save(path, np.ones(2))
+    load(2.0)
+    function = pb.compile(lambda x: x * load(2.0))
+    for n in range(12):
+        if n % 4 == 3:
+            np.save(path, np.full(2, float(n)))
+            load.cache_clear()
+            load(2.0)
+        np.testing.assert_array_equal(function(X), X * load(2.0))
+    assert function.stats["traces"] == 4
+
+
+def test_an_error_of_the_first_call_leaves_what_the_function_leaves():
+    def make():
+        held = types.SimpleNamespace(w=np.arange(2.0), calls=[])
+
+        def run(x):
+            held.calls.append(1)
+            held.w += x
+            raise ValueError("stop")
+
+        return held, run
+
+    (held, run), (plain, plain_run) = make(), make()
+    function = pb.compile(run)
+    for call in (function, plain_run):
+        for _ in range(2):
+            with pytest.raises(ValueError, match="stop"):
+                call(X)
+    np.testing.assert_array_equal(held.w, plain.w)
+    assert held.calls == plain.calls
+
+
 @dataclasses.dataclass
 class State:
     x: np.ndarray
