@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -131,35 +135,73 @@ DERIVATIVES: dict[str, Callable[[Function], Any]] = {
 }
 
 
-def _garbage_of(run: Callable[[], Any]) -> int:
-    """How many objects of a run only the collector frees; caches are filled before."""
+def _garbage_of(run: Callable[[], Any]) -> dict[str, int]:
+    """How many objects of each type only the collector frees after a run; caches are filled before.
+
+    Other threads of the process, such as those of an event loop, must not run meanwhile: what they
+    leave would count.
+    """
     run()
     run()
-    was_enabled = gc.isenabled()
+    was_enabled, interval = gc.isenabled(), sys.getswitchinterval()
     gc.collect()
     gc.disable()
     try:
+        sys.setswitchinterval(1.0)  # longer than a run
+        time.sleep(0.01)  # a thread that waits now still asks for its turn after 5 ms
+        gc.collect()
         run()
-        return gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        return dict(Counter(type(found).__qualname__ for found in gc.garbage))
     finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        sys.setswitchinterval(interval)
         if was_enabled:
             gc.enable()
+
+
+def test_cycles_are_counted_by_type() -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.own = self
+
+    assert _garbage_of(Cycle)["test_cycles_are_counted_by_type.<locals>.Cycle"] == 1
+
+
+def test_garbage_of_other_threads_is_not_counted() -> None:
+    is_over = threading.Event()
+
+    def leave_cycles() -> None:
+        while not is_over.is_set():
+            found: list[Any] = []
+            found.append(found)
+            time.sleep(1e-4)
+
+    thread = threading.Thread(target=leave_cycles)
+    thread.start()
+    try:
+        assert _garbage_of(lambda: [sum(range(10_000)) for _ in range(100)]) == {}  # 20 ms
+    finally:
+        is_over.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("derivative", DERIVATIVES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__.strip("_"))
 def test_derivatives_in_numpy_mode_leave_no_cycle(program: Function, derivative: str) -> None:
     f = program if derivative == "allow_mutation" else pb.differentiable(program)
-    assert _garbage_of(lambda: DERIVATIVES[derivative](f)) == 0
+    assert _garbage_of(lambda: DERIVATIVES[derivative](f)) == {}
 
 
 @pytest.mark.parametrize("derivative", DERIVATIVES)
 @pytest.mark.parametrize("program", [_written_view, _written_base, _no_write])
 def test_derivatives_leave_no_cycle(program: Function, derivative: str) -> None:
-    assert _garbage_of(lambda: DERIVATIVES[derivative](program)) == 0
+    assert _garbage_of(lambda: DERIVATIVES[derivative](program)) == {}
 
 
 def test_numpy_mode_without_backward_leaves_no_cycle() -> None:
     for program in PROGRAMS:
         f = pb.differentiable(program)
-        assert _garbage_of(lambda f=f: f(_leaf())) == 0  # type: ignore[misc]
+        assert _garbage_of(lambda f=f: f(_leaf())) == {}  # type: ignore[misc]
