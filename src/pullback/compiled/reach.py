@@ -546,7 +546,12 @@ def _names_of(function: Any) -> frozenset[str]:
     while _is(function, functools.partial, MethodType):
         function = function.func if _is(function, functools.partial) else function.__func__
     code = function.__code__ if _is(function, FunctionType) else None
-    return _names_in(code) if isinstance(code, CodeType) else frozenset()
+    if not isinstance(code, CodeType):
+        return frozenset()
+    try:
+        return _names_in(code)
+    except TypeError:  # a function of SciPy's that this library intercepts: a constant is a set
+        return _names_in.__wrapped__(code)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -425,6 +425,18 @@ def _huber(size: Value, bound: float) -> Value:
     return near * (size - 0.5 * near)
 
 
+def _round(x: Value, decimals: int = 0) -> Value:
+    """``np.round``: the nearest even number of units of a decimal place."""
+    if x.dtype.kind in "iu" and decimals >= 0:
+        return x
+    if x.dtype.kind != "f":
+        raise CannotLower(f"round of {x.dtype}")
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return apply("rint", x * scale) / scale
+    return apply("rint", x / scale) * scale if decimals else apply("rint", x)
+
+
 def _sigmoid(x: Value) -> Value:
     if x.dtype.kind == "c":
         return apply("reciprocal", apply("exp", -x) + 1.0)  # signs of zeros are the kernel's
@@ -460,6 +472,7 @@ NAMES: dict[str, Any] = {
     "gap": _gap,
     "reduced": _reduce_loss,
     "rounded": _huber,
+    "round": _round,
     "sigmoid": _sigmoid,
     "inf": math.inf,
     "nan": math.nan,

@@ -26,7 +26,7 @@ from pullback.compiled.lowering.expressions import CannotLower, Value, apply
 from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides
 from pullback.compiled.lowering.lower_loop import add_loop, prune_loops
 from pullback.compiled.lowering.lower_vmap import lower_batched, written_in_batch
-from pullback.compiled.lowering.opaque import Hole, OpaqueCall
+from pullback.compiled.lowering.opaque import Hole, OnCopy, OpaqueCall
 from pullback.compiled.lowering.operators import (
     MOST_POSITIONS,
     lower_operator,
@@ -426,18 +426,10 @@ class _Lowering:
         target = node.args[0] if node.args else None
         if not isinstance(target, TracedNode) or not name.endswith("_") or target not in self.views:
             raise CannotLower(f"{name} writes to an argument that is not its first")
-        rest = list(map_arg(node.args[1:], self._value))
-        kwargs = map_arg(node.kwargs, self._value)
-        if isinstance(node.target, BatchedCall):
-            now = Value(self.read(target), self.builder)
-            found = written_in_batch(node.target, name, now, rest, kwargs)
-        elif name == "copy_":
-            found = rest[0]
-        elif name in ("fill_", "zero_"):
-            found = rest[0] if rest else 0
-        else:
-            now = Value(self.read(target), self.builder)
-            found = lower_operator(name[:-1], schema, [now, *rest], kwargs)
+        try:
+            found = self._lower_write(node, schema, name)
+        except CannotLower as reason:
+            found = Value(self._add_opaque(node, str(reason), OnCopy(node.target)), self.builder)
         if not isinstance(found, Value):
             found = Value(
                 self.builder.full(found, (), self.views[target].memory.dtype), self.builder
@@ -445,6 +437,19 @@ class _Lowering:
         self._check_number(found, self.views[target].memory.dtype)
         self.write(target, found.node)
         self.views[node] = self.views[target]
+
+    def _lower_write(self, node: TracedNode, schema: Any, name: str) -> Any:
+        """What an in-place operator writes: a value, or a number."""
+        rest = list(map_arg(node.args[1:], self._value))
+        kwargs = map_arg(node.kwargs, self._value)
+        if name == "copy_" and not isinstance(node.target, BatchedCall):
+            return rest[0]
+        if name in ("fill_", "zero_") and not isinstance(node.target, BatchedCall):
+            return rest[0] if rest else 0
+        now = Value(self.read(node.args[0]), self.builder)
+        if isinstance(node.target, BatchedCall):
+            return written_in_batch(node.target, name, now, rest, kwargs)
+        return lower_operator(name[:-1], schema, [now, *rest], kwargs)
 
     def _check_number(self, value: Value, dtype: np.dtype[Any]) -> None:
         """Python numbers that do not fit into an array of integers raise; machine code cannot."""
@@ -561,15 +566,19 @@ class _Lowering:
         kwargs = {key: map_arg(a, hole) for key, a in node.kwargs.items()}
         return operands, (OpaqueCall(target or node.target, args, kwargs, reason),)
 
-    def _keep_opaque(self, node: TracedNode, reason: str, target: Any = None) -> None:
+    def _add_opaque(self, node: TracedNode, reason: str, target: Any = None) -> Node:
+        """An opaque node in the place of a call."""
         operands, attrs = self._opaque(node, reason, target)
         meta = node.meta.get("tensor_meta")
-        is_random = "nondeterministic_seeded" in getattr(node.target, "tags", ())
         shape, dtype = ((), np.dtype(bool)) if meta is None else (meta.shape, meta.dtype)
         made = self.graph.add("opaque", operands, attrs, shape, dtype, unique=True)
-        if is_random:
+        if "nondeterministic_seeded" in getattr(node.target, "tags", ()):
             self.graph.effects.append(made)
-        if meta is None:
+        return made
+
+    def _keep_opaque(self, node: TracedNode, reason: str, target: Any = None) -> None:
+        made = self._add_opaque(node, reason, target)
+        if node.meta.get("tensor_meta") is None:
             self.lists[node] = made
         else:
             self._keep(node, made)

@@ -17,7 +17,7 @@ from pullback.fx.tracer import PLAIN_STATE
 from pullback.kernels.errstate import QUIET, get_settings, set_settings
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
-__all__ = ["Hole", "OpaqueCall"]
+__all__ = ["Hole", "OnCopy", "OpaqueCall"]
 
 _CPU = KEY_BITS[DispatchKey.CPU]
 
@@ -27,6 +27,29 @@ class Hole(NamedTuple):
 
     operand: int
     kind: str  # "tensor", "operand" (a number beside tensors) or "number"
+
+
+class OnCopy:
+    """An in-place operator as a function: it writes to a copy of its first argument."""
+
+    __slots__ = ("__name__", "_function")
+
+    def __init__(self, target: Any):
+        self._function = _on_arrays(target)
+        self.__name__ = str(getattr(target, "__name__", target))
+
+    def __call__(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """The values of `x` after the write."""
+        copy = wrap(x._array.copy())
+        self._function(copy, *args, **kwargs)
+        return copy
+
+
+def _on_arrays(target: Any) -> Callable[..., Any]:
+    """An operator below all transforms, or another function itself."""
+    below = getattr(target, "below", None)
+    found: Callable[..., Any] = target if below is None else below(_CPU)
+    return found
 
 
 class OpaqueCall:
@@ -40,8 +63,7 @@ class OpaqueCall:
     __slots__ = ("args", "function", "kwargs", "name", "reason")
 
     def __init__(self, target: Any, args: Any, kwargs: dict[str, Any], reason: str):
-        below = getattr(target, "below", None)
-        self.function: Callable[..., Any] = target if below is None else below(_CPU)
+        self.function = _on_arrays(target)
         self.name = str(getattr(target, "__name__", target))
         self.args = args
         self.kwargs = kwargs

@@ -313,7 +313,7 @@ def _bound(index: Value, length: int) -> Value:
     """An index that counts from the end where it is negative; a check that it is inside."""
     builder = index.builder
     if index.dtype.kind not in "iu":
-        raise CannotLower("an index of another kind than integers")
+        raise CannotLower("an index that is no array of integers")
     index = cast(index, INT64)
     known = index.node.value if index.node.op == "const" else builder.value_of(index.node)
     if known is not None:
@@ -380,7 +380,31 @@ def _index_put(x: Value, indices: Any, values: Any, accumulate: bool = False) ->
         if accumulate:
             raise CannotLower("a number that is added at positions")
         values = x.like(x.builder.full(values, (), x.dtype))
+    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    if len(given) == 1 and given[0][1].dtype == bool:
+        return _put_under_mask(x, *given[0], values, accumulate)
     return _put("add" if accumulate else "set", x, _positions(x, list(indices)), values)
+
+
+def _put_under_mask(x: Value, axis: int, mask: Value, values: Value, accumulate: bool) -> Value:
+    """``x[mask] = values`` with the same values at each element of the mask: a ``where``."""
+    before, end = x.shape[:axis], axis + len(mask.shape)
+    after = x.shape[end:]
+    shape = (1,) * (len(before) + 1 + len(after) - len(values.shape)) + values.shape
+    if mask.shape != x.shape[axis:end] or len(shape) != len(before) + 1 + len(after):
+        raise CannotLower("a mask of another shape")
+    if shape[axis] != 1:
+        raise CannotLower("a value for each element of a mask")
+    shape = (*shape[:axis], *(1,) * len(mask.shape), *shape[axis + 1 :])
+    if any(n not in (1, m) for n, m in zip(shape, x.shape, strict=True)):
+        raise CannotLower("values of another shape")
+    dtype = np.result_type(x.dtype, values.dtype) if accumulate else x.dtype
+    if values.number is int:
+        x.builder.require_range(values.node, dtype)
+    part = cast(values, dtype).reshape(shape)
+    test = mask.reshape((*(1,) * len(before), *mask.shape, *(1,) * len(after)))
+    base = cast(x, dtype)
+    return where(test, base + part if accumulate else part, base)
 
 
 def _along_axis(x: Value, index: Value, axis: int) -> Value:
