@@ -1,39 +1,47 @@
-"""Elements between memory and registers: values as lists of LLVM vectors of one legal width.
+"""Values in registers: lists of vectors of one legal width, and what moves their elements.
 
-A value in registers is a list of vectors of equal width, a power of two of at most 8 lanes; the
-last one is filled up with elements that do not matter. Truth values are bits, complex numbers a
-``Complex`` of two such lists. Wider vectors, and widths that are no powers of two, are not used:
-LLVM 22 makes wrong code of shuffles of them (a product of four 2 x 3 by 3 x 2 matrices as vectors
-of 24 lanes with AVX-512), or stops at an assertion. Memory has NumPy's form: bytes for truth
-values, parts side by side for complex numbers. Pointers are ``i8*``; positions count elements.
+A value in registers is a list of *chunks* of equal width, a power of two of at most 8 lanes; the
+last one is filled up with elements that do not matter. A chunk is a value of ``vector/values.py``:
+an LLVM vector, or a ``Complex`` of two. Wider vectors, and widths that are no powers of two, are
+not used: LLVM 22 makes wrong code of shuffles of them (a product of four 2 x 3 by 3 x 2 matrices as
+vectors of 24 lanes with AVX-512), or stops at an assertion. Pointers are ``i8*``; positions count
+elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.compiled.llvm.arena import ALIGNMENT
 from pullback.compiled.llvm.compiler import ir
-from pullback.compiled.llvm.instructions import declare, shuffle, splat, vector_type
-from pullback.compiled.llvm.vector.elements import Complex, part_dtype, scalar_type
+from pullback.compiled.llvm.instructions import declare, shuffle, vector_type
+from pullback.compiled.llvm.vector.values import (
+    Complex,
+    load_vector,
+    parts_of,
+    scalar_type,
+    spread,
+    store_vector,
+    take_lanes,
+)
 
-__all__ = ["Elements", "constant", "constant_pointer", "map_chunks", "width_of"]
+__all__ = ["Elements", "constant", "constant_pointer", "width_of"]
 
 _WIDTH = 8  # lanes of a vector
 
 
 class _Lane(NamedTuple):
-    """One element: a vector and the lane in it."""
+    """One element: a chunk and the lane in it."""
 
-    vector: Any
+    chunk: Any
     lane: int
 
 
 def width_of(size: int) -> int:
-    """The lanes of the vectors of a value."""
+    """The lanes of the chunks of a value."""
     return min(_WIDTH, 1 << max(0, size - 1).bit_length())
 
 
@@ -41,15 +49,41 @@ def _starts(size: int) -> range:
     return range(0, size, width_of(size))
 
 
-def _lanes_of(vector: Any) -> int:
-    return int(vector.type.count) if isinstance(vector.type, ir.VectorType) else 1
+def _lanes_of(chunk: Any) -> int:
+    kind = parts_of(chunk)[0].type
+    return int(kind.count) if isinstance(kind, ir.VectorType) else 1
 
 
-def constant(array: Any) -> Any:
+def _list_lanes(value: list[Any]) -> list[_Lane]:
+    """The elements of a value, in order, and those behind them that do not matter."""
+    return [_Lane(chunk, n) for chunk in value for n in range(_lanes_of(chunk))]
+
+
+def _cut(start: int, count: int, most: int) -> Iterator[tuple[int, int]]:
+    """(start, width) of parts of a run of elements whose widths are powers of two."""
+    end = start + count
+    while start < end:
+        width = min(most, 1 << ((end - start).bit_length() - 1))
+        yield start, width
+        start += width
+
+
+def _find_runs(places: Any) -> list[Any]:
+    """Places that are loaded together: side by side, or with few others between them."""
+    used = np.array(sorted(set(np.asarray(places).tolist())))  # np.unique imports numpy.ma: 5 ms
+    gap = max(2, len(places)) if len(used) > 1 else 1
+    runs = np.split(used, np.flatnonzero(np.diff(used) > gap) + 1)
+    if sum(int(run[-1] - run[0]) + 1 for run in runs) > 4 * len(used):
+        runs = np.split(used, np.flatnonzero(np.diff(used) > 1) + 1)
+    return runs
+
+
+def constant(array: Any) -> list[Any]:
     """The elements of an array as a constant value."""
     flat = np.ascontiguousarray(array).reshape(-1)
     if flat.dtype.kind == "c":
-        return Complex(constant(flat.real.copy()), constant(flat.imag.copy()))
+        parts = (constant(part.copy()) for part in (flat.real, flat.imag))
+        return [Complex(*pair) for pair in zip(*parts, strict=True)]
     width = width_of(flat.size)
     found = []
     for start in _starts(flat.size):
@@ -73,20 +107,6 @@ def constant_pointer(module: Any, array: Any) -> Any:
     return variable.bitcast(ir.IntType(8).as_pointer())
 
 
-def map_chunks(function: Callable[[list[Any]], Any], values: list[Any]) -> Any:
-    """A function of vectors (or a ``Complex`` of two) on all vectors of some values."""
-    chunks = [
-        [Complex(x, y) for x, y in zip(*value, strict=True)]
-        if isinstance(value, Complex)
-        else value
-        for value in values
-    ]
-    found = [function(list(row)) for row in zip(*chunks, strict=True)]
-    if isinstance(found[0], Complex):
-        return Complex([x.real for x in found], [x.imag for x in found])
-    return found
-
-
 class Elements:
     """Moves elements with a builder."""
 
@@ -96,108 +116,65 @@ class Elements:
 
     # --- registers --------------------------------------------------------------------------------
 
-    def _parts(self, function: Callable[..., Any], *values: Any) -> Any:
-        """A function of lists of vectors, on each part of complex values."""
-        if isinstance(values[0], Complex):
-            return Complex(*(function(*parts) for parts in zip(*values, strict=True)))
-        return function(*values)
-
-    def _gather(self, lanes: list[_Lane], width: int) -> Any:
-        """A vector of given elements; what is missing at its end does not matter."""
-        if width == 1:
-            return self._element(lanes[0])
-        first = lanes[0].vector
-        if all(lane.vector is first and lane.lane == lanes[0].lane for lane in lanes):
-            return splat(self.b, self._element(lanes[0]), width)
-        sources: list[Any] = []
-        for lane in lanes:
-            if not any(lane.vector is known for known in sources):
-                sources.append(lane.vector)
-        for known in sources:  # a vector whose elements stay where they are comes first
-            own = [(n, lane.lane) for n, lane in enumerate(lanes) if lane.vector is known]
-            if _lanes_of(known) == width and all(n == m for n, m in own):
-                sources.remove(known)
-                sources.insert(0, known)
-                break
-        found = self._place(sources[0], lanes, width)
-        for source in sources[1:]:
-            found = self._blend(found, source, lanes, width)
-        return found
-
-    def _element(self, lane: _Lane) -> Any:
-        if _lanes_of(lane.vector) == 1:
-            return lane.vector
-        return self.b.extract_element(lane.vector, ir.IntType(32)(lane.lane))
-
-    def _place(self, source: Any, lanes: list[_Lane], width: int) -> Any:
-        """The elements of one vector at their lanes."""
-        own = {n: lane.lane for n, lane in enumerate(lanes) if lane.vector is source}
-        count = _lanes_of(source)
-        if count == 1:
-            empty = ir.Constant(vector_type(source.type, width), ir.Undefined)
-            if len(own) > 1:
-                return splat(self.b, source, width)
-            return self.b.insert_element(empty, source, ir.IntType(32)(min(own)))
-        if count == width and all(n == m for n, m in own.items()):
-            return source
-        spare = next(iter(own.values()))
-        places = tuple(own.get(n, spare) for n in range(width))
-        return shuffle(self.b, source, source, places)
-
-    def _blend(self, base: Any, source: Any, lanes: list[_Lane], width: int) -> Any:
-        """A vector with the elements of another one at their lanes."""
-        own = {n: lane.lane for n, lane in enumerate(lanes) if lane.vector is source}
-        if _lanes_of(source) == 1 or len(own) == 1:
-            for n, lane in own.items():
-                element = self._element(_Lane(source, lane))
-                base = self.b.insert_element(base, element, ir.IntType(32)(n))
-            return base
-        if _lanes_of(source) == width:
-            places = tuple(width + own[n] if n in own else n for n in range(width))
-            return shuffle(self.b, base, source, places)
-        spread = self._place(source, lanes, width)
-        places = tuple(width + n if n in own else n for n in range(width))
-        return shuffle(self.b, base, spread, places)
-
-    def splat(self, value: Any, count: int) -> Any:
+    def splat(self, value: list[Any], count: int) -> list[Any]:
         """A value of one element as a value of many."""
+        return [spread(self.b, value[0], width_of(count))] * len(_starts(count))
 
-        def wide(part: list[Any]) -> list[Any]:
-            vector = splat(self.b, part[0], width_of(count))
-            return [vector] * len(_starts(count))
+    def shuffle(self, value: list[Any], places: Iterable[int]) -> list[Any]:
+        """The elements at given places of a value."""
+        lanes = _list_lanes(value)
+        return self._collect([lanes[int(p)] for p in places])
 
-        return self._parts(wide, value)
+    def blend(
+        self, base: list[Any], part: list[Any], places: Iterable[int], size: int
+    ) -> list[Any]:
+        """`base`, of `size` elements, with the elements of `part` at given places."""
+        lanes = _list_lanes(base)[:size]
+        for place, lane in zip(places, _list_lanes(part), strict=False):
+            lanes[int(place)] = lane
+        return self._collect(lanes)
 
     def _collect(self, lanes: list[_Lane]) -> list[Any]:
-        """The vectors of a value with given elements."""
+        """The value that has given elements."""
         width = width_of(len(lanes))
         return [self._gather(lanes[n : n + width], width) for n in _starts(len(lanes))]
 
-    def shuffle(self, value: Any, places: Iterable[int]) -> Any:
-        """The elements at given places of a value."""
-        order = [int(p) for p in places]
+    def _gather(self, lanes: list[_Lane], width: int) -> Any:
+        """A chunk of given elements; what is missing at its end does not matter."""
+        first = lanes[0].chunk
+        if isinstance(first, Complex):
+            parts = [[_Lane(x.chunk[k], x.lane) for x in lanes] for k in (0, 1)]
+            return Complex(*(self._gather(part, width) for part in parts))
+        if all(x.chunk is first and x.lane == lanes[0].lane for x in lanes):
+            is_scalar = _lanes_of(first) == 1
+            one = first if is_scalar else take_lanes(self.b, first, [lanes[0].lane])
+            return spread(self.b, one, width)
+        sources: list[tuple[Any, dict[int, int]]] = []  # a vector, and its lanes by their places
+        for vector in {id(x.chunk): x.chunk for x in lanes}.values():
+            own = {n: x.lane for n, x in enumerate(lanes) if x.chunk is vector}
+            stays = _lanes_of(vector) == width and all(n == m for n, m in own.items())
+            sources.insert(0 if stays else len(sources), (vector, own))
+        found = None
+        for vector, own in sources:
+            found = self._blend(found, vector, own, width)
+        return found
 
-        def moved(part: list[Any]) -> list[Any]:
-            width = _lanes_of(part[0])
-            return self._collect([_Lane(part[p // width], p % width) for p in order])
-
-        return self._parts(moved, value)
-
-    def blend(self, base: Any, part: Any, places: Iterable[int], size: int) -> Any:
-        """`base`, of `size` elements, with the elements of `part` at given places."""
-        target = {int(place): number for number, place in enumerate(places)}
-
-        def blended(x: list[Any], y: list[Any]) -> list[Any]:
-            own, other = _lanes_of(x[0]), _lanes_of(y[0])
-            lanes = [
-                _Lane(y[target[n] // other], target[n] % other)
-                if n in target
-                else _Lane(x[n // own], n % own)
-                for n in range(size)
-            ]
-            return self._collect(lanes)
-
-        return self._parts(blended, base, part)
+    def _blend(self, found: Any, vector: Any, own: dict[int, int], width: int) -> Any:
+        """A vector with elements of another one, given by their places, in it."""
+        count = _lanes_of(vector)
+        if count == 1:
+            found = found or ir.Constant(vector_type(vector.type, width), ir.Undefined)
+            for n in own:
+                found = self.b.insert_element(found, vector, ir.IntType(32)(n))
+            return found
+        if count != width or (found is None and any(n != m for n, m in own.items())):
+            spare = min(own.values())
+            vector = shuffle(self.b, vector, vector, [own.get(n, spare) for n in range(width)])
+            own = {n: n for n in own}
+        if found is None:
+            return vector
+        places = [width + own[n] if n in own else n for n in range(width)]
+        return shuffle(self.b, found, vector, places)
 
     # --- memory -----------------------------------------------------------------------------------
 
@@ -208,74 +185,39 @@ class Elements:
             return pointer if position == 0 else self.b.gep(pointer, [offset])
         return self.b.gep(pointer, [self.b.mul(position, self.word(itemsize))])
 
-    def load(self, pointer: Any, dtype: np.dtype[Any], position: Any, places: Any) -> Any:
-        """The elements at places behind a position."""
-        order = np.asarray(places)
-        used = np.array(sorted(set(order.tolist())))  # np.unique imports numpy.ma: 5 ms
-        gap = max(2, len(order)) if len(used) > 1 else 1
-        runs = np.split(used, np.flatnonzero(np.diff(used) > gap) + 1)
-        if sum(int(run[-1] - run[0]) + 1 for run in runs) > 4 * len(used):
-            runs = np.split(used, np.flatnonzero(np.diff(used) > 1) + 1)
-        parts = 2 if dtype.kind == "c" else 1
-        element = part_dtype(dtype) if dtype.kind == "c" else dtype
-        known: dict[int, _Lane] = {}
-        for run in runs:
-            start, count = int(run[0]), int(run[-1] - run[0]) + 1
-            address = self.address(pointer, self._add_distance(position, start), dtype.itemsize)
-            for number, lane in enumerate(self._load_run(address, element, count * parts)):
-                known[start * parts + number] = lane
-        if dtype.kind == "c":
-            return Complex(*(self._collect([known[2 * p + n] for p in order]) for n in (0, 1)))
-        return self._collect([known[int(p)] for p in order])
-
-    def _add_distance(self, position: Any, distance: int) -> Any:
+    def _cut_run(
+        self, pointer: Any, dtype: np.dtype[Any], position: Any, start: int, count: int
+    ) -> Iterator[tuple[Any, int, int]]:
+        """(address, start, width) of the chunks of a run of elements behind a position."""
         if isinstance(position, int):
-            return position + distance
-        return self.b.add(position, self.word(distance)) if distance else position
+            position += start
+        elif start:
+            position = self.b.add(position, self.word(start))
+        base = self.address(pointer, position, dtype.itemsize)
+        most = _WIDTH // 2 if dtype.kind == "c" else _WIDTH
+        for at, width in _cut(0, count, most):
+            yield self.address(base, at, dtype.itemsize), start + at, width
 
-    def _load_run(self, address: Any, dtype: np.dtype[Any], count: int) -> list[_Lane]:
-        """Elements that lie side by side, in vectors of widths that are powers of two."""
-        found: list[_Lane] = []
-        is_truth = dtype.kind == "b"
-        element = ir.IntType(8) if is_truth else scalar_type(dtype)
-        while len(found) < count:
-            width = min(_WIDTH, 1 << ((count - len(found)).bit_length() - 1))
-            kind = vector_type(element, width)
-            at = self.address(address, len(found), dtype.itemsize)
-            vector = self.b.load(self.b.bitcast(at, kind.as_pointer()), align=dtype.itemsize)
-            if is_truth:
-                vector = self.b.icmp_unsigned("!=", vector, ir.Constant(kind, None))
-            found += [_Lane(vector, n) for n in range(width)]
-        return found
+    def load(self, pointer: Any, dtype: np.dtype[Any], position: Any, places: Any) -> list[Any]:
+        """The elements at places behind a position."""
+        known: dict[int, _Lane] = {}
+        for run in _find_runs(places):
+            first, count = int(run[0]), int(run[-1] - run[0]) + 1
+            for address, start, width in self._cut_run(pointer, dtype, position, first, count):
+                chunk = load_vector(self.b, address, dtype, width)
+                known |= {start + n: _Lane(chunk, n) for n in range(width)}
+        return self._collect([known[int(p)] for p in places])
 
     def store(
-        self, pointer: Any, dtype: np.dtype[Any], position: Any, places: Any, value: Any
+        self, pointer: Any, dtype: np.dtype[Any], position: Any, places: Any, value: list[Any]
     ) -> None:
         """Stores elements at places behind a position."""
-        order = np.asarray(places)
-        runs = np.split(np.arange(len(order)), np.flatnonzero(np.diff(order) != 1) + 1)
-        for run in runs:
-            start = self._add_distance(position, int(order[run[0]]))
-            address = self.address(pointer, start, dtype.itemsize)
-            if isinstance(value, Complex):
-                width = _lanes_of(value.real[0])
-                lanes = [_Lane(part[n // width], n % width) for n in run for part in value]
-                self._store_run(address, part_dtype(dtype), lanes)
-            else:
-                width = _lanes_of(value[0])
-                self._store_run(address, dtype, [_Lane(value[n // width], n % width) for n in run])
-
-    def _store_run(self, address: Any, dtype: np.dtype[Any], lanes: list[_Lane]) -> None:
-        done = 0
-        while done < len(lanes):
-            width = min(_WIDTH, 1 << ((len(lanes) - done).bit_length() - 1))
-            vector = self._gather(lanes[done : done + width], width)
-            if dtype.kind == "b":
-                vector = self.b.zext(vector, vector_type(ir.IntType(8), width))
-            at = self.address(address, done, dtype.itemsize)
-            target = self.b.bitcast(at, vector.type.as_pointer())
-            self.b.store(vector, target, align=dtype.itemsize)
-            done += width
+        lanes = _list_lanes(value)
+        for run in np.split(np.arange(len(places)), np.flatnonzero(np.diff(places) != 1) + 1):
+            first, own = int(places[run[0]]), lanes[run[0] : run[-1] + 1]
+            for address, start, width in self._cut_run(pointer, dtype, position, first, len(run)):
+                chunk = self._gather(own[start - first : start - first + width], width)
+                store_vector(self.b, chunk, address, dtype, width)
 
     def copy(self, target: Any, source: Any, nbytes: int) -> None:
         """Copies bytes."""

@@ -22,7 +22,6 @@ from pullback.compiled.llvm.register_values import (
     Elements,
     constant,
     constant_pointer,
-    map_chunks,
     width_of,
 )
 from pullback.compiled.llvm.schedule import (
@@ -33,7 +32,8 @@ from pullback.compiled.llvm.schedule import (
     last_uses,
     make_schedule,
 )
-from pullback.compiled.llvm.vector.elements import Complex, compute, elementwise
+from pullback.compiled.llvm.vector.elements import compute, elementwise
+from pullback.compiled.llvm.vector.values import map_parts, parts_of
 from pullback.compiled.lowering.elementwise import COMBINERS
 from pullback.compiled.lowering.ir import Graph, Loop, Node, Place, copy_nodes, is_number
 
@@ -260,8 +260,8 @@ class _Emitter:
 
     def _elementwise(self, node: Node) -> None:
         operands = [self.value(x) for x in node.inputs]
-        width = width_of(node.size)
-        self.values[node.id] = map_chunks(lambda row: compute(self.b, node, row, width), operands)
+        width, rows = width_of(node.size), zip(*operands, strict=True)
+        self.values[node.id] = [compute(self.b, node, row, width) for row in rows]
 
     def _reduce(self, node: Node) -> None:
         x = node.inputs[0]
@@ -293,7 +293,8 @@ class _Emitter:
 
     def _join(self, name: str, x: Any, y: Any, dtype: np.dtype[Any], width: int) -> Any:
         lanes = width_of(width)
-        return map_chunks(lambda row: elementwise(self.b, name, row, dtype, lanes), [x, y])
+        rows = zip(x, y, strict=True)
+        return [elementwise(self.b, name, row, dtype, lanes) for row in rows]
 
     def _matmul(self, node: Node) -> None:
         a, b = (self.value(x) for x in node.inputs)
@@ -648,18 +649,19 @@ class _LoopEmitter:
                 inner.elements.copy(target, spare, node.size * node.dtype.itemsize)
 
 
-def _vectors_of(value: Any) -> list[Any]:
-    return [*value.real, *value.imag] if isinstance(value, Complex) else list(value)
-
-
-def _phi(b: Any, start: Any, block: Any) -> Any:
+def _phi(b: Any, start: list[Any], block: Any) -> list[Any]:
     """A value that begins as `start`, by a phi node for each of its vectors."""
-    phis = []
-    for vector in _vectors_of(start):
-        phis.append(b.phi(vector.type))
-        phis[-1].add_incoming(vector, block)
-    count = len(phis) // 2
-    return Complex(phis[:count], phis[count:]) if isinstance(start, Complex) else phis
+
+    def begin(vector: Any) -> Any:
+        phi = b.phi(vector.type)
+        phi.add_incoming(vector, block)
+        return phi
+
+    return [map_parts(begin, chunk) for chunk in start]
+
+
+def _vectors_of(value: list[Any]) -> list[Any]:
+    return [vector for chunk in value for vector in parts_of(chunk)]
 
 
 def _memory_carries(loop: Loop, limit: int) -> set[int]:

@@ -1,8 +1,7 @@
-"""``Code``: one function of machine code that is being written, and vectors of elements in it.
+"""``Code``: one function of machine code that is being written, and reductions in it.
 
 It is what kernels are written with: memory of values by their keys, loads and stores of vectors
-with any stride, shuffles, and the steps of reductions. A value is an LLVM vector, or a ``Complex``
-of two.
+(``vector/values.py``) with any stride, and the steps of reductions.
 """
 
 from __future__ import annotations
@@ -17,14 +16,20 @@ from pullback.compiled.llvm.instructions import (
     emit_loop,
     emit_vectors,
     new_function,
-    number_in_lanes,
-    shuffle,
-    splat,
-    vector_type,
 )
 from pullback.compiled.llvm.register_values import constant_pointer
-from pullback.compiled.llvm.vector.elements import Complex, elementwise, part_dtype, scalar_type
+from pullback.compiled.llvm.vector.elements import elementwise
 from pullback.compiled.llvm.vector.lanes import Lanes
+from pullback.compiled.llvm.vector.values import (
+    full,
+    join,
+    load_vector,
+    map_parts,
+    memory_type,
+    spread,
+    store_vector,
+    take_lanes,
+)
 from pullback.compiled.lowering.elementwise import COMBINERS
 
 __all__ = [
@@ -43,9 +48,7 @@ __all__ = [
 ]
 
 WORD = ir.IntType(64)
-_INDEX = ir.IntType(32)
-_BYTE = ir.IntType(8)
-POINTER = _BYTE.as_pointer()
+POINTER = ir.IntType(8).as_pointer()
 
 
 class Buffer(NamedTuple):
@@ -138,33 +141,20 @@ class Code:
             self._pointers[key] = found
         return found
 
-    def _address(self, pointer: Any, kind: Any, place: Any, width: int) -> Any:
-        b = self.b
-        at = b.gep(b.bitcast(pointer, kind.as_pointer()), [place])
-        return b.bitcast(at, vector_type(kind, width).as_pointer())
+    def _address(self, pointer: Any, dtype: np.dtype[Any], place: Any) -> Any:
+        place = self.b.shl(place, WORD(1)) if dtype.kind == "c" else place
+        elements = self.b.bitcast(pointer, memory_type(dtype).as_pointer())
+        return self.b.gep(elements, [place])
 
     def load(self, pointer: Any, dtype: np.dtype[Any], place: Any, stride: int, width: int) -> Any:
         """Elements from a place on, `stride` elements apart."""
         b = self.b
         if stride == 0 and width > 1:
-            return self.spread(self.load(pointer, dtype, place, 1, 1), width)
+            return spread(b, self.load(pointer, dtype, place, 1, 1), width)
         if stride != 1 and width > 1:
             lanes = [b.add(place, WORD(lane * stride)) for lane in range(width)]
-            return self.join([self.load(pointer, dtype, lane, 1, 1) for lane in lanes])
-        if dtype.kind == "c":
-            kind = scalar_type(dtype)
-            both = b.load(
-                self._address(pointer, kind, b.shl(place, WORD(1)), 2 * width),
-                align=dtype.itemsize // 2,
-            )
-            if width == 1:
-                return Complex(*(b.extract_element(both, _INDEX(k)) for k in range(2)))
-            return Complex(*(self.shuffle(both, both, range(k, 2 * width, 2)) for k in range(2)))
-        kind = _BYTE if dtype.kind == "b" else scalar_type(dtype)
-        value = b.load(self._address(pointer, kind, place, width), align=dtype.itemsize)
-        if dtype.kind == "b":
-            return b.icmp_unsigned("!=", value, ir.Constant(value.type, None))
-        return value
+            return join(b, [self.load(pointer, dtype, lane, 1, 1) for lane in lanes])
+        return load_vector(b, self._address(pointer, dtype, place), dtype, width)
 
     def store(
         self, value: Any, pointer: Any, dtype: np.dtype[Any], place: Any, stride: int, width: int
@@ -174,66 +164,9 @@ class Code:
         if stride != 1 and width > 1:
             for lane in range(width):
                 at = b.add(place, WORD(lane * stride))
-                self.store(self.lane(value, lane), pointer, dtype, at, 1, 1)
+                self.store(take_lanes(b, value, [lane]), pointer, dtype, at, 1, 1)
             return
-        kind = _BYTE if dtype.kind == "b" else scalar_type(dtype)
-        if dtype.kind == "c":
-            place = b.shl(place, WORD(1))
-            if width == 1:
-                empty = ir.Constant(ir.VectorType(kind, 2), ir.Undefined)
-                value = b.insert_element(empty, value.real, _INDEX(0)), value.imag
-                value = b.insert_element(value[0], value[1], _INDEX(1))
-            else:
-                order = [lane + part * width for lane in range(width) for part in range(2)]
-                value = self.shuffle(value.real, value.imag, order)
-            b.store(
-                value, self._address(pointer, kind, place, 2 * width), align=dtype.itemsize // 2
-            )
-            return
-        if dtype.kind == "b":
-            value = b.zext(value, vector_type(_BYTE, width))
-        b.store(value, self._address(pointer, kind, place, width), align=dtype.itemsize)
-
-    # --- vectors ----------------------------------------------------------------------------------
-
-    def shuffle(self, x: Any, y: Any, lanes: Sequence[int] | range) -> Any:
-        """Lanes of two vectors, one behind the other; one lane is a scalar."""
-        if len(lanes) == 1:
-            return self.b.extract_element(x, _INDEX(lanes[0]))
-        return shuffle(self.b, x, y, lanes)
-
-    def spread(self, value: Any, width: int) -> Any:
-        """A scalar in all lanes."""
-        if isinstance(value, Complex):
-            return Complex(*(self.spread(part, width) for part in value))
-        return splat(self.b, value, width)
-
-    def join(self, values: Sequence[Any]) -> Any:
-        """Scalars as the lanes of a vector."""
-        if isinstance(values[0], Complex):
-            return Complex(*(self.join(parts) for parts in zip(*values, strict=True)))
-        found = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
-        for lane, value in enumerate(values):
-            found = self.b.insert_element(found, value, _INDEX(lane))
-        return found
-
-    def lanes(self, value: Any, lanes: range) -> Any:
-        """Some lanes of a vector; one is a scalar."""
-        if isinstance(value, Complex):
-            return Complex(*(self.shuffle(part, part, lanes) for part in value))
-        return self.shuffle(value, value, lanes)
-
-    def lane(self, value: Any, lane: int) -> Any:
-        """One lane of a vector."""
-        return self.lanes(value, range(lane, lane + 1))
-
-    def constant(self, value: Any, dtype: np.dtype[Any], width: int) -> Any:
-        """A number in all lanes."""
-        if dtype.kind == "c":
-            part, number = part_dtype(dtype), complex(value)
-            return Complex(*(self.constant(x, part, width) for x in (number.real, number.imag)))
-        number = float(value) if dtype.kind == "f" else int(value)
-        return number_in_lanes(vector_type(scalar_type(dtype), width), number)
+        store_vector(b, value, self._address(pointer, dtype, place), dtype, width)
 
 
 def combine(code: Code, combiner: str, x: Any, y: Any, dtype: np.dtype[Any], width: int) -> Any:
@@ -264,9 +197,9 @@ def sum_lanes(code: Code, combiner: str, value: Any, dtype: np.dtype[Any], width
     rest = None
     while width > 1:
         halves = (range(width // 2), range(width // 2, width // 2 * 2))
-        parts = [code.lanes(value, half) for half in halves]
+        parts = [take_lanes(code.b, value, half) for half in halves]
         if width % 2:
-            last = code.lane(value, width - 1)
+            last = take_lanes(code.b, value, [width - 1])
             rest = last if rest is None else combine(code, combiner, rest, last, dtype, 1)
         width //= 2
         value = combine(code, combiner, parts[0], parts[1], dtype, width)
@@ -278,7 +211,7 @@ def exact_sum_lanes(code: Code, value: Any, error: Any, width: int, bits: int) -
     while width > 1:
         half = (width + 1) // 2
         (low, high), errors = [
-            [code.lanes(x, lanes) for lanes in (range(half), range(width - half, width))]
+            [take_lanes(code.b, x, lanes) for lanes in (range(half), range(width - half, width))]
             for x in (value, error)
         ]
         if width % 2:  # the lane in the middle counts once
@@ -303,20 +236,16 @@ class _Slot:
 
     def __init__(self, code: Code, start: Any):
         self._b = code.b
-        parts = start if isinstance(start, Complex) else (start,)
-        self._places = [code.variable(part.type) for part in parts]
+        self._places = map_parts(lambda part: code.variable(part.type), start)
         self.store(start)
 
     def load(self) -> Any:
         """The value."""
-        parts = [self._b.load(place) for place in self._places]
-        return parts[0] if len(parts) == 1 else Complex(*parts)
+        return map_parts(self._b.load, self._places)
 
     def store(self, value: Any) -> None:
         """Replaces the value."""
-        parts = value if isinstance(value, Complex) else (value,)
-        for part, place in zip(parts, self._places, strict=True):
-            self._b.store(part, place)
+        map_parts(self._b.store, value, self._places)
 
 
 class Accumulator:
@@ -329,8 +258,8 @@ class Accumulator:
         self, code: Code, combiner: str, dtype: np.dtype[Any], width: int, *, is_exact: bool
     ):
         self.code, self.combiner, self.dtype, self.width = code, combiner, dtype, width
-        self.total = _Slot(code, code.constant(neutral(combiner, dtype), dtype, width))
-        self.error = _Slot(code, code.constant(0, dtype, width)) if is_exact else None
+        self.total = _Slot(code, full(neutral(combiner, dtype), dtype, width))
+        self.error = _Slot(code, full(0, dtype, width)) if is_exact else None
 
     def add(self, value: Any) -> None:
         """Accumulates one vector of elements."""

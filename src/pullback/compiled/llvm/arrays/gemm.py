@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 from pullback.compiled.llvm.arrays.code import WORD, Chunks, Code
 from pullback.compiled.llvm.compiler import has_avx512, ir
+from pullback.compiled.llvm.instructions import shuffle
 from pullback.compiled.llvm.vector.lanes import Lanes
+from pullback.compiled.llvm.vector.values import spread, take_lanes
 from pullback.compiled.lowering.ir import Node
 
 __all__ = ["Gemm", "GemmEmitter", "Matrix", "make_gemm", "uses_loops"]
@@ -228,7 +230,7 @@ class GemmEmitter:
         sums += [ir.Constant(lanes.real, None)] * (self.lanes - width)
         total = self._sum_each(sums)
         if width < self.lanes:
-            total = code.lanes(total, range(width))
+            total = take_lanes(code.b, total, range(width))
         place = b.add(starts[2], b.mul(row, WORD(gemm.c.down)))
         place = b.add(place, b.mul(column, WORD(gemm.c.right)))
         code.store(total, code.pointer(gemm.c.key), dtype, place, gemm.c.right, width)
@@ -242,11 +244,11 @@ class GemmEmitter:
             empty = ir.Constant(ir.VectorType(value.type, self.lanes), None)
             return code.b.insert_element(empty, value, ir.IntType(32)(0))
         places = [min(lane, count) for lane in range(self.lanes)]  # the first zero, from there on
-        return code.shuffle(value, zero, places)
+        return shuffle(code.b, value, zero, places)
 
     def _sum_each(self, rows: list[Any]) -> Any:
         """The sums of the lanes of as many vectors as there are lanes, as one vector."""
-        code, b, size = self.code, self.code.b, 1
+        b, size = self.code.b, 1
         while len(rows) > 1:
             # Blocks of `size` lanes have partial sums of `size` rows; two rows give one of twice.
             low = [
@@ -257,7 +259,7 @@ class GemmEmitter:
             ]
             high = [lane + size for lane in low]
             pairs = zip(rows[::2], rows[1::2], strict=True)
-            rows = [b.fadd(code.shuffle(x, y, low), code.shuffle(x, y, high)) for x, y in pairs]
+            rows = [b.fadd(shuffle(b, x, y, low), shuffle(b, x, y, high)) for x, y in pairs]
             size *= 2
         return rows[0]
 
@@ -324,8 +326,9 @@ class GemmEmitter:
             for i, row in enumerate(slots):
                 factor = code.load(first, dtype, b.add(column, WORD(i * gemm.a.down)), 1, 1)
                 for slot, value, (_, count) in zip(row, values, parts, strict=True):
-                    spread = code.spread(factor, count)
-                    b.store(Lanes(b, count, bits).fma(spread, value, b.load(slot)).value, slot)
+                    lanes = Lanes(b, count, bits)
+                    total = lanes.fma(spread(b, factor, count), value, b.load(slot))
+                    b.store(total.value, slot)
 
         if ways == 1:
             code.loop(0, depth, 1, step)
@@ -352,7 +355,7 @@ class GemmEmitter:
         for i, row in enumerate(tile):
             for value, (start, count) in zip(row, self._widths(width), strict=False):
                 if isinstance(value.type, ir.VectorType) and count < value.type.count:
-                    value = code.lanes(value, range(count))
+                    value = take_lanes(code.b, value, range(count))
                 place = b.add(at_c, WORD(i * gemm.c.down + start * gemm.c.right))
                 if is_first is not None:
                     before = code.load(result, dtype, place, gemm.c.right, count)

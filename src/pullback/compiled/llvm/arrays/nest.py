@@ -28,6 +28,7 @@ from pullback.compiled.llvm.arrays.plan import squeeze, strip
 from pullback.compiled.llvm.compiler import has_avx512
 from pullback.compiled.llvm.instructions import clamp
 from pullback.compiled.llvm.vector.elements import CALLED, compute, elementwise
+from pullback.compiled.llvm.vector.values import full, join, spread, take_lanes
 from pullback.compiled.lowering.ir import Node, c_strides, is_number
 
 __all__ = ["LANES", "Access", "Moves", "Nest", "Store"]
@@ -220,7 +221,7 @@ class Nest:
             value = neutral(node.attrs[0], node.dtype) if node.attrs[0] != "sum" else 0
 
             def fill(at: Any, node: Node = node, value: Any = value) -> None:
-                number = code.constant(value, node.dtype, 1)
+                number = full(value, node.dtype, 1)
                 code.store(number, code.pointer(node), node.dtype, at, 1, 1)
 
             code.loop(0, node.size, 1, fill)
@@ -321,7 +322,7 @@ class Nest:
             return memo[node]
         if is_number(node) and node in self.virtual:
             base = node.inputs[0] if node.op == "view" else node
-            return self.code.constant(base.value.reshape(())[()], node.dtype, width)
+            return full(base.value.reshape(())[()], node.dtype, width)
         if node in self.virtual and node.op == "elementwise":
             memo[node] = self._compute(node, indices, width, memo)
         else:
@@ -332,14 +333,14 @@ class Nest:
         code, b = self.code, self.code.b
         source = self.sources[node]
         if node in self.uniform:
-            return code.spread(self.uniform[node], width)
+            return spread(code.b, self.uniform[node], width)
         place = self._place(source.offset, source.strides, indices, source.moves)
         stride = source.strides[-1]
         if self._is_index(source.base):
-            found = code.spread(place, width)
+            found = spread(code.b, place, width)
             if width == 1 or not stride:
                 return found
-            steps = code.join([WORD(lane * stride) for lane in range(width)])
+            steps = join(code.b, [WORD(lane * stride) for lane in range(width)])
             return b.add(found, steps)
         return code.load(code.pointer(source.base), node.dtype, place, stride, width)
 
@@ -368,8 +369,8 @@ class Nest:
         pointer = code.pointer(node.inputs[0])
         if width == 1:
             return code.load(pointer, node.dtype, positions, 1, 1)
-        lanes = [code.lane(positions, lane) for lane in range(width)]
-        return code.join([code.load(pointer, node.dtype, lane, 1, 1) for lane in lanes])
+        lanes = [take_lanes(code.b, positions, [lane]) for lane in range(width)]
+        return join(code.b, [code.load(pointer, node.dtype, lane, 1, 1) for lane in lanes])
 
 
 class _Sum:
@@ -427,7 +428,7 @@ class _Sum:
         width = min(self.nest.lanes, count)
 
         def fill(at: Any, size: int) -> None:
-            number = code.constant(start, self.dtype, size)
+            number = full(start, self.dtype, size)
             code.store(number, pointer, self.dtype, code.b.add(base, at), 1, size)
 
         code.vectors(count, width, fill)

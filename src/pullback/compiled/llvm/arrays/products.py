@@ -18,7 +18,7 @@ from pullback.compiled.llvm.arrays.code import POINTER, WORD, Code
 from pullback.compiled.llvm.arrays.gemm import Matrix
 from pullback.compiled.llvm.compiler import ir, name_address
 from pullback.compiled.llvm.instructions import declare
-from pullback.compiled.llvm.vector.elements import scalar_type
+from pullback.compiled.llvm.vector.values import scalar_type
 from pullback.compiled.lowering.ir import Node, c_strides
 
 __all__ = ["Blas", "emit_matmul", "find_blas", "find_matrix"]

@@ -1,15 +1,15 @@
 """Element-wise functions by NumPy's names, on vectors of elements of any dtype.
 
-A value is an LLVM value of the vector type of its dtype: truth values have one bit, complex numbers
-are a `Complex` of two values. The functions compute in the dtype of their operands. Functions that
-take many instructions are emitted once for each width, as functions of the module that are called.
+The functions are of values of ``values.py``, and compute in the dtype of their operands. Functions
+that take many instructions are emitted once for each width, as functions of the module that are
+called.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,17 +32,15 @@ from pullback.compiled.llvm.vector import (
 )
 from pullback.compiled.llvm.vector.integers import Integers
 from pullback.compiled.llvm.vector.lanes import Lanes
+from pullback.compiled.llvm.vector.values import Complex, map_parts, part_dtype, scalar_type
 from pullback.compiled.lowering.ir import Node
 
 __all__ = [
     "CALLED",
-    "Complex",
     "cast",
     "compute",
     "elementwise",
     "is_supported",
-    "part_dtype",
-    "scalar_type",
 ]
 
 _CALL_LANES, _LONG_CALL_LANES = 16, 32
@@ -70,28 +68,6 @@ _LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
 _LIBM = "exp log sqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh"
 _COMPLEX_LIBRARY = {name: f"c{name.replace('arc', 'a')}" for name in _LIBM.split()}
 """Complex functions that libm has: NumPy calls the same."""
-
-
-class Complex(NamedTuple):
-    """The real and imaginary parts of complex numbers."""
-
-    real: Any
-    imag: Any
-
-
-def scalar_type(dtype: np.dtype[Any]) -> Any:
-    """LLVM's type of an element in a register; of one part, for complex numbers."""
-    if dtype.kind == "b":
-        return ir.IntType(1)
-    if dtype.kind in "iu":
-        return ir.IntType(8 * dtype.itemsize)
-    bits = 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)
-    return {64: ir.DoubleType, 32: ir.FloatType}[bits]()
-
-
-def part_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the parts of a complex dtype."""
-    return np.dtype(f"f{dtype.itemsize // 2}")
 
 
 def is_supported(name: str, dtype: np.dtype[Any]) -> bool:
@@ -139,7 +115,8 @@ def elementwise(
     of two real numbers complex ones; all others return the operands' dtype.
     """
     if name == "where":
-        return _where(builder, *operands)
+        condition, x, y = operands
+        return map_parts(lambda a, b: builder.select(condition, a, b), x, y)
     if name == "complex":
         return Complex(*operands)
     if name in _LOGICAL:
@@ -164,20 +141,8 @@ def elementwise(
 
 def _evaluate(function: Callable[..., Any], e: Lanes | Integers, operands: Sequence[Any]) -> Any:
     """The LLVM value (or a `Complex` of two) of a formula on such values."""
-    found = function(e, *(_map_parts(e.number, x) for x in operands))
-    return _map_parts(e.value, found)
-
-
-def _map_parts(function: Callable[[Any], Any], value: Any) -> Any:
-    """A function of a value, or of both parts of a complex one."""
-    return Complex(*map(function, value)) if isinstance(value, Complex) else function(value)
-
-
-def _where(builder: Any, condition: Any, x: Any, y: Any) -> Any:
-    if isinstance(x, Complex):
-        parts = (builder.select(condition, a, b) for a, b in zip(x, y, strict=True))
-        return Complex(*parts)
-    return builder.select(condition, x, y)
+    found = function(e, *(map_parts(e.number, x) for x in operands))
+    return map_parts(e.value, found)
 
 
 def _logical(builder: Any, name: str, x: Any, y: Any = None) -> Any:
