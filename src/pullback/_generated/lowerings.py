@@ -39,7 +39,7 @@ LOWERINGS: dict[str, str] = {
     "bitwise_xor": "bitwise_xor(self, other)",
     "cbrt": "cbrt(self)",
     "ceil": "ceil(self)",
-    "clamp": "minimum(maximum(self, min), max)",
+    "clamp": "clip(self, min, max)",
     "clone": "self",
     "complex": "complex(self, other)",
     "conjugate": "conjugate(self)",

@@ -245,7 +245,7 @@ def _power(x: Value, exponent: Any, dtype: np.dtype[Any]) -> Value | None:
         return base * base
     if known == 1:
         return base
-    if known == 0.5:
+    if known == 0.5 and exponent is known:  # NumPy's power of an array 0.5 is no square root
         return apply("sqrt", base)
     if known == -1:
         return 1 / base
@@ -284,9 +284,16 @@ def where(condition: Any, x: Any, y: Any) -> Value:
     return Value(builder.elementwise("where", test, *given), builder)
 
 
-def _extremum(function: str) -> Callable[[Any, Any], Any]:
-    """``maximum`` or ``minimum`` with a bound, which may be None."""
-    return lambda x, bound: x if bound is None else apply(function, x, bound)
+def _clip(x: Value, low: Any, high: Any) -> Value:
+    """``np.clip``: of equal zeros with two signs, bounds without axes leave the element."""
+    if low is None or high is None:
+        pair = apply("minimum", x, high) if low is None else apply("maximum", x, low)
+        return x if low is None and high is None else pair
+    dtype = _common_dtype(x, low, high)
+    given = [Value(_as_node(v, dtype, x.builder), x.builder) for v in (x, low, high)]
+    if given[1].shape or given[2].shape:
+        return apply("minimum", apply("maximum", given[0], given[1]), given[2])
+    return apply("minimum", given[2], apply("maximum", given[1], given[0]))
 
 
 def _part(function: str) -> Callable[[Value], Value]:
@@ -450,8 +457,7 @@ NAMES: dict[str, Any] = {
     "real": _part("real"),
     "imag": _part("imag"),
     "complex": _complex,
-    "maximum": _extremum("maximum"),
-    "minimum": _extremum("minimum"),
+    "clip": _clip,
     "bitwise_not": functools.partial(apply, "invert"),
     "positive": lambda x: x,
     "deg2rad": lambda x: x * (math.pi / 180),

@@ -97,11 +97,7 @@ def fmin(x: Any, y: Any) -> Any:
 def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
     """Elements moved into a range; if the bounds are the wrong way round the upper one wins."""
     _check_order("clip", x, min, max)
-    if min is None and max is None:
-        return np.array(x)
-    if min is not None:
-        x = np.maximum(x, min)
-    return x if max is None else np.minimum(x, max)
+    return np.array(x) if min is None and max is None else np.clip(x, min, max)
 
 
 def _check_order(name: str, *operands: Any) -> None:
