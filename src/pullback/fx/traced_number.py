@@ -109,11 +109,20 @@ class TracedNumber:
         return operator.floordiv(other, self), operator.mod(other, self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        given = [x.__pullback_operand__() if isinstance(x, TracedNumber) else x for x in inputs]
+        # A call takes Python's numbers without a dtype; ``outer`` and ``at`` make arrays of them.
+        name = "__pullback_operand__" if method == "__call__" else "__pullback_tensor__"
+        given = [getattr(x, name)() if isinstance(x, TracedNumber) else x for x in inputs]
         return getattr(ufunc, method)(*given, **kwargs)
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        return np.asarray(self._read(self, "numpy()"))
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """A function of arrays that are no tensors: of the number's value, which is a guard."""
+        if any(issubclass(kind, Tensor) for kind in types):
+            return NotImplemented
+        return func(*_read_all(args, func), **_read_all(kwargs, func))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        # In the dtype that is asked for: an integer that does not fit raises, as outside.
+        return np.array(self._read(self, "numpy()"), dtype, copy=copy)
 
     def __format__(self, spec: str) -> str:
         return format(self._read(self, "format()"), spec)
@@ -158,6 +167,17 @@ def take_number(held: TracedArray) -> TracedNumber | None:
     node = tracer.graph.call_function(item_of, (scalar.node,))
     node.meta["number"] = float
     return TracedNumber(held.value.item(), node, tracer)
+
+
+def _read_all(given: Any, func: Any) -> Any:
+    """Arguments with the values of numbers in their place."""
+    if issubclass(type(given), TracedNumber):
+        return given._read(given, getattr(func, "__name__", "a function"))
+    if type(given) in (list, tuple):
+        return type(given)(_read_all(x, func) for x in given)
+    if type(given) is dict:
+        return {key: _read_all(x, func) for key, x in given.items()}
+    return given
 
 
 def _value(arg: Any) -> Any:

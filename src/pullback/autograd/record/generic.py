@@ -101,11 +101,15 @@ def _arrays_of(value: Any) -> Any:
 
 
 def _by_keyword(spec: OperatorSpec) -> Function:
-    """A function of NumPy, which gets its options by keyword."""
+    """A function of NumPy, which gets its options by keyword, and axes as it takes them."""
     kernel, names, count = spec.kernel, spec.keywords, len(spec.tensors)
 
     def call(*args: Any, **named: Any) -> Any:
-        return kernel(*args[:count], **dict(zip(names, args[count:], strict=False)), **named)
+        named.update(zip(names, args[count:], strict=False))
+        axes = named.get("axis")
+        if type(axes) is list:  # of an operator's call by its schema: -1 is [-1]
+            named["axis"] = axes[0] if len(axes) == 1 else tuple(axes)
+        return kernel(*args[:count], **named)
 
     return call
 
