@@ -20,7 +20,7 @@ from pullback.errors import DerivativeMissingError
 from pullback.interop.arguments import as_tensor, carries_gradient, lost_in_array, plain
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["COMPILED_SIGNATURES", "adapted", "cast", "into", "parameters_of"]
+__all__ = ["COMPILED_SIGNATURES", "adapted", "cast", "into", "parameters_of", "typed"]
 
 # Arguments that change where or how values are stored or found, and not what they are.
 _WITHOUT_EFFECT = frozenset(
@@ -51,6 +51,13 @@ def into(out: Any, result: Any, name: str) -> Any:
         raise lost_in_array(f"{name}(out=...)")
     np.copyto(out, plain(result), casting="same_kind")
     return out
+
+
+def typed(value: Any, dtype: Any) -> Tensor:
+    """An argument as a tensor of a dtype, which None leaves as it is."""
+    tensor = as_tensor(value)
+    same = dtype is None or tensor.dtype == dtype
+    return tensor if same else pointwise._astype(tensor, np.dtype(dtype))
 
 
 def cast(result: Tensor, dtype: Any, casting: Any, name: str) -> Tensor:

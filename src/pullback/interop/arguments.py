@@ -15,7 +15,14 @@ from pullback.autograd.forward.tangents import carries_gradient
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.operators.creation import functions as creation
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import TRACES, Tensor, constant_tensor, fresh, note_read
+from pullback.tensor.tensor import (
+    TRACES,
+    Tensor,
+    constant_tensor,
+    fresh,
+    holds_number,
+    note_read,
+)
 
 __all__ = [
     "HOLDERS",
@@ -23,9 +30,11 @@ __all__ = [
     "Holder",
     "as_tensor",
     "carries_gradient",
+    "common_dtype",
     "given",
     "hold",
     "holds_gradient",
+    "kind_of",
     "lost_in_array",
     "outline",
     "plain",
@@ -128,6 +137,23 @@ def as_tensor(value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
     return constant_tensor(value) if type(value) is np.ndarray else creation.asarray(value)
+
+
+def common_dtype(values: Iterable[Any]) -> np.dtype[Any]:
+    """The dtype to which NumPy promotes values; Python's numbers have none of their own."""
+    kinds = map(kind_of, values)
+    return np.result_type(*(kind(0) if isinstance(kind, type) else kind for kind in kinds))
+
+
+def kind_of(value: Any) -> Any:
+    """The dtype of a value, or the type of a Python number, also of one that is traced."""
+    if isinstance(value, Tensor):
+        held: Any = value._array
+        value = held if holds_number(value) else getattr(held, "number", None)
+        if value is None:
+            return held.dtype
+    kind = value.__class__
+    return kind if kind in (int, float, complex) else as_tensor(value).dtype
 
 
 def given(value: Any) -> bool:

@@ -16,8 +16,9 @@ from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_products as products
 from pullback._generated import functions_reduction as reduction
-from pullback.interop import reductions
+from pullback.interop import assembly, reductions
 from pullback.interop.adapt import into
+from pullback.interop.arguments import as_tensor
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["ARRAY_METHODS"]
@@ -146,12 +147,12 @@ def _place_method(name: str) -> _Method:
 
 def _running_method(name: str) -> _Method:
     """``cumsum`` and ``cumprod``."""
-    operator: _Method = getattr(reduction, name)
+    function: _Method = getattr(reductions, name)
 
     def method(
         self: Tensor, /, axis: int | None = None, dtype: DTypeLike | None = None, out: Any = None
     ) -> Tensor:
-        return _into(out, operator(self, axis, dtype=dtype), name)
+        return function(self, axis, dtype, out)
 
     return method
 
@@ -175,7 +176,8 @@ def _take(
 
 def _choose(self: Tensor, /, choices: Any, out: Any = None, mode: str = "raise") -> Tensor:
     """Elements of several arrays, picked by these integers."""
-    return _into(out, indexing.choose(self, choices, mode), "choose")
+    found: Tensor = assembly.choose(self, choices, out, mode)
+    return found
 
 
 def _compress(self: Tensor, /, condition: Any, axis: int | None = None, out: Any = None) -> Tensor:
@@ -185,7 +187,7 @@ def _compress(self: Tensor, /, condition: Any, axis: int | None = None, out: Any
 
 def _dot(self: Tensor, other: Any, /, out: Any = None) -> Tensor:
     """The sum of products over the last axis of this tensor and the last but one of the other."""
-    return _into(out, products.dot(self, other), "dot")
+    return _into(out, products.dot(self, as_tensor(other)), "dot")
 
 
 def _trace(

@@ -12,10 +12,11 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_products as products
 from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
-from pullback.interop.adapt import cast, into
-from pullback.interop.arguments import as_tensor, plain, raw, wrapped
+from pullback.interop.adapt import cast, into, typed
+from pullback.interop.arguments import as_tensor, common_dtype, plain, raw, wrapped
 from pullback.interop.views import einsum_view
 from pullback.operators import array_functions
 from pullback.operators.creation import functions_ranges as ranges
@@ -23,11 +24,11 @@ from pullback.operators.products import composites_einsum as einsums
 from pullback.operators.shape import functions_padding as padding
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["apply_along_axis", "apply_over_axes", "atleast_1d", "atleast_2d", "atleast_3d"]
-__all__ += ["block", "broadcast_arrays", "einsum", "gradient", "intersect1d", "ix_", "meshgrid"]
-__all__ += ["ndim", "nonzero", "pad", "piecewise", "setdiff1d", "setxor1d", "shape_of", "size"]
-__all__ += ["trim_zeros", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse"]
-__all__ += ["unique_values", "unstack", "where"]
+__all__ = ["append", "apply_along_axis", "apply_over_axes", "atleast_1d", "atleast_2d"]
+__all__ += ["atleast_3d", "block", "broadcast_arrays", "choose", "dot", "einsum", "gradient"]
+__all__ += ["intersect1d", "ix_", "meshgrid", "ndim", "nonzero", "pad", "piecewise", "select"]
+__all__ += ["setdiff1d", "setxor1d", "shape_of", "size", "trim_zeros", "union1d", "unique"]
+__all__ += ["unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "where"]
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
@@ -35,6 +36,32 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
         return tuple(sorting.nonzero(condition))
     return pointwise._where(condition, x, y)
+
+
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """``numpy.choose``: Python's numbers among the choices do not widen the result's dtype."""
+    if isinstance(choices, list | tuple):
+        kind = common_dtype(choices)
+        choices = [typed(choice, kind) for choice in choices]
+    else:
+        choices = shape.unbind(as_tensor(choices))
+    return into(out, indexing.choose(as_tensor(a), choices, mode), "numpy.choose")
+
+
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
+    """``numpy.select``: Python's numbers among the choices do not widen the result's dtype."""
+    made = array_functions.select(condlist, choicelist, default)
+    return typed(made, common_dtype([*choicelist, default]))
+
+
+def append(arr: Any, values: Any, axis: Any = None) -> Tensor:
+    """``numpy.append``, which makes arrays of numbers."""
+    return shape.append(as_tensor(arr), as_tensor(values), axis)
+
+
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """``numpy.dot``, which makes arrays of numbers."""
+    return into(out, products.dot(as_tensor(a), as_tensor(b)), "numpy.dot")
 
 
 def nonzero(a: Any) -> tuple[Tensor, ...]:
@@ -245,6 +272,8 @@ def _set_function(name: str) -> Callable[..., Any]:
     def call(ar1: Any, ar2: Any, *args: Any, **kwargs: Any) -> Any:
         pool = _joined(ar1, ar2)
         made = getattr(np, name)(plain(as_tensor(ar1)), plain(as_tensor(ar2)), *args, **kwargs)
+        if name == "setdiff1d":  # whose values are of the first, in its dtype
+            pool = shape.reshape(as_tensor(ar1), -1)
         if isinstance(made, tuple):
             return (_picked(pool, made[0]), *map(wrapped, made[1:]))
         return _picked(pool, made)

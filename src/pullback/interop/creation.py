@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from pullback._generated import functions_creation as generated
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
 from pullback.errors import AutogradValueError
+from pullback.interop.adapt import typed
 from pullback.interop.arguments import as_tensor, plain, raw, tensors_in
+from pullback.kernels.shape_spec import view_memory
 from pullback.operators.creation import functions as creation
 from pullback.operators.creation import functions_ranges as ranges
 from pullback.tensor.tensor import Tensor, fresh
@@ -22,7 +25,7 @@ from pullback.tensor.tensor import Tensor, fresh
 __all__ = ["arange", "array", "asarray", "asarray_chkfinite", "ascontiguousarray", "copy", "eye"]
 __all__ += ["empty", "empty_like", "fromfunction", "fromiter", "full", "full_like", "geomspace"]
 __all__ += ["linspace", "logspace", "ones", "ones_like", "require", "tri", "zeros", "zeros_like"]
-__all__ += ["asfortranarray", "copied", "identity", "isscalar"]
+__all__ += ["asfortranarray", "copied", "identity", "isscalar", "vander"]
 
 
 # The other spelling of `copy` that NumPy takes; SciPy passes it on.
@@ -49,16 +52,23 @@ def array(
     ndmax: int = 0,
 ) -> Tensor:
     """``numpy.array``."""
-    del order, subok, ndmax
-    return creation.array(object, dtype, copy=_copy_option(copy), ndmin=ndmin)
+    del subok, ndmax
+    return _in_order(creation.array(object, dtype, copy=_copy_option(copy), ndmin=ndmin), order)
 
 
 def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None
 ) -> Tensor:
     """``numpy.asarray`` and ``numpy.asanyarray``."""
-    del order
-    return creation.asarray(a, dtype=dtype, device=device, copy=_copy_option(copy))
+    made = creation.asarray(a, dtype=dtype, device=device, copy=_copy_option(copy))
+    return _in_order(made, order)
+
+
+def _in_order(made: Tensor, order: Any) -> Tensor:
+    """A tensor in the memory order that the caller names, if any."""
+    if made.ndim < 2 or order in (None, "K", "A"):
+        return made
+    return asfortranarray(made) if order == "F" else shape.ascontiguousarray(made)
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Tensor:
@@ -94,8 +104,8 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Tensor:
 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
     """``numpy.copy``."""
-    del order, subok
-    return creation.copy(a)
+    del subok
+    return creation.copy(_in_order(as_tensor(a), order))
 
 
 def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Tensor:
@@ -132,6 +142,27 @@ def _lengths(lengths: Any) -> tuple[int, ...]:
     return tuple(map(operator.index, listed))
 
 
+def _laid_out(make: Callable[[Any], Tensor], lengths: Any, pattern: Tensor, order: str) -> Tensor:
+    """A new tensor with its axes in the order in memory that NumPy chooses beside `pattern`.
+
+    A write through ``ravel()`` reaches the tensor only where that is a view.
+    """
+    held: Any = pattern._array
+    if order == "C" or pattern.ndim < 2 or not hasattr(held, "strides"):
+        return make(lengths)
+    lengths = _lengths(lengths)
+    strides = np.empty_like(view_memory(held), bool, order, shape=lengths).strides  # type: ignore[call-overload]
+    axes = sorted(range(len(lengths)), key=lambda axis: -strides[axis])
+    if axes == sorted(axes):
+        return make(lengths)
+    made = make([lengths[axis] for axis in axes])
+    places = np.argsort(axes).tolist()
+    memory: Any = made._array
+    if type(memory) is np.ndarray:
+        return fresh(memory.transpose(places))
+    return shape.permute_dims(made, places)
+
+
 def _like(made: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """``zeros_like`` from ``zeros``, and so on."""
 
@@ -144,10 +175,11 @@ def _like(made: Callable[..., Tensor]) -> Callable[..., Tensor]:
         *,
         device: Any = None,
     ) -> Tensor:
-        del order, subok
+        del subok
         pattern = as_tensor(a)
+        kind = pattern.dtype if dtype is None else dtype
         lengths = pattern.shape if shape is None else shape
-        return made(lengths, pattern.dtype if dtype is None else dtype, device=device)
+        return _laid_out(lambda n: made(n, kind, device=device), lengths, pattern, order)
 
     return call
 
@@ -171,10 +203,13 @@ def full_like(
     device: Any = None,
 ) -> Tensor:
     """``numpy.full_like``; gradients pass to the value."""
-    del order, subok
+    del subok
     pattern = as_tensor(a)
+    kind = pattern.dtype if dtype is None else dtype
     lengths = pattern.shape if shape is None else shape
-    return full(lengths, fill_value, pattern.dtype if dtype is None else dtype, device=device)
+    if as_tensor(fill_value).ndim:
+        return full(lengths, fill_value, kind, device=device)
+    return _laid_out(lambda n: full(n, fill_value, kind, device=device), lengths, pattern, order)
 
 
 def eye(
@@ -199,6 +234,12 @@ def identity(n: int, dtype: Any = None) -> Tensor:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Tensor:  # noqa: N803
     """``numpy.tri``."""
     return creation.tri(N, M, k, dtype)
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+    """``numpy.vander``, which computes in float64, or int64, at least."""
+    powers = typed(x, np.promote_types(as_tensor(x).dtype, int))
+    return generated.vander(powers, N, increasing)
 
 
 def arange(

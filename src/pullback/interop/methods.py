@@ -118,8 +118,8 @@ def _resize(self: Tensor, *_: Any, **__: Any) -> None:  # noqa: ARG001 - a metho
 
 
 def _conjugate(self: Tensor) -> Tensor:
-    """The complex conjugate."""
-    return pointwise.conj(self)
+    """The complex conjugate; real numbers themselves, so that a write to it reaches them."""
+    return pointwise.conj(self) if self.dtype.kind == "c" else self
 
 
 def _contains(self: Tensor, value: Any) -> bool:
@@ -152,6 +152,7 @@ def _copied(self: Tensor) -> Tensor:
 _MEMBERS: dict[str, Any] = {
     **ARRAY_METHODS,
     "argsort": _argsort,
+    "conj": _conjugate,
     "conjugate": _conjugate,
     "fill": _fill,
     "flags": property(_flags),

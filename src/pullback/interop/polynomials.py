@@ -13,6 +13,7 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_products as products
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
+from pullback.interop.adapt import typed
 from pullback.interop.arguments import as_tensor, raw
 from pullback.interop.spectra import eigvals
 from pullback.operators.shape import functions_padding as padding
@@ -38,7 +39,8 @@ def poly(seq_of_zeros: Any) -> Tensor:
         real = zeros.dtype.kind != "c" or _come_in_pairs(raw(zeros))
     else:
         raise ValueError("input must be 1d or non-empty square 2d array.")
-    kind = zeros.dtype if zeros.dtype.kind in "fc" else np.dtype(float)
+    kind = zeros.dtype if zeros.dtype.char in "fdFD" else np.dtype(float)
+    zeros = typed(zeros, kind)
     result = fresh(np.ones(1, kind))
     for zero in shape.unbind(zeros):
         factor = shape.stack([fresh(np.ones((), kind)), pointwise.negative(zero)])
@@ -83,7 +85,15 @@ def polysub(a1: Any, a2: Any) -> Any:
 
 def polymul(a1: Any, a2: Any) -> Any:
     """``numpy.polymul``."""
-    return products.convolve(_coefficients(a1), _coefficients(a2))
+    return products.convolve(_without_zeros(a1), _without_zeros(a2))
+
+
+def _without_zeros(p: Any) -> Tensor:
+    """Coefficients without the leading zeros; one always stays."""
+    tensor: Tensor = _coefficients(p)
+    while tensor.shape[0] > 1 and not bool(tensor[0] != 0):
+        tensor = tensor[1:]
+    return tensor
 
 
 def polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:

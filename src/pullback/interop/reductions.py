@@ -18,7 +18,7 @@ from pullback.interop.adapt import into
 from pullback.interop.arguments import as_tensor, given
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["all", "any", "max", "mean", "min", "prod", "sum"]
+__all__ = ["all", "any", "cumprod", "cumsum", "dtype_with", "max", "mean", "min", "prod", "sum"]
 __all__ += ["nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "std", "var"]
 
 _NONE = np._NoValue
@@ -26,6 +26,12 @@ _NONE = np._NoValue
 
 def _kept(keepdims: Any) -> bool:
     return keepdims is not _NONE and bool(keepdims)
+
+
+def dtype_with(out: Any, a: Any) -> Any:
+    """The dtype in which NumPy adds elements into an array; None without an array."""
+    target = out[0] if type(out) is tuple else out
+    return None if target is None else np.result_type(as_tensor(a).dtype, target.dtype)
 
 
 def _masked(a: Any, where: Any, neutral: Any) -> Tensor:
@@ -74,6 +80,7 @@ def sum(
     where: Any = True,
 ) -> Any:
     """``numpy.sum``."""
+    dtype = dtype_with(out, a) if dtype is None else dtype
     made = reduction.sum(_masked(a, where, 0), axis, _kept(keepdims), dtype=dtype)
     return into(out, _started(pointwise.add, made, initial), "numpy.sum")
 
@@ -88,8 +95,24 @@ def prod(
     where: Any = True,
 ) -> Any:
     """``numpy.prod``."""
+    dtype = dtype_with(out, a) if dtype is None else dtype
     made = reduction.prod(_masked(a, where, 1), axis, _kept(keepdims), dtype=dtype)
     return into(out, _started(pointwise.multiply, made, initial), "numpy.prod")
+
+
+def _running(name: str) -> Callable[..., Any]:
+    """``numpy.cumsum`` and ``numpy.cumprod``."""
+    operator = getattr(reduction, name)
+
+    def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        dtype = dtype_with(out, a) if dtype is None else dtype
+        return into(out, operator(as_tensor(a), axis, dtype=dtype), f"numpy.{name}")
+
+    call.__name__ = name
+    return call
+
+
+cumsum, cumprod = _running("cumsum"), _running("cumprod")
 
 
 def _extreme(
@@ -174,6 +197,8 @@ def mean(
     where: Any = True,
 ) -> Any:
     """``numpy.mean``."""
+    if dtype is None and as_tensor(a).dtype.kind in "fc":
+        dtype = dtype_with(out, a)
     if where is True or where is _NONE:
         made = reduction.mean(as_tensor(a), axis, _kept(keepdims), dtype=dtype)
     else:

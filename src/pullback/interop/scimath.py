@@ -19,7 +19,12 @@ def _widened(x: Any, outside: Callable[[Any], Any]) -> Tensor:
     tensor = as_tensor(x)
     if tensor.dtype.kind == "c" or not np.any(outside(raw(tensor))):
         return tensor
-    return pointwise._astype(tensor, np.result_type(tensor.dtype, np.complex64))
+    return pointwise._astype(tensor, _complex_dtype(tensor.dtype))
+
+
+def _complex_dtype(dtype: np.dtype[Any]) -> Any:
+    """As NumPy chooses it: of float16 and of truth values complex128."""
+    return np.complex64 if dtype.char in "bBhHf" else np.complex128
 
 
 def _negative(values: Any) -> Any:

@@ -16,14 +16,14 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
-from pullback.interop.adapt import into
+from pullback.interop.adapt import into, typed
 from pullback.interop.arguments import as_tensor, given, plain, raw, tensors_in
 from pullback.operators.creation import functions_ranges as ranges
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["average", "clip", "ediff1d", "fix", "histogram", "histogram2d", "histogram_bin_edges"]
-__all__ += ["histogramdd", "nan_to_num", "nanpercentile", "nanquantile", "percentile", "quantile"]
-__all__ += ["real_if_close", "sort_complex", "unwrap"]
+__all__ = ["average", "clip", "corrcoef", "cov", "ediff1d", "fix", "histogram", "histogram2d"]
+__all__ += ["histogram_bin_edges", "histogramdd", "interp", "nan_to_num", "nanpercentile"]
+__all__ += ["nanquantile", "percentile", "quantile", "real_if_close", "sort_complex", "unwrap"]
 
 
 def average(
@@ -67,6 +67,48 @@ def clip(
     if kwargs.get("dtype") is not None:
         made = pointwise._astype(made, np.dtype(kwargs["dtype"]))
     return into(out, made, "numpy.clip")
+
+
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: Any = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Tensor:
+    """``numpy.cov``, which computes in float64 at least."""
+    given = [as_tensor(x) for x in (m, y) if x is not None]
+    kind = np.result_type(*(x.dtype for x in given), np.float64) if dtype is None else dtype
+    return reduction.cov(
+        *(typed(x, kind) for x in given),
+        rowvar=rowvar,
+        bias=bias,
+        ddof=ddof,
+        fweights=fweights,
+        aweights=aweights,
+    )
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
+    """``numpy.corrcoef``, which computes in float64 at least."""
+    given = [as_tensor(part) for part in (x, y) if part is not None]
+    kind = np.result_type(*(part.dtype for part in given), np.float64) if dtype is None else dtype
+    return reduction.corrcoef(*(typed(part, kind) for part in given), rowvar=rowvar)
+
+
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Tensor:
+    """``numpy.interp``, which computes in float64, or complex128."""
+    kind = complex if as_tensor(fp).dtype.kind == "c" else float
+    ends = {"left": left, "right": right}
+    bounds = {name: None if end is None else typed(end, kind) for name, end in ends.items()}
+    values = typed(fp, kind)
+    return sorting.interp(typed(x, float), typed(xp, float), values, **bounds, period=period)
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
@@ -174,7 +216,10 @@ def histogram(
     edges = _edges(tensor, bins, range, weights)
     column = shape.reshape(tensor, (-1, 1))
     flat = None if weights is None else shape.reshape(as_tensor(weights), -1)
-    return _counted(column, [edges], density, flat, integers=True), edges
+    made = _counted(column, [edges], density, flat, integers=True)
+    if flat is not None and not density:
+        made = typed(made, flat.dtype)
+    return made, edges
 
 
 def histogramdd(

@@ -18,7 +18,7 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback.interop import reductions
-from pullback.interop.adapt import into
+from pullback.interop.adapt import into, typed
 from pullback.interop.arguments import as_tensor, given, holds_gradient, lost_in_array, plain
 from pullback.interop.ufuncs import UFUNCS, ufunc_name
 from pullback.tensor.methods.indexing import getitem, setitem
@@ -45,12 +45,6 @@ _ACCUMULATE: dict[np.ufunc, Callable[..., Tensor]] = {
 def _two_arguments(ufunc: np.ufunc, method: str) -> None:
     if ufunc.nin != 2 or ufunc.nout != 1:
         raise ValueError(f"{method} only supported for binary functions")
-
-
-def _typed(array: Any, dtype: Any) -> Tensor:
-    tensor = as_tensor(array)
-    same = dtype is None or tensor.dtype == dtype
-    return tensor if same else pointwise._astype(tensor, np.dtype(dtype))
 
 
 def _folding_dtypes(ufunc: np.ufunc, tensor: Tensor, dtype: Any) -> tuple[Any, Any]:
@@ -91,9 +85,9 @@ def _reduce(
         if where is not True:
             options["where"] = where
         if ufunc in (np.add, np.multiply):
-            options["dtype"] = dtype
+            options["dtype"] = reductions.dtype_with(out, array) if dtype is None else dtype
         elif ufunc in (np.maximum, np.minimum):
-            tensor = _typed(tensor, dtype)
+            tensor = typed(tensor, dtype)
         result = known(tensor, axis=axis, keepdims=keepdims, **options)
     return into(out, result, f"{ufunc_name(ufunc)}.reduce")
 
@@ -126,7 +120,7 @@ def _folded(
             f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where "
             f"mask one has to specify 'initial'"
         )
-    tensor = _typed(tensor, element_kind)
+    tensor = typed(tensor, element_kind)
     parts, masks = _lines(tensor, axes), [True]
     if where is not True:
         masks = _lines(shape.broadcast_to(as_tensor(where), tensor.shape), axes)
@@ -135,17 +129,17 @@ def _folded(
     begins = not parts or (len(parts) == 1 and start != -np.inf)
     if start is not None and (given(initial) or where is not True or begins):
         lengths = tuple(n for i, n in enumerate(tensor.shape) if i not in axes)
-        first = _typed(start, kind)
+        first = typed(start, kind)
         parts, masks = [shape.broadcast_to(first, lengths), *parts], [True, *masks]
     if not parts:
         raise ValueError(
             f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
         )
-    result = _typed(parts[0], kind)
+    result = typed(parts[0], kind)
     for part, mask in zip(
         parts[1:], itertools.chain(masks[1:], itertools.repeat(True)), strict=False
     ):
-        new = _typed(UFUNCS[ufunc](result, part), kind)
+        new = typed(UFUNCS[ufunc](result, part), kind)
         result = new if mask is True else pointwise._where(mask, new, result)
     return shape.expand_dims(result, tuple(axes)) if keepdims else result
 
@@ -176,13 +170,13 @@ def _accumulate(
     axis = _one_axis(ufunc, "accumulate", axis, tensor.ndim)
     known = _ACCUMULATE.get(ufunc)
     if known is not None:
-        result = known(_typed(tensor, dtype), axis=axis)
+        result = known(typed(tensor, dtype), axis=axis)
     else:
         kind, element_kind = _folding_dtypes(ufunc, tensor, dtype)
         kept: list[Tensor] = []
-        for part in shape.unbind(_typed(tensor, element_kind), axis):
-            kept.append(_typed(UFUNCS[ufunc](kept[-1], part) if kept else part, kind))
-        result = shape.stack(kept, axis) if kept else _typed(tensor, kind)
+        for part in shape.unbind(typed(tensor, element_kind), axis):
+            kept.append(typed(UFUNCS[ufunc](kept[-1], part) if kept else part, kind))
+        result = shape.stack(kept, axis) if kept else typed(tensor, kind)
     return into(out, result, f"{ufunc_name(ufunc)}.accumulate")
 
 
@@ -207,7 +201,7 @@ def _reduceat(
     if parts:
         made = shape.stack(parts, axis)
     else:
-        made = _typed(getitem(tensor, (slice(None),) * axis + (slice(0),)), dtype)
+        made = typed(getitem(tensor, (slice(None),) * axis + (slice(0),)), dtype)
     return into(out, made, f"{ufunc_name(ufunc)}.reduceat")
 
 

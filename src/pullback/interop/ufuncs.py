@@ -21,6 +21,7 @@ from pullback.interop.adapt import into
 from pullback.interop.arguments import (
     as_tensor,
     holds_gradient,
+    kind_of,
     plain,
     raw,
     refusal,
@@ -216,9 +217,8 @@ def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
         raise TypeError(f"{ufunc.__name__}() got an unexpected keyword argument {min(options)!r}")
     if dtype is not None:
         signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
-    kinds = [type(i) if type(i) in (int, float, complex) else as_tensor(i).dtype for i in inputs]
     loop = ufunc.resolve_dtypes(
-        (*kinds, *[None] * ufunc.nout), signature=signature, casting=casting
+        (*map(kind_of, inputs), *[None] * ufunc.nout), signature=signature, casting=casting
     )
     return tuple(
         pointwise._astype(i, wanted) if isinstance(i, Tensor) else np.asarray(plain(i), wanted)
@@ -234,10 +234,13 @@ def _where(ufunc: np.ufunc, inputs: tuple[Any, ...], where: Any, out: Any, name:
     out = (None,) * ufunc.nout if out is None else out
     mask = as_tensor(where)
     targets = [as_tensor(target) for target in out if target is not None]
-    spread = array_functions.broadcast_arrays(*inputs, mask, *targets)
-    spread, mask = spread[: ufunc.nin], spread[ufunc.nin]
+    arrays = [value for value in inputs if as_operand(value).ndim]
+    spread = array_functions.broadcast_arrays(*arrays, mask, *targets)
+    mask = spread[len(arrays)]
     picks = [wrapped(np.flatnonzero(raw(mask)))]
-    made = UFUNCS[ufunc](*(indexing._index(shape.reshape(t, -1), picks) for t in spread))
+    picked = (indexing._index(shape.reshape(t, -1), picks) for t in spread[: len(arrays)])
+    # Numbers stay numbers, without a dtype of their own.
+    made = UFUNCS[ufunc](*(next(picked) if as_operand(v).ndim else v for v in inputs))
     made = made if isinstance(made, tuple) else (made,)
     finished = []
     for target, values in zip(out, made, strict=True):

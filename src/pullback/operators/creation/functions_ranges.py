@@ -70,7 +70,10 @@ def linspace(
     last: Any = as_operand(stop)
     ndim = max(first.ndim, last.ndim)
     way = _spread(_fractions(num, endpoint), ndim, first, last)
-    return _moved(first * (1 - way) + last * way, axis, dtype)
+    made = first * (1 - way) + last * way
+    if dtype is not None and np.dtype(dtype).kind in "iu":
+        made = pointwise.floor(made)  # as NumPy rounds here, and nowhere else
+    return _moved(made, axis, dtype)
 
 
 def _spread(fractions: NDArray[Any], ndim: int, first: Tensor, last: Tensor) -> Any:

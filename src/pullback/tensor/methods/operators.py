@@ -89,7 +89,7 @@ def _is_repeated(public: str, tensor: Tensor, other: Any) -> bool:
 def _reflected(operator: Any, public: str, name: str) -> _Kernel:
     """The operator with the tensor on the right, for numbers, arrays and lists."""
     calls, link = operator.calls, operator.link_call
-    as_operand = _operand_maker(public)
+    as_operand = _operand_maker(public) if public != "power" else _base
 
     def method(self: Tensor, other: Any) -> Tensor:
         try:
@@ -156,9 +156,22 @@ def _named(method: _Kernel, name: str) -> _Kernel:
 
 def _operand_maker(public: str) -> Callable[[Tensor, Any], Tensor]:
     """Returns the function that converts operands; two operators do not cache numbers."""
-    if public in ("power", "matmul"):
+    if public == "power":
+        return _exponent
+    if public == "matmul":
         return lambda _, other: as_operand(other)
     return factor_beside if public == "multiply" else operand_beside
+
+
+def _exponent(base: Tensor, exponent: Any) -> Tensor:
+    """The right side of ``**``. NumPy squares truth values, in int8, where the exponent is 2."""
+    if base.dtype.kind == "b" and base.ndim and exponent.__class__ is int and exponent == 2:
+        exponent = np.int8(2)
+    return as_operand(exponent)
+
+
+def _base(_: Tensor, base: Any) -> Tensor:
+    return as_operand(base)
 
 
 def _equality(function: _Kernel) -> _Kernel:

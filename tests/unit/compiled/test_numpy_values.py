@@ -1,0 +1,160 @@
+"""Values, dtypes and shapes of NumPy's functions: in `numpy_mode`, and in both backends."""
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
+
+F32 = np.array([0.5, -1.5, 2.0], np.float32)
+MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
+BOOLS = np.array([True, False, True])
+INTS = np.arange(3)
+SMALL = np.arange(3, dtype=np.int16)
+ZEROS = np.array([-0.0, 0.0, -1.0, 2.0, np.nan])
+
+
+def square_of(function):
+    """A function whose array is written to through what a function of it returns."""
+
+    def program(*given):
+        array = function(*given)
+        array.ravel()[0] = 8
+        array.T.ravel()[1] = 9
+        return array
+
+    return program
+
+
+def write_to_conjugate(x, name):
+    y = x * 1
+    getattr(y, name)()[...] = 3
+    return y
+
+
+CASES = {
+    "clip of small integers": (lambda x: np.clip(x, 0.5, np.float32(1.5)), SMALL),
+    "clip keeps the sign of zero": (lambda x: np.clip(x, 0.0, 1.0), ZEROS),
+    "clip at a negative zero": (lambda x: np.clip(x, -1, -0.0), ZEROS),
+    "clip by arrays": (lambda x: np.clip(x, np.zeros(5), np.ones(5)), ZEROS),
+    "clip below": (lambda x: x.clip(0.0), ZEROS),
+    "clip by a number that does not fit": (lambda x: np.clip(x, -1, 2), SMALL.astype(np.uint8)),
+    "clip by NaN": (lambda x, t: np.clip(x, t, 1.0), ZEROS, np.nan),
+    "outer of a scalar": (lambda x, n: np.subtract.outer(x, n), np.uint64(3), 3),
+    "outer of a number": (lambda x, t: np.hypot.outer(x, t), F32, 2.0),
+    "choose": (lambda i, x: np.choose(i, [x, 2]), INTS % 2, F32),
+    "choose a number": (lambda i, x, n: np.choose(i, [x, n, n]), INTS, F32, 7),
+    "choose by a method": (lambda i, x: i.choose([x, 2, 3.5]), INTS, SMALL),
+    "choose of rows": (lambda i, x: np.choose(i, x), np.array([0, 1, 1]), MATRIX),
+    "select": (lambda x: np.select([x > 1, x < 0], [x, 7], 2), F32),
+    "select a number": (lambda x, t: np.select([x > 1], [t], np.float32(2)), F32, 1.5),
+    "where of numbers": (lambda x, n: np.where(np.array(True), n, np.complex64(1j)), F32, 2),
+    "square of truth values": (lambda b: b**2, BOOLS),
+    "square of truth values, given": (lambda b, n: b**n, BOOLS, 2),
+    "cube of truth values": (lambda b: b**3, BOOLS),
+    "power of truth values": (lambda b: np.power(b, 2), BOOLS),
+    "power of two": (lambda b: 2**b, BOOLS),
+    "conj of truth values": (lambda b: b.conj(), BOOLS),
+    "conjugate of truth values": (lambda b: b.conjugate(), BOOLS),
+    "function conj of truth values": (lambda b: np.conj(b), BOOLS),
+    "write to conj": (lambda x: write_to_conjugate(x, "conj"), F32),
+    "write to conjugate": (lambda x: write_to_conjugate(x, "conjugate"), F32),
+    "write to conj of complex numbers": (lambda x: write_to_conjugate(x, "conj"), F32 + 1j),
+    "cov": (lambda x: np.cov(x), MATRIX),
+    "cov of two": (lambda x: np.cov(x[0], x[1], ddof=0), MATRIX),
+    "cov in float32": (lambda x: np.cov(x, dtype=np.float32), MATRIX),
+    "corrcoef": (lambda x: np.corrcoef(x), MATRIX * MATRIX),
+    "interp": (lambda x: np.interp(x, np.array([0, 1], np.float32), x[:2], right=3), F32),
+    "interp of truth values": (lambda b: np.interp(0.5, [0, 1, 2], b), BOOLS),
+    "vander": (lambda x: np.vander(x, 2), F32),
+    "histogram": (lambda x: np.histogram(x, [0, 1, 3], weights=x)[0], SMALL),
+    "append": (lambda x: np.append(x, 2.5), F32),
+    "dot": (lambda x: np.dot(x, 0.1), F32),
+    "dot of a given number": (lambda x, t: x.dot(t), F32, 0.1),
+    "sum into float64": (lambda x: np.sum(x / 3, out=np.zeros(())), F32),
+    "sum into int8": (lambda x: np.sum(x * 100, out=np.zeros((), np.int8)), SMALL.astype(np.int8)),
+    "mean into float64": (lambda x: np.mean(x / 3, axis=0, out=np.zeros(3)), MATRIX),
+    "cumsum into float64": (lambda x: np.cumsum(x / 3, out=np.zeros(3)), F32),
+    "add.reduce into float64": (lambda x: np.add.reduce(x / 3, out=np.zeros(())), F32),
+    "linspace of integers": (lambda x: np.linspace(x[0], x[1], 3, dtype=np.int8), F32),
+    "setdiff1d": (lambda x, y: np.setdiff1d(x, y), F32, np.array([2.0])),
+    "emath": (lambda x: np.emath.sqrt(x), F32.astype(np.float16)),
+    "poly": (lambda x: np.poly(x), SMALL),
+    "polymul": (lambda x: np.polymul(x, [0, 0, 1, 2]), SMALL),
+    "product where": (lambda x, t: np.multiply(x, t, out=x * 1, where=x > 0), F32, 0.1),
+    "power by an array": (lambda x: np.power(x, np.array([0.5] * 2)), np.array([-np.inf, -0.0])),
+    "any of a new number": (lambda x: np.any(np.zeros_like(x[0, 0]), axis=-1), MATRIX),
+    "all of new numbers": (lambda x: np.all(np.zeros_like(x), axis=(0, 1)), MATRIX),
+    "zeros_like of columns": (square_of(lambda x: np.zeros_like(x.T)), MATRIX),
+    "ones_like of columns": (square_of(lambda x: np.ones_like(x.T)), MATRIX),
+    "full_like of columns": (square_of(lambda x: np.full_like(x.T, 2)), MATRIX),
+    "zeros_like of repeated rows": (
+        square_of(lambda x: np.zeros_like(np.broadcast_to(x[0], (2, 3)))),
+        MATRIX,
+    ),
+    "zeros_like in C order": (square_of(lambda x: np.zeros_like(x.T, order="C")), MATRIX),
+    "array in Fortran order": (square_of(lambda x: np.array(x, order="F")), MATRIX),
+    "array in C order": (square_of(lambda x: np.array(x.T, order="C")), MATRIX),
+    "copy in C order": (square_of(lambda x: np.copy(x.T, order="C")), MATRIX),
+}
+
+
+def in_mode(function):
+    def call(*given):
+        with pb.numpy_mode():
+            return function(*(pb.asarray(x) if isinstance(x, np.ndarray) else x for x in given))
+
+    return call
+
+
+RUNS = {
+    "numpy_mode": in_mode,
+    "llvm": lambda f: pb.compile(f, backend="llvm"),
+    "eager": lambda f: pb.compile(f, backend="eager"),
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("case", CASES)
+def test_values_and_dtypes_are_numpys(case, run):
+    function, *given = CASES[case]
+    with np.errstate(all="ignore"):
+        want = np.asarray(function(*given))
+        called = RUNS[run](function)
+        for _ in range(2):
+            got = np.asarray(called(*given))
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            np.testing.assert_allclose(got, want, rtol=1e-14)
+            numbers = ~np.isnan(want)
+            assert (np.signbit(got.real) == np.signbit(want.real))[numbers].all()
+
+
+@pytest.mark.parametrize("make", [np.uint8, lambda n: np.asarray(n, np.uint8)])
+def test_a_number_that_does_not_fit_raises_as_outside(make):
+    compiled = pb.compile(lambda x, n: make(n) * x)
+    assert compiled(F32, 3).tolist() == (np.uint8(3) * F32).tolist()
+    for number in (-1, 300):
+        with pytest.raises(OverflowError):
+            compiled(F32, number)
+
+
+@pytest.mark.parametrize("name", ["any", "all", "count_nonzero"])
+def test_operators_take_lists_of_axes(name):
+    x = pb.asarray(MATRIX)
+    operator = getattr(pb.ops.pullback, name).default
+    assert operator(x, [0]).tolist() == getattr(np, name)(MATRIX, 0).tolist()
+    assert operator(x, [0, 1]).tolist() == getattr(np, name)(MATRIX, (0, 1)).tolist()
+
+
+def test_gradients_through_functions_that_widen():
+    def loss(x):
+        total = np.cov(x)[0, 1] + np.sum(np.choose([0, 1, 0], [x[0], 2]))
+        return total + np.interp(x[0, 1], x[1], x[0]) + np.select([x > 2], [x], 1.5).sum()
+
+    eager, compiled = pb.grad(loss), pb.compile(pb.grad(loss))
+    want = eager(MATRIX)
+    assert want.dtype == np.float32
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(MATRIX), want, rtol=1e-6)
+        assert compiled(MATRIX).dtype == np.float32
