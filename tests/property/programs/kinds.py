@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.property.programs import (
+    call_programs,
     compiled_programs,
     engine,
     loop_programs,
@@ -39,6 +40,7 @@ KINDS = {
     "numbers": Kind(
         "numbers", number_programs.generate, number_programs.check, number_programs.script
     ),
+    "calls": Kind("calls", call_programs.generate, call_programs.check, call_programs.script),
     "loops": Kind("loops", loop_programs.generate, loop_programs.check, loop_programs.script),
 }
 
