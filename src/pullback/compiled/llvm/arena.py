@@ -9,6 +9,8 @@ __all__ = ["ALIGNMENT", "Arena", "Block"]
 ALIGNMENT = 64
 """Bytes to which places are aligned."""
 
+_LARGE = 1 << 16  # bytes of a block
+
 
 class Block(NamedTuple):
     """A part of the memory."""
@@ -43,8 +45,13 @@ class Arena:
         return start
 
     def take(self, size: int) -> Block:
-        """Memory that nothing uses now."""
-        size = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+        """Memory that nothing uses now.
+
+        Large blocks are rounded up by at most a 32nd, to pages that nothing touches: so a value
+        takes the place of one that was a little smaller (an array and its padded form).
+        """
+        unit = max(ALIGNMENT, 1 << max(0, size.bit_length() - 6) if size >= _LARGE else 0)
+        size = -(-max(size, 1) // unit) * unit
         return self.find(size) or Block(self.extend(size), size)
 
     def find(self, size: int) -> Block | None:

@@ -117,6 +117,11 @@ def _size(node: Node) -> int:
     return node.size * node.dtype.itemsize
 
 
+def _base(node: Node) -> Node:
+    """The value that a view reads."""
+    return _base(node.inputs[0]) if node.op == "view" else node
+
+
 class _Phases:
     """The nodes of each phase of a graph, and the calls behind them."""
 
@@ -167,8 +172,8 @@ class _Phases:
         for node in reversed(self.nodes):
             at = first.get(node.id, end)
             if at > self.phase[node.id] and not self.is_call[node.id] and self._can_move(node):
-                kept = [x for x in node.inputs if x.op not in _LEAVES and not is_number(x)]
-                longer = [x for x in kept if last.get(x.id, 0) < at]
+                kept = {_base(x) for x in node.inputs}
+                longer = [x for x in kept if x.op not in _LEAVES and last.get(x.id, 0) < at]
                 if sum(map(_size, longer)) <= _size(node):
                     self.phase[node.id] = at
             at = self.phase[node.id]

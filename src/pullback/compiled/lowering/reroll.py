@@ -35,6 +35,8 @@ __all__ = ["reroll"]
 _LEAST_COUNT = 6  # iterations of a loop
 _LEAST_SIZE = 48  # nodes of all iterations
 _MOST_OFFSETS = 4  # of a node that decide between candidates
+_LARGE = 1 << 15  # elements of a value
+_MOST_FLAT = 400  # nodes of a run of large values that is no loop
 _LEAVES = frozenset(["input", "const", "iota"])
 _GAPS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16)  # a hash may occur several times in a body
 _MOST_ROUNDS = 24  # in which runs are divided; afterwards, those that do not fit are dropped
@@ -149,7 +151,7 @@ class _Search:
                 count = (high - low) // period + 1
                 run = _Run(low, period, count)
                 gain = self.gain(run, offsets) if run.pays else 0
-                if gain > 0:
+                if gain > 0 and not self.is_better_flat(run):
                     candidates.append((-gain, period, low, run))
         candidates.sort(key=lambda candidate: candidate[:3])
         taken = np.zeros(len(self.nodes), bool)
@@ -175,6 +177,17 @@ class _Search:
         edges = np.flatnonzero(np.concatenate([[True], bends, [True]]))
         counts = np.diff(edges) + 1  # iterations on one line
         return int((counts[counts >= _LEAST_COUNT] - 1).sum()) * run.period
+
+    def is_better_flat(self, run: _Run) -> bool:
+        """Whether a run is a short one of large values, whose kernels are fused across iterations.
+
+        What a loop saves for another one is in memory. (Ten steps of tanh and exp of a million
+        elements, with their gradient: 17 instead of 200 ms, and 8 instead of 415 MB.)
+        """
+        if run.count * run.period > _MOST_FLAT:
+            return False
+        nodes = self.nodes[run.start : run.start + run.period]
+        return any(_computed_size(node) >= _LARGE for node in nodes)
 
     # --- verification -----------------------------------------------------------------------------
 
@@ -298,6 +311,11 @@ def _offset(node: Node) -> int:
         offset: int = node.attrs[0][0].offset
         return offset
     return node.place.offset if node.op in ("update", "view") else 0
+
+
+def _computed_size(node: Node) -> int:
+    """The elements that a node computes or moves, if writes are done in place."""
+    return node.inputs[1].size if node.op in ("update", "put") else node.size
 
 
 def _not_affine(values: list[int]) -> set[int]:

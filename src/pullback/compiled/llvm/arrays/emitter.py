@@ -47,6 +47,7 @@ from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides, whole_p
 __all__ = ["can_emit", "emit_arrays"]
 
 _LEAST_SPARE = 1 << 16  # bytes of a result whose memory other values use before it
+_MOST_IN_SPARE = 16  # values in such memory: small ones would leave no place for large ones
 _SPINS = 2000  # turns of a waiting thread before it lets others run
 _MOST_INSTRUCTIONS = 400  # of a function, beyond which the next kernel begins another one
 _OPERATIONS = FUSED | {"input", "const", "view", "iota", "matmul", "update", "assemble", "put"}
@@ -149,7 +150,7 @@ class _Emitter:
                 pairs = self._find_replaced(kernel) if kernel.kind == "nest" else ()
                 replaced = {base for own, base in pairs if own is node}
                 arena = Arena()
-                arena.release(arena.take(size))
+                arena.release(Block(arena.extend(size), size))
                 self.spares.append(_Spare(self.buffers[node].entry, begin, replaced, arena))
 
     # --- memory -----------------------------------------------------------------------------------
@@ -159,6 +160,7 @@ class _Emitter:
         needed = -(-size // ALIGNMENT) * ALIGNMENT
         for spare in self.spares:
             is_free = end < spare.begin or (end == spare.begin and key in spare.replaced)
+            is_free &= needed * _MOST_IN_SPARE >= spare.arena.size
             block = spare.arena.find(needed) if needed and is_free else None
             if block is not None:
                 self.held[key] = _Held(spare.arena, block, spare.begin - 1)

@@ -349,19 +349,29 @@ class Nest:
         self.code, self.uniform, self.sums = code, {}, {}
         self.stores = [Store(x, None, 0, c_strides(self.space)) for x in (positions, values)]
         self._find_loops()
-        b, pointer = code.b, code.pointer(node)
+        pointer, width = code.pointer(node), min(self.lanes, self.lengths[-1])
 
-        def body(indices: list[Any]) -> None:
+        def level(axis: int, indices: list[Any]) -> None:
+            if axis < len(self.lengths) - 1:
+                code.loop(0, self.lengths[axis], 1, lambda i: level(axis + 1, [*indices, i]))
+                return
+            self._read_uniform(indices)
+            code.vectors(self.lengths[-1], width, lambda i, count: body([*indices, i], count))
+
+        def body(indices: list[Any], count: int) -> None:
             memo: dict[Node, Any] = {}
-            place = self.value(positions, indices, 1, memo)
-            value = self.value(values, indices, 1, memo)
-            place = clamp(b, place, node.size)
-            if node.attrs[0] == "add":
-                before = code.load(pointer, node.dtype, place, 1, 1)
-                value = elementwise(b, "add", [before, value], node.dtype, 1)
-            code.store(value, pointer, node.dtype, place, 1, 1)
+            places = clamp(code.b, self.value(positions, indices, count, memo), node.size)
+            found = self.value(values, indices, count, memo)
+            for lane in range(count):
+                place, value = places, found
+                if count > 1:
+                    place, value = (take_lanes(code.b, x, [lane]) for x in (places, found))
+                if node.attrs[0] == "add":
+                    before = code.load(pointer, node.dtype, place, 1, 1)
+                    value = elementwise(code.b, "add", [before, value], node.dtype, 1)
+                code.store(value, pointer, node.dtype, place, 1, 1)
 
-        code.indices(self.lengths, body)
+        level(0, [])
 
     def _take(self, node: Node, positions: Any, width: int) -> Any:
         code = self.code

@@ -25,6 +25,7 @@ FUSED = frozenset(["elementwise", "reduce", "take"])
 """Operations that run inside of loops beside others."""
 _LEAVES = frozenset(["input", "const"])
 _CHEAP = frozenset(["add", "subtract", "multiply", "negative", "cast"])
+_CHEAP_INDICES = _CHEAP | {"where"}
 _SINGLE = frozenset(["matmul", "update", "assemble", "put"])
 
 
@@ -141,7 +142,7 @@ class _Planner:
             is_truth |= node.function == "cast" and node.inputs[0].dtype.kind == "b"
             if is_view or is_truth or is_number(node) or node.op == "iota":
                 found.add(node)
-        found |= self._find_parts()
+        found |= self._find_parts(found)
         found -= set(self.outputs)
         for node in reversed(self.live):
             if node.op == "view":
@@ -155,27 +156,46 @@ class _Planner:
             found -= set(needed)
         return found
 
-    def _find_parts(self) -> set[Node]:
-        """Element-wise parts of writes that are computed where they are written.
+    def _find_parts(self, virtual: set[Node]) -> set[Node]:
+        """Element-wise parts of writes, and positions, that are computed where they are read.
 
         They are in no memory then (the gradient of 25 shifts of 700 x 700 elements: 12 instead of
-        55 MB). At most one operand is no input: it has to be in memory in their place. It must not
-        be what is written to.
+        55 MB). At most one operand is no input, or they are small: they have to be in memory in
+        their place. They must not be what is written to.
         """
-        readers: dict[Node, list[Node]] = {}
+        writes: dict[Node, list[Node]] = {}
+        others: dict[Node, set[str]] = {}  # operations that read a value otherwise
         for node in self.live:
             for place, x in enumerate(node.inputs):
-                is_part = node.op == "assemble" or (node.op == "update" and place == 1)
-                readers.setdefault(x, []).append(node if is_part else x)
-        found = set()
-        for node, writes in readers.items():
-            if node.op != "elementwise" or node in self.outputs or node in writes:
+                if node.op == "assemble" or (node.op in ("update", "put") and place in (1, 2)):
+                    writes.setdefault(x, []).append(node)
+                else:
+                    is_element = node.op in FUSED and not (node.op == "take" and place == 0)
+                    others.setdefault(x, set()).add("element" if is_element else node.op)
+        found: set[Node] = set()
+        bases: dict[Node, set[Node]] = {}  # what has to be in memory in the place of a node
+        for node in self.live:
+            if node.op != "elementwise" or node in self.outputs:
                 continue
-            bases = {x.inputs[0] if x.op == "view" else x for x in node.inputs}
-            made = {base for base in bases if base.op not in _LEAVES}
-            is_cheap = len(writes) == 1 or node.function in _CHEAP
-            if is_cheap and len(made) < 2 and not any(made & _written(write) for write in writes):
+            made: set[Node] = set()
+            for x in node.inputs:
+                base = x.inputs[0] if x.op == "view" else x
+                is_free = base.op in ("input", "const", "iota")
+                made |= bases.get(base, set() if is_free else {base})
+            if node in virtual:
+                bases[node] = made
+                continue
+            own = writes.get(node, [])
+            size = sum(map(_bytes, made))
+            if others.get(node):
+                is_index = node.dtype.kind in "iu" and node.function in _CHEAP_INDICES
+                fits = is_index and others[node] == {"element"} and 8 * size <= _bytes(node)
+            else:
+                is_cheap = len(own) == 1 or node.function in _CHEAP
+                fits = is_cheap and (len(made) < 2 or 8 * size <= _bytes(node))
+            if fits and not any(made & _written(write) for write in own):
                 found.add(node)
+                bases[node] = made
         return found
 
     def _is_readable(self, view: Node, base: Node, virtual: set[Node]) -> bool:
@@ -279,10 +299,15 @@ class _Planner:
         return Plan(kernels, self.outputs, last_use, self.virtual)
 
 
+def _bytes(node: Node) -> int:
+    """The memory of a value."""
+    return node.size * node.dtype.itemsize
+
+
 def _written(write: Node) -> set[Node]:
     """The values whose memory a write may take over."""
     found = set()
-    while write.op == "update":
+    while write.op in ("update", "put"):
         write = write.inputs[0]
         found.add(write)
     return found
