@@ -10,6 +10,7 @@ own (``arrays/``), which are called.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from pullback.compiled.llvm.arena import Arena, Block
 from pullback.compiled.llvm.arrays import emit_arrays
 from pullback.compiled.llvm.compiler import ir
-from pullback.compiled.llvm.instructions import clamp, emit_loop, emit_vectors, new_function, splat
+from pullback.compiled.llvm.instructions import clamp, emit_loop, emit_vectors, new_function
 from pullback.compiled.llvm.register_values import (
     Elements,
     constant,
@@ -49,6 +50,14 @@ class _Buffer(NamedTuple):
 
     pointer: Any
     is_own: bool  # whether the program may write to it
+
+
+class _Item(NamedTuple):
+    """One item of the tuple that a loop makes: a value in registers, or memory of the arena."""
+
+    value: Any
+    buffer: _Buffer | None
+    blocks: list[Block]  # of the arena, with the buffer in one of them
 
 
 def emit_program(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
@@ -87,7 +96,7 @@ class _Emitter:
         self.last_use: dict[int, int] = {}
         self.held: dict[int, list[Block]] = {}  # memory that is free after the last use of a value
         self.targets: dict[int, Any] = {}  # memory that is given for a value
-        self.items: dict[int, list[list[Block]]] = {}  # memory of the items of a loop
+        self.items: dict[int, list[_Item]] = {}  # of loops
         self.position = 0
         self.index: Any = None
 
@@ -167,30 +176,11 @@ class _Emitter:
         made = self.allocate(node.size * node.dtype.itemsize)
         if node.size <= self.limit:
             self.elements.store(made, node.dtype, 0, np.arange(node.size), self.value(node))
-        else:
-            self._fill(made, node)
+        else:  # one number, or the numbers from 0 on
+            self._call_arrays([node], [node], [made])
         if self.index is None or node.id in self.values:
             self.buffers[node.id] = _Buffer(made, True)
         return made
-
-    def _fill(self, target: Any, node: Node) -> None:
-        """Stores one number, or the numbers from 0 on, to memory."""
-        is_range = node.op == "iota"
-        assert is_range or is_number(node)
-
-        def store(at: Any, count: int) -> None:
-            if is_range:
-                steps = constant(np.arange(count))[0]
-                value = [self.b.add(splat(self.b, at, count), steps)]
-            else:
-                base = node.inputs[0] if node.op == "view" else node
-                value = self.elements.splat(constant(base.value), count)
-            self.elements.store(target, node.dtype, at, np.arange(count), value)
-
-        full = node.size // _WIDTH * _WIDTH
-        emit_loop(self.b, 0, full, _WIDTH, lambda at: store(at, _WIDTH))
-        for at in range(full, node.size):
-            store(self.word(at), 1)
 
     def store_value(self, node: Node, target: Any, position: Any) -> None:
         """Stores a value to memory, behind a position."""
@@ -234,29 +224,37 @@ class _Emitter:
         """Copies many elements that are not side by side: a column of a matrix."""
         source, target = self.pointer(node.inputs[0]), self._hold(node)
 
-        def move(number: Any, position: Any) -> None:
-            one = self.elements.load(source, node.dtype, position, [0])
-            self.elements.store(target, node.dtype, number, [0], one)
+        def move(number: Any, position: Any, width: int) -> None:
+            found = self.elements.load(source, node.dtype, position, np.arange(width))
+            self.elements.store(target, node.dtype, number, np.arange(width), found)
 
-        self._each_element(place, self._position(place, index), move)
+        self._each_run(place, self._position(place, index), move)
         self.buffers[node.id] = _Buffer(target, True)
 
-    def _each_element(self, place: Place, start: Any, move: Callable[[Any, Any], None]) -> None:
-        """Calls ``move(number, position)`` for each element of a place, in loops over its axes."""
+    def _each_run(self, place: Place, start: Any, move: Callable[[Any, Any, int], None]) -> None:
+        """Calls ``move(number, position, width)`` for all elements of a large place, in loops.
+
+        Several elements move at once where those of the last axis lie side by side.
+        """
+        if is_dense(place):
+            place = Place(0, (1,), (prod(place.shape),))
+        last = len(place.shape) - 1
+        most = _WIDTH if place.strides[last] == 1 else 1
 
         def level(axis: int, number: Any, position: Any) -> None:
-            if axis == len(place.shape):
-                move(number, position)
-                return
-            length, stride = (self.word(n[axis]) for n in (place.shape, place.strides))
+            length, stride = self.word(place.shape[axis]), self.word(place.strides[axis])
 
-            def step(at: Any) -> None:
+            def step(at: Any, width: int) -> None:
                 own = self.b.add(self.b.mul(number, length), at)
-                level(axis + 1, own, self.b.add(position, self.b.mul(at, stride)))
+                there = self.b.add(position, self.b.mul(at, stride))
+                if axis == last:
+                    move(own, there, width)
+                else:
+                    level(axis + 1, own, there)
 
-            emit_loop(self.b, 0, place.shape[axis], 1, step)
+            emit_vectors(self.b, place.shape[axis], most if axis == last else 1, step)
 
-        level(0, self.word(0), start if not isinstance(start, int) else self.word(start))
+        level(0, self.word(0), self.word(start) if isinstance(start, int) else start)
 
     def _elementwise(self, node: Node) -> None:
         operands = [self.value(x) for x in node.inputs]
@@ -369,12 +367,8 @@ class _Emitter:
         self.store_value(base, target, 0)
 
         def move(at: Any, position: Any) -> None:
-            place = clamp(self.b, position, node.size)
-            one = self.elements.load(given, node.dtype, at, [0])
-            if kind == "add":
-                old = self.elements.load(target, node.dtype, place, [0])
-                one = self._join("add", old, one, node.dtype, 1)
-            self.elements.store(target, node.dtype, place, [0], one)
+            new = self.elements.load(given, node.dtype, at, [0])
+            self._write(kind, target, node.dtype, clamp(self.b, position, node.size), [0], new)
 
         self._each_position(positions, move)
         self.values[node.id] = self.elements.load(target, node.dtype, 0, np.arange(node.size))
@@ -401,48 +395,33 @@ class _Emitter:
         pointer = self._writable(base, node)
         start = self._position(place, index)
         if part.size > self.limit:
-            if is_dense(place):
-                address = self.elements.address(pointer, start, node.dtype.itemsize)
-                self._write_row(kind, address, part)
-            else:
-                self._write_elements(kind, pointer, place, start, part)
-            self.buffers[node.id] = _Buffer(pointer, True)
-            return
-        new = self.value(part)
-        places = place._replace(offset=0).positions().reshape(-1)
-        if kind == "add":
-            old = self.elements.load(pointer, node.dtype, start, places)
-            new = self._join("add", old, new, node.dtype, part.size)
-        self.elements.store(pointer, node.dtype, start, places, new)
+            self._write_large(kind, pointer, place, start, part)
+        else:
+            places = place._replace(offset=0).positions().reshape(-1)
+            self._write(kind, pointer, node.dtype, start, places, self.value(part))
         self.buffers[node.id] = _Buffer(pointer, True)
 
-    def _write_row(self, kind: str, target: Any, part: Node) -> None:
-        """Copies a large part to memory, or adds it to what is there."""
-        if kind == "set":
-            self.store_value(part, target, 0)
+    def _write(
+        self, kind: str, target: Any, dtype: np.dtype[Any], position: Any, places: Any, new: Any
+    ) -> None:
+        """Writes elements to places behind a position, or adds them to what is there."""
+        if kind == "add":
+            old = self.elements.load(target, dtype, position, places)
+            new = self._join("add", old, new, dtype, len(places))
+        self.elements.store(target, dtype, position, places, new)
+
+    def _write_large(self, kind: str, target: Any, place: Place, start: Any, part: Node) -> None:
+        """Writes a large part to a place in memory, or adds it to what is there."""
+        if kind == "set" and is_dense(place):
+            self.store_value(part, target, start)
             return
-        source, places = self.pointer(part), np.arange(_WIDTH)
-
-        def add(at: Any, count: int) -> None:
-            old = self.elements.load(target, part.dtype, at, places[:count])
-            new = self.elements.load(source, part.dtype, at, places[:count])
-            joined = self._join("add", old, new, part.dtype, count)
-            self.elements.store(target, part.dtype, at, places[:count], joined)
-
-        emit_vectors(self.b, part.size, _WIDTH, add)
-
-    def _write_elements(self, kind: str, target: Any, place: Place, start: Any, part: Node) -> None:
-        """Writes a large part to places that are not side by side, or adds it to what is there."""
         source = self.pointer(part)
 
-        def move(number: Any, position: Any) -> None:
-            one = self.elements.load(source, part.dtype, number, [0])
-            if kind == "add":
-                old = self.elements.load(target, part.dtype, position, [0])
-                one = self._join("add", old, one, part.dtype, 1)
-            self.elements.store(target, part.dtype, position, [0], one)
+        def move(number: Any, position: Any, width: int) -> None:
+            new = self.elements.load(source, part.dtype, number, np.arange(width))
+            self._write(kind, target, part.dtype, position, np.arange(width), new)
 
-        self._each_element(place, start, move)
+        self._each_run(place, start, move)
 
     def _writable(self, base: Node, node: Node) -> Any:
         """Memory with the elements of a value that the program may write to."""
@@ -460,17 +439,20 @@ class _Emitter:
     # --- large values -----------------------------------------------------------------------------
 
     def _emit_large(self, nodes: list[Node]) -> None:
-        """Calls the function of a group of nodes on large values."""
-        inner, given, made = copy_nodes(nodes)
+        """Computes a group of nodes on large values."""
         outputs = [n for n in nodes if self.last_use.get(n.id, -1) > self.position]
+        targets = [self.targets.get(n.id) or self._hold(n) for n in outputs]
+        self._call_arrays(nodes, outputs, targets)
+        for node, target in zip(outputs, targets, strict=True):
+            self.buffers[node.id] = _Buffer(target, True)
+
+    def _call_arrays(self, nodes: list[Node], outputs: list[Node], targets: list[Any]) -> None:
+        """Calls a function of memory that computes nodes, and writes the outputs to targets."""
+        inner, given, made = copy_nodes(nodes)
         inner.outputs = [made[n.id] for n in outputs]
         name = self.b.module.get_unique_name("arrays")
         function, arena = emit_arrays(self.b.module, name, inner)
-        pointers = [self.pointer(n) for n in given]
-        for node in outputs:
-            pointer = self.targets.get(node.id) or self._hold(node)
-            self.buffers[node.id] = _Buffer(pointer, True)
-            pointers.append(pointer)
+        pointers = [*map(self.pointer, given), *targets]
         own = self.arena.take(arena)
         self.b.call(function, [*pointers, self.address(own.offset)])
         self.arena.release(own)
@@ -478,13 +460,12 @@ class _Emitter:
     # --- loops ------------------------------------------------------------------------------------
 
     def _pick(self, node: Node) -> None:
-        source = node.inputs[0]
-        item = self.values[source.id][node.attrs[0]]
-        if isinstance(item, _Buffer):
-            self.buffers[node.id] = item
-            self.held[node.id] = self.items[source.id][node.attrs[0]]
+        item = self.items[node.inputs[0].id][node.attrs[0]]
+        if item.buffer is not None:
+            self.buffers[node.id] = item.buffer
+            self.held[node.id] = item.blocks
         else:
-            self.values[node.id] = item
+            self.values[node.id] = item.value
 
     def _loop(self, node: Node) -> None:
         _LoopEmitter(self, node, node.attrs[0]).emit()
@@ -537,11 +518,10 @@ class _LoopEmitter:
                 self.blocks[place] = [kept]
                 memory[carry.id] = _Buffer(owner.address(kept.offset), True)
                 owner.free([spare])
-        items: list[Any] = []
-        items += [memory.get(carry.id) or self.finals[carry.id] for carry in self.carried]
-        items += [_Buffer(row, True) for row in rows]
-        owner.values[self.node.id] = items
-        owner.items[self.node.id] = self.blocks
+        buffers = [memory.get(carry.id) for carry in self.carried]
+        buffers += [_Buffer(row, True) for row in rows]
+        values = [self.finals.get(carry.id) for carry in self.carried] + [None] * len(rows)
+        owner.items[self.node.id] = list(map(_Item, values, buffers, self.blocks))
 
     def _take(self, place: int, node: Node, count: int = 1) -> Any:
         """A pointer to memory for an item of the loop: values like a node, `count` of them."""
