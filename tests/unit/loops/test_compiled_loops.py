@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -126,6 +127,27 @@ def test_scan_within_scan(name: str) -> None:
         return (last**2).sum() + ys.sum()
 
     check(derivatives(f)[name], X)
+
+
+@pytest.mark.parametrize("budget", [None, "100B"])
+def test_tangents_of_what_a_scan_within_a_scan_captures(budget: str | None) -> None:
+    def f(x: Any) -> Any:
+        def outer(c: Any, _: Any) -> Any:
+            inner = pb.scan(lambda d, _: (pb.tanh(d * x + 0.1), None), c, None, 3)[0]
+            return inner * x, None
+
+        return (pb.scan(outer, x, None, 4, checkpoint=budget)[0] ** 2).sum()
+
+    x = pb.asarray([0.3, -0.5, 0.8])
+    with warnings.catch_warnings(action="ignore"):
+        expected = pb.func.hessian(f)(x)
+    for transform in (pb.func.hessian, lambda f: pb.func.jacfwd(pb.func.grad(f))):
+        compiled = pb.compile(transform(f), backend="eager")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert_close(compiled(x), expected)
+        assert loops_of(compiled) == 4
+        assert_close(compiled(x), expected)
 
 
 def test_captured_tensor_that_requires_grad() -> None:

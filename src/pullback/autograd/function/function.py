@@ -339,7 +339,7 @@ class Function(metaclass=_FunctionMeta):
             ctx._seq = next_sequence_number()
             if is_anomaly_enabled():
                 remember_call(ctx)
-        levels = levels_of(args)
+        levels = levels_of(args) if get_state().keep & DUAL else []
         with GradSwitch(grad=False), alone(levels):
             if has_setup:
                 if mapped is not None:
