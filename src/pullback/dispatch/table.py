@@ -13,6 +13,7 @@ The kernels of a built-in operator are not even imported before that: ``Operator
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from threading import RLock
@@ -66,6 +67,11 @@ __all__ = [
 # One lock for every change and every computation of a table, so that a table is always made from
 # one state of the registry. Calls read linked tables without it.
 LOCK = RLock()
+
+if hasattr(os, "register_at_fork"):  # a forked process has no other thread that would release it
+    os.register_at_fork(
+        before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release
+    )
 
 _AUTOGRAD = DispatchKey.Autograd
 _IMPLICIT = DispatchKey.CompositeImplicitAutograd

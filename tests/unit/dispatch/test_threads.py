@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
@@ -24,6 +26,7 @@ from pullback.dispatch import (
     registry,
 )
 from pullback.dispatch.modes import DEFAULT_STATE, get_state
+from pullback.dispatch.table import LOCK
 from pullback.errors import DestroyedLibraryError, KernelNotFoundError
 
 THREADS = 6
@@ -378,3 +381,23 @@ def test_a_library_that_ends_during_a_registration_leaves_nothing_behind() -> No
         assert find_dangling_impls() == ["race::f"]
         with pytest.raises(DestroyedLibraryError):
             define()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_that_is_forked_while_a_thread_loads_kernels_can_load_its_own() -> None:
+    loads = threading.Event()
+
+    def hold() -> None:
+        with LOCK:
+            loads.set()
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    loads.wait()
+    child = os.fork()
+    if not child:
+        os._exit(0 if LOCK.acquire(timeout=1.0) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
