@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pullback  # noqa: F401 - defines the operators
-from pullback._generated.lowerings import LOWERINGS
+from pullback._generated.scipy_special import lowerings as special_lowerings
 from pullback.batching.kernels import is_composite
+from pullback.compiled.lowering.operators import LOWERINGS
 from pullback.compiled.lowering.rules import MOVES, RULES
 from pullback.dispatch import registry
 
@@ -32,9 +33,10 @@ rules of `src/pullback/compiled/lowering/`. `docs/compile.md` is the guide.
 {legend}
 
 In-place variants (`add_`) are compiled where their functional forms are, as the next value of the
-memory that they write to; a program with an in-place operator that has no such form, or with
-`out=`, runs as NumPy kernels as a whole. Inside `vmap` the same operators are compiled as outside.
-Operators that are loaded on demand (`scipy.special`), and custom operators, are opaque.
+memory that they write to, and are opaque otherwise; a program with `out=` runs as NumPy kernels as
+a whole. Inside `vmap` the same operators are compiled as outside.
+Operators that are loaded on demand (`scipy.special`) are opaque, but for {special}; so are custom
+operators.
 
 {counts}
 
@@ -82,7 +84,9 @@ def page() -> str:
     counts = f"{len(kinds)} operators: "
     counts += ", ".join(f"{number} {kind}" for kind, number in numbers.items()) + "."
     rows = [f"| `{name}` | {kind} | {how} |" for name, (kind, how) in kinds.items()]
-    return HEAD.format(legend=legend, counts=counts) + "\n".join(rows) + "\n"
+    names = [name.removeprefix("special_") for name in special_lowerings.LOWERINGS]
+    special = ", ".join(f"`{name}`" for name in names)
+    return HEAD.format(legend=legend, counts=counts, special=special) + "\n".join(rows) + "\n"
 
 
 def main() -> int:

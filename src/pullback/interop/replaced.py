@@ -46,6 +46,9 @@ _CONVERSIONS = frozenset(
     require
     """)
 )
+_OF_ELEMENTS = frozenset({np.array, np.asarray, np.asanyarray, np.full, np.full_like})
+_WEAK = frozenset({np.where, np.clip, np.select, np.result_type, np.can_cast, np.isscalar})
+"""Functions for which a Python number is another argument than an array without axes."""
 _ndarray = np.ndarray
 _LISTS = frozenset({list, tuple, dict})
 # Types of arguments that hold no tensor, and need no search.
@@ -149,6 +152,30 @@ def _may_hold(value: Any, owner: Any) -> bool:
     return type(value) not in _PLAIN
 
 
+def _holds_number(value: Any) -> bool:
+    """Whether an argument is a number of a program that is traced, or a list with one."""
+    if type(value) in (list, tuple):
+        return any(map(_holds_number, value))
+    return hasattr(type(value), "__pullback_tensor__")
+
+
+def _numbers_as_tensors(value: Any) -> Any:
+    """Numbers of a program that is traced, but integers, which may be lengths or axes."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_numbers_as_tensors, value))
+    if hasattr(type(value), "__pullback_tensor__") and isinstance(value, float | complex):
+        return value.__pullback_tensor__()
+    return value
+
+
+def _takes_numbers(original: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a call without tensors has numbers of a program that is traced for elements."""
+    given = (args, *kwargs.values())
+    if original in _WEAK or not _holds_number(given):
+        return False
+    return original in _OF_ELEMENTS or _has_tensor(_numbers_as_tensors(given))
+
+
 def _for_users(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Calls ours if tensors are given; else NumPy's function, whose arrays become tensors."""
     callers = _session().callers
@@ -159,7 +186,11 @@ def _for_users(original: Any, ours: Any, /, *args: Any, **kwargs: Any) -> Any:
         if kind is Tensor or (kind not in _PLAIN and _has_tensor(value)):
             break
     else:
-        if not kwargs or not _has_tensor(kwargs):
+        if TRACES and _takes_numbers(original, args, kwargs):
+            if original not in _OF_ELEMENTS:
+                args = _numbers_as_tensors(args)
+                kwargs = {name: _numbers_as_tensors(value) for name, value in kwargs.items()}
+        elif not kwargs or not _has_tensor(kwargs):
             made = original(*args, **kwargs)
             kind = type(made)
             if (kind is _ndarray or kind in _LISTS) and (

@@ -102,8 +102,8 @@ def generate_from(
         kernels = modules.kernels_module(family, members)
         files[f"kernels_{family}.py"] = _with_own_calls(kernels, members, namespace)
         files[f"kernels_{family}.pyi"] = stubs.emit_kernel_stubs()
+    files["lowerings.py"] = modules.lowerings_module(ops)
     if not on_demand:
-        files["lowerings.py"] = modules.lowerings_module(ops)
         files["dask_rules.py"] = modules.dask_rules_module(ops)
     if namespace == "pullback":
         files[METHOD_STUBS] = stubs.emit_method_stubs(ops)

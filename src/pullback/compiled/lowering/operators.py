@@ -15,15 +15,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback._generated.lowerings import LOWERINGS
+from pullback._generated import lowerings
+from pullback._generated.scipy_special import lowerings as special_lowerings
 from pullback.compiled.lowering.expressions import CannotLower, Value, evaluate
 from pullback.compiled.lowering.rules import MOVES, RULES, move_elements
 from pullback.errors import BindError
 from pullback.fx.tracer import untraced
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["MOST_POSITIONS", "Parameters", "lower_operator", "operator_name", "parameters_of"]
+__all__ = [
+    "LOWERINGS",
+    "MOST_POSITIONS",
+    "Parameters",
+    "lower_operator",
+    "operator_name",
+    "parameters_of",
+]
 
+LOWERINGS = {**lowerings.LOWERINGS, **special_lowerings.LOWERINGS}
 MOST_POSITIONS = 1 << 20
 """Elements of an array of positions."""
 

@@ -254,6 +254,42 @@ def _axis_last(ndim: int, axis: int) -> tuple[int, ...]:
     return tuple(axes)
 
 
+def _first_extreme(combiner: str, x: Value, axis: int | None, keepdims: bool) -> Value:
+    """The position of the first extreme element; NaN is one, as in NumPy."""
+    x = cast(x, np.uint8) if x.dtype == bool else x
+    shape = (1,) * len(x.shape)
+    if axis is None:
+        x = x.reshape((prod(x.shape),))
+    at = (axis or 0) % len(x.shape)
+    top = reduce(combiner, x, at, True)
+    found = (x == top) | (apply("isnan", x) & apply("isnan", top))
+    length = x.shape[at]
+    numbers = where(found, _along(x.builder, length, at, len(x.shape)), length)
+    first = reduce("min", numbers, at, keepdims)
+    return first.reshape(shape) if keepdims and axis is None else first
+
+
+@_rule("argmax")
+def _argmax(x: Value, axis: int | None = None, keepdims: bool = False) -> Value:
+    return _first_extreme("max", x, axis, keepdims)
+
+
+@_rule("argmin")
+def _argmin(x: Value, axis: int | None = None, keepdims: bool = False) -> Value:
+    return _first_extreme("min", x, axis, keepdims)
+
+
+@_rule("full")
+def _full(shape: Any, fill_value: Value, dtype: Any = None) -> Value:
+    builder = fill_value.builder
+    dtype = fill_value.dtype if dtype is None else np.dtype(dtype)
+    if dtype.kind in "iu":
+        if fill_value.dtype.kind == "f":
+            raise CannotLower("a number that is no integer in an array of integers")
+        builder.require_range(fill_value.node, dtype)
+    return fill_value.like(builder.broadcast(cast(fill_value, dtype).node, tuple(shape)))
+
+
 @_rule("outer")
 def _outer(a: Value, b: Value) -> Value:
     column = a.reshape((prod(a.shape), 1))
