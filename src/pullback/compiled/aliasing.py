@@ -1,7 +1,7 @@
 """Arguments that share memory with an array that the function writes to.
 
 A graph has each argument as memory of its own. Where a write to one of them is seen in another, or
-in a captured array, the function itself is called.
+in a captured array, also one whose elements are constants, the function itself is called.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def shares_written_memory(tracer: Tracer, leaves: list[Any]) -> bool:
     given = [leaf._array if isinstance(leaf, Tensor) else leaf for leaf in leaves]
     pairs = zip(roots.arguments, given, strict=False)
     arrays = [(root, array) for root, array in pairs if type(array) is np.ndarray]
-    outside = [(root, tracer.captured[name]) for name, root in roots.captured]
+    outside: list[tuple[int | None, Any]] = [(None, x) for x in tracer.snapshots.compared]
+    outside += [(root, tracer.captured[name]) for name, root in roots.captured]
     for place, (root, array) in enumerate(arrays):
         for other, theirs in (*arrays[:place], *outside):
             is_written = root in written or other in written

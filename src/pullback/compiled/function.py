@@ -189,6 +189,7 @@ class CompiledFunction:
         self._entries: OrderedDict[Any, Entry] = OrderedDict()
         self._watches: list[Watch] = []
         self._changes_nothing = True  # no trace has changed a place that is watched
+        self._own_change: Watch | None = None  # what the last trace has changed
         # graphs for other values of a flag outside, such as `training` of a module
         self._others: list[tuple[list[Watch], OrderedDict[Any, Entry]]] = []
         self._changed_arrays = ChangedArrays()
@@ -316,7 +317,9 @@ class CompiledFunction:
     # --- entries ----------------------------------------------------------------------------------
 
     def _entry(self, given: Arguments, state: Any) -> Entry:
-        change = find_change(self._watches)
+        # What the function changes itself is a change even if it was undone since: a graph does
+        # not repeat it.
+        change = self._own_change or find_change(self._watches)
         if change is not None:
             self._forget(change)
         key = (given.spec, given.kinds, state)
@@ -363,6 +366,7 @@ class CompiledFunction:
             self._others = [*self._others[1 - _MOST_OTHERS :], (self._watches, self._entries)]
         self._drop_natives()
         self._watches, self._entries, self._changes_nothing = [], OrderedDict(), True
+        self._own_change = None
         for place, (watches, entries) in enumerate(self._others):
             if find_change(watches) is None:
                 self._watches, self._entries = watches, entries
@@ -420,14 +424,18 @@ class CompiledFunction:
             return self._trace(entry, given, args, kwargs, following)
         if failure is not None:
             return self._call_refused(entry, given, args, kwargs, failure)
+        kept = substitution.choose_watches(effects.python.watches, tracer)
+        tracer.snapshots.compared = [watch.owner for watch in kept if watch.kind == "content"]
         if shares_written_memory(tracer, given.leaves):
             effects.undo_all()  # a graph for other arguments may be right for these in part
             return self._call_func(args, kwargs, given)
-        kept = substitution.choose_watches(effects.python.watches, tracer)
         kept += [Watch("item", *note) for note in tracer.notes.values()]
-        self._changes_nothing &= find_change(kept) is None
+        self._own_change = find_change(kept)
+        self._changes_nothing &= self._own_change is None
         self._watches = merge_watches(self._watches, kept)
         found = self._first_run(entry, given, tracer, trace, effects)
+        if self._own_change is not None:
+            self._drop_natives()
         if found is not MISS and found is not FAILED:
             return found
         if tracer.has_loops and found is MISS:
@@ -524,7 +532,7 @@ class CompiledFunction:
         if effects.python.find_written(tracer.written):
             self._changed_arrays.note(effects.python.watches)
             raise TraceError(WRITES_OUTSIDE)
-        effects.python.require_nothing_stored(substitution)
+        effects.python.require_nothing_stored(substitution, found)
         return Trace(shared, outputs, out_spec, gradients, outside)
 
     def _path(self, tracer: Tracer, trace: Trace, given: Arguments) -> tuple[Path, str]:

@@ -26,6 +26,7 @@ from pullback.fx.node import Node
 from pullback.fx.picked import root_of
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.tracer import Tracer, has_hooks
+from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import Tensor, fresh, meta_of
 
 __all__ = ["Effects", "Outside"]
@@ -143,6 +144,10 @@ class Outside:
         """The inputs from outside; None where the program does not fit."""
         if not all(place.read() for place in self.inputs) or not self._read_captured():
             return None
+        if self.written and self.inputs:  # a write to an array whose elements are constants
+            compared = {id(owner_of(array)) for array in self._tracer.snapshots.compared}
+            if any(id(owner_of(place.tensor._array)) in compared for place in self.inputs):
+                return None
         for leaf in self._leaves:
             if has_hooks(leaf):
                 return None

@@ -178,12 +178,14 @@ class _Search:
         groups: dict[Node, list[int]] = {}
         chains: dict[int, _Chain] = {}
         for place, value in enumerate(self._found):
-            if not isinstance(value, Tensor):
+            if not isinstance(value, Tensor | np.ndarray):
                 continue
             if id(value) in self._arguments:
                 self._shared[place] = SharedResult("argument", self._arguments[id(value)])
             elif id(value) in first:
                 self._shared[place] = SharedResult("result", first[id(value)])
+            elif not isinstance(value, Tensor):
+                pass  # an array that NumPy has made
             elif value in self._tracer.replaced:
                 self._shared[place] = SharedResult("tensor", value)
             elif isinstance(value._array, TracedArray):

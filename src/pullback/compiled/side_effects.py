@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pullback.compiled.reach import TYPE_OF_ARRAY, Reached, find_watches, has_traced_number
 from pullback.compiled.watch import (
@@ -32,6 +33,7 @@ from pullback.errors import TraceError
 from pullback.fx.picked import root_of
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.traced_number import TracedNumber
+from pullback.tensor.memory import owner_of
 
 if TYPE_CHECKING:
     from pullback.compiled.hidden_inputs import Substitution
@@ -99,10 +101,10 @@ class SideEffects:
         self._before, self.watches = found, list(found)
 
     @property
-    def compared(self) -> set[int]:
-        """The ids of arrays whose elements are compared, because NumPy may read them."""
+    def compared(self) -> list[NDArray[Any]]:
+        """The arrays whose elements can be compared, because NumPy may read them."""
         contents = [watch for watch in self._before if watch.kind == "content"]
-        return {id(watch.owner) for watch in contents if watch.name != OF_TENSOR}
+        return [watch.owner for watch in contents if watch.name != OF_TENSOR]
 
     def require_seen(self, *, has_arrays: bool) -> None:
         """Refuses a function that may read what cannot be compared in each call.
@@ -126,8 +128,8 @@ class SideEffects:
                 f"pass them as arguments"
             )
 
-    def require_nothing_stored(self, substitution: Substitution) -> None:
-        """Refuses a tensor of the trace that is stored outside.
+    def require_nothing_stored(self, substitution: Substitution, results: list[Any]) -> None:
+        """Refuses a tensor of the trace, or an array among its results, that is stored outside.
 
         Places that the trace has made are added to the watches, as places that were not there.
         """
@@ -145,6 +147,12 @@ class SideEffects:
                     f"it stores a tensor or number that it has computed outside of itself, as "
                     f"{place}; return it instead"
                 )
+        returned = {id(owner_of(x)) for x in results if isinstance(x, np.ndarray)} - self.outside
+        stored = [w for w in after if returned and id(owner_of(w.value)) in returned]
+        if stored:
+            raise StoredError(
+                f"it stores an array that it returns outside of itself, as {stored[0]}"
+            )
         if reached.iterators:
             raise StoredError("it stores an iterator outside of itself; return a list instead")
         if reached.numbers:

@@ -37,14 +37,14 @@ class Snapshots:
 
     Attributes:
         outside: the ids of arrays from outside, which own their memory.
-        compared: the ids of those of them that are compared in each call, if they are large.
+        compared: those of them whose elements are compared in each call.
         copies: the elements of each array when the graph first read it.
         hashes: the hashes of the elements of large ones.
     """
 
     def __init__(self) -> None:
         self.outside: Container[int] = frozenset()
-        self.compared: Container[int] = frozenset()
+        self.compared: list[NDArray[Any]] = []
         self.copies: dict[str, NDArray[Any]] = {}
         self.hashes: dict[str, bytes] = {}
 
@@ -63,7 +63,7 @@ class Snapshots:
         if (
             id(owner) in self.outside
             and owner.nbytes > LARGE_ARRAY_BYTES
-            and id(owner) not in self.compared
+            and not any(owner is other for other in self.compared)
         ):
             raise refusal(
                 f"NumPy reads a captured array of more than {LARGE_ARRAY_BYTES >> 20} MB"

@@ -200,6 +200,50 @@ def test_a_constant_state_is_called_by_several_threads():
     assert type(state.x) is np.ndarray
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_written_array_that_is_replaced_by_one_that_is_compared(backend):
+    def make():
+        held = _state(a=np.array([0.5, -1.0, 2.0]), pair=[np.ones(3), np.ones(3)])
+
+        def run(x):
+            rolled = np.roll(held.a, 1)
+            for item in held.pair:
+                item *= 0.9
+            return rolled * held.pair[0] * float(held.a[1]) * x
+
+        return held, run
+
+    (held, run), (plain, plain_run) = make(), make()
+    compiled = pb.compile(run, backend=backend)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compile: run cannot be one graph")
+        for n in range(6):
+            np.testing.assert_allclose(compiled(X), plain_run(X))
+            for state in (held, plain):
+                state.pair[1] = [np.zeros(3), state.pair[1], state.a][min(n // 2, 2)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [int, float])
+def test_a_written_argument_that_is_an_array_whose_elements_are_constants(dtype, backend):
+    def make():
+        held = _state(a=np.array([3, 1, 2], dtype))
+
+        def run(x):
+            x[0] += 1
+            return x * np.roll(held.a, 1).sum() * float(held.a[0])
+
+        return held, run
+
+    (held, run), (plain, plain_run) = make(), make()
+    compiled = pb.compile(run, backend=backend)
+    warnings.filterwarnings("ignore", "compile: run cannot be one graph: it writes to an argument")
+    for n in range(6):
+        given = (np.ones(3, dtype), np.ones(3, dtype)) if n % 3 == 0 else (held.a, plain.a)
+        np.testing.assert_allclose(compiled(given[0]), plain_run(given[1]))
+        np.testing.assert_array_equal(held.a, plain.a)
+
+
 # --- arguments ------------------------------------------------------------------------------------
 
 

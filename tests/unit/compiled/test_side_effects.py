@@ -512,6 +512,70 @@ def test_an_error_of_the_first_call_leaves_what_the_function_leaves():
     assert held.calls == plain.calls
 
 
+@pytest.mark.parametrize(
+    ("change", "undo"),
+    [
+        (
+            lambda held: vars(held).update(count=held.count + 1),
+            lambda held: vars(held).update(count=0),
+        ),
+        (lambda held: held.items.append(1), lambda held: held.items.clear()),
+        (lambda held: held.items.reverse(), lambda held: held.items.reverse()),
+        (lambda held: setattr(held, "extra", 1), lambda held: delattr(held, "extra")),
+        (lambda held: held.order.sort(), lambda held: held.order.__setitem__(slice(None), [1, 0])),
+    ],
+)
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_changes_of_the_function_that_are_undone_between_calls_are_done_again(
+    change, undo, backend
+):
+    def make():
+        held = types.SimpleNamespace(count=0, items=[0, 1], order=np.array([1, 0]))
+
+        def run(x):
+            change(held)
+            return x * 2
+
+        return held, run
+
+    (held, run), (plain, plain_run) = make(), make()
+    function = pb.compile(run, backend=backend)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compile: run cannot be one graph")
+        for _ in range(CALLS):
+            np.testing.assert_array_equal(function(X), plain_run(X))
+            assert str(held) == str(plain)
+            undo(held)
+            undo(plain)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_arrays_of_numpy_that_are_returned_twice_or_stored_are_one_array(backend):
+    held = types.SimpleNamespace(order=np.array([1, 0]))
+
+    def twice(x):
+        own = np.array(held.order)
+        return x * 2, own, own
+
+    def store(x):
+        held.order = held.order[::-1].copy()
+        return x * 2, held.order, held.order[:1]
+
+    double = pb.compile(twice, backend=backend)
+    for _ in range(3):
+        _, first, second = double(X)
+        first[0] = 7
+        assert first is second
+        assert held.order[0] == 1
+    stored = pb.compile(store, backend=backend)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compile: store cannot be one graph: it stores an array")
+        for _ in range(3):
+            _, first, view = stored(X)
+            assert first is held.order
+            assert np.shares_memory(first, view)
+
+
 @dataclasses.dataclass
 class State:
     x: np.ndarray
