@@ -21,6 +21,7 @@ from pullback.compiled.llvm.register_values import constant_pointer
 from pullback.compiled.llvm.vector.elements import elementwise
 from pullback.compiled.llvm.vector.lanes import Lanes
 from pullback.compiled.llvm.vector.values import (
+    extend,
     full,
     join,
     load_vector,
@@ -40,11 +41,8 @@ __all__ = [
     "Chunks",
     "Code",
     "combine",
-    "exact_sum",
-    "exact_sum_lanes",
+    "combine_lanes",
     "neutral",
-    "sum_lanes",
-    "with_error",
 ]
 
 WORD = ir.IntType(64)
@@ -192,43 +190,37 @@ def neutral(combiner: str, dtype: np.dtype[Any]) -> Any:
     return info.min if combiner == "max" else info.max
 
 
-def sum_lanes(code: Code, combiner: str, value: Any, dtype: np.dtype[Any], width: int) -> Any:
-    """The lanes of a vector combined to a scalar, halves first."""
-    rest = None
+def combine_lanes(
+    code: Code, combiner: str, total: Any, error: Any, dtype: np.dtype[Any], width: int
+) -> Any:
+    """The lanes of a vector combined to a scalar, halves first; `width` is a power of two.
+
+    `error` has what each lane of a sum has lost; None if that is not known.
+    """
     while width > 1:
-        halves = (range(width // 2), range(width // 2, width // 2 * 2))
-        parts = [take_lanes(code.b, value, half) for half in halves]
-        if width % 2:
-            last = take_lanes(code.b, value, [width - 1])
-            rest = last if rest is None else combine(code, combiner, rest, last, dtype, 1)
         width //= 2
-        value = combine(code, combiner, parts[0], parts[1], dtype, width)
-    return value if rest is None else combine(code, combiner, value, rest, dtype, 1)
+        halves = (range(width), range(width, 2 * width))
+        low, high = (take_lanes(code.b, total, half) for half in halves)
+        if error is None:
+            total = combine(code, combiner, low, high, dtype, width)
+        else:
+            errors = [take_lanes(code.b, error, half) for half in halves]
+            total, lost = _exact_sum(code, low, high, dtype, width)
+            error = code.b.fadd(code.b.fadd(*errors), lost)
+    return total if error is None else _with_error(code, total, error, dtype, 1)
 
 
-def exact_sum_lanes(code: Code, value: Any, error: Any, width: int, bits: int) -> tuple[Any, Any]:
-    """The sum of all lanes of a vector, and the sum of its errors with those of the lanes."""
-    while width > 1:
-        half = (width + 1) // 2
-        (low, high), errors = [
-            [take_lanes(code.b, x, lanes) for lanes in (range(half), range(width - half, width))]
-            for x in (value, error)
-        ]
-        if width % 2:  # the lane in the middle counts once
-            mask = ir.Constant(ir.VectorType(ir.IntType(1), half), [0] + [1] * (half - 1))
-            zero = ir.Constant(ir.VectorType(value.type.element, half), None)
-            high, errors[1] = (code.b.select(mask, x, zero) for x in (high, errors[1]))
-        width = half
-        value, lost = exact_sum(code, low, high, width, bits)
-        error = code.b.fadd(code.b.fadd(*errors), lost)
-    return value, error
-
-
-def exact_sum(code: Code, x: Any, y: Any, width: int, bits: int) -> tuple[Any, Any]:
+def _exact_sum(code: Code, x: Any, y: Any, dtype: np.dtype[Any], width: int) -> tuple[Any, Any]:
     """x + y and its rounding error (Knuth's two-sum)."""
-    lanes = Lanes(code.b, width, bits)
+    lanes = Lanes(code.b, width, 8 * dtype.itemsize)
     total, error = lanes.two_sum(lanes.number(x), lanes.number(y))
     return total.value, error.value
+
+
+def _with_error(code: Code, total: Any, error: Any, dtype: np.dtype[Any], width: int) -> Any:
+    """A sum and the sum of its errors, which are NaN for an infinite sum."""
+    is_finite = elementwise(code.b, "isfinite", [total], dtype, width)
+    return code.b.select(is_finite, code.b.fadd(total, error), total)
 
 
 class _Slot:
@@ -261,13 +253,15 @@ class Accumulator:
         self.total = _Slot(code, full(neutral(combiner, dtype), dtype, width))
         self.error = _Slot(code, full(0, dtype, width)) if is_exact else None
 
-    def add(self, value: Any) -> None:
-        """Accumulates one vector of elements."""
+    def add(self, value: Any, width: int) -> None:
+        """Accumulates one vector of elements, which may have fewer lanes."""
         code, before = self.code, self.total.load()
+        start = neutral(self.combiner, self.dtype)
+        value = extend(code.b, value, width, start, self.dtype, self.width)
         if self.error is None:
             total = combine(code, self.combiner, before, value, self.dtype, self.width)
         else:
-            total, lost = exact_sum(code, before, value, self.width, 8 * self.dtype.itemsize)
+            total, lost = _exact_sum(code, before, value, self.dtype, self.width)
             self.error.store(code.b.fadd(self.error.load(), lost))
         self.total.store(total)
 
@@ -276,10 +270,10 @@ class Accumulator:
         total = self.total.load()
         if self.error is None:
             return total
-        return with_error(self.code, total, self.error.load(), self.dtype, self.width)
+        return _with_error(self.code, total, self.error.load(), self.dtype, self.width)
 
-
-def with_error(code: Code, total: Any, error: Any, dtype: np.dtype[Any], width: int) -> Any:
-    """A sum and the sum of its errors, which are NaN for an infinite sum."""
-    is_finite = elementwise(code.b, "isfinite", [total], dtype, width)
-    return code.b.select(is_finite, code.b.fadd(total, error), total)
+    def finish_lanes(self) -> Any:
+        """The result of all lanes; their number is a power of two."""
+        error = None if self.error is None else self.error.load()
+        total = self.total.load()
+        return combine_lanes(self.code, self.combiner, total, error, self.dtype, self.width)

@@ -480,7 +480,7 @@ def _combine_chunks(code: Code, node: Node, count: int) -> None:
 
         def add(chunk: Any) -> None:
             place = code.b.add(code.b.mul(chunk, WORD(node.size)), at)
-            found.add(code.load(partial, dtype, place, 1, width))
+            found.add(code.load(partial, dtype, place, 1, width), width)
 
         code.loop(0, count, 1, add)
         code.store(found.finish(), result, dtype, at, 1, width)

@@ -19,7 +19,7 @@ from pullback.compiled.llvm.arrays.code import WORD, Chunks, Code
 from pullback.compiled.llvm.compiler import has_avx512, ir
 from pullback.compiled.llvm.instructions import shuffle
 from pullback.compiled.llvm.vector.lanes import Lanes
-from pullback.compiled.llvm.vector.values import spread, take_lanes
+from pullback.compiled.llvm.vector.values import extend, spread, take_lanes
 from pullback.compiled.lowering.ir import Node
 
 __all__ = ["Gemm", "GemmEmitter", "Matrix", "make_gemm", "uses_loops"]
@@ -212,10 +212,12 @@ class GemmEmitter:
         def step(k: Any, count: int) -> None:
             x, y = code.pointer(gemm.a.key), code.pointer(gemm.b.key)
             place = b.add(at_a, b.mul(k, WORD(gemm.a.right)))
-            factor = self._fill_lanes(code.load(x, dtype, place, gemm.a.right, count), count)
+            factor = code.load(x, dtype, place, gemm.a.right, count)
+            factor = extend(b, factor, count, 0, dtype, self.lanes)
             for j, slot in enumerate(slots):
                 place = b.add(b.add(at_b, k), WORD(j * gemm.b.right))
-                value = self._fill_lanes(code.load(y, dtype, place, 1, count), count)
+                value = code.load(y, dtype, place, 1, count)
+                value = extend(b, value, count, 0, dtype, self.lanes)
                 b.store(lanes.fma(factor, value, b.load(slot)).value, slot)
 
         full = gemm.k // self.lanes * self.lanes
@@ -234,17 +236,6 @@ class GemmEmitter:
         place = b.add(starts[2], b.mul(row, WORD(gemm.c.down)))
         place = b.add(place, b.mul(column, WORD(gemm.c.right)))
         code.store(total, code.pointer(gemm.c.key), dtype, place, gemm.c.right, width)
-
-    def _fill_lanes(self, value: Any, count: int) -> Any:
-        """A vector with zeros behind its elements."""
-        if count == self.lanes:
-            return value
-        code, zero = self.code, ir.Constant(value.type, None)
-        if count == 1:
-            empty = ir.Constant(ir.VectorType(value.type, self.lanes), None)
-            return code.b.insert_element(empty, value, ir.IntType(32)(0))
-        places = [min(lane, count) for lane in range(self.lanes)]  # the first zero, from there on
-        return shuffle(code.b, value, zero, places)
 
     def _sum_each(self, rows: list[Any]) -> Any:
         """The sums of the lanes of as many vectors as there are lanes, as one vector."""

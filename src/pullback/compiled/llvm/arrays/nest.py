@@ -18,17 +18,14 @@ from pullback.compiled.llvm.arrays.code import (
     Chunks,
     Code,
     combine,
-    exact_sum,
-    exact_sum_lanes,
+    combine_lanes,
     neutral,
-    sum_lanes,
-    with_error,
 )
 from pullback.compiled.llvm.arrays.plan import squeeze, strip
 from pullback.compiled.llvm.compiler import has_avx512
 from pullback.compiled.llvm.instructions import clamp
 from pullback.compiled.llvm.vector.elements import CALLED, compute, elementwise
-from pullback.compiled.llvm.vector.values import full, join, spread, take_lanes
+from pullback.compiled.llvm.vector.values import extend, full, join, spread, take_lanes
 from pullback.compiled.lowering.ir import Node, c_strides, is_number
 
 __all__ = ["LANES", "Access", "Moves", "Nest", "Store"]
@@ -386,10 +383,10 @@ class Nest:
 class _Sum:
     """The state of one reduction inside of a nest.
 
-    If the reduced axes are the last ones, accumulators are vectors in registers, one for each width
-    of the innermost loop, which are joined when the axes end. Else results are accumulated in
-    memory. Long sums of floating-point numbers keep the rounding errors of their steps beside them,
-    so that they are at least as exact as a pairwise summation.
+    If the reduced axes are the last ones, the accumulator is a vector in registers, whose lanes are
+    joined when the axes end. Else results are accumulated in memory. Long sums of floating-point
+    numbers keep the rounding errors of their steps beside them, so that they are at least as exact
+    as a pairwise summation.
     """
 
     def __init__(self, nest: Nest, node: Node, lengths: list[int], axes: tuple[int, ...]):
@@ -402,10 +399,9 @@ class _Sum:
         steps = prod(inner[:-1]) * -(-inner[-1] // nest.lanes)
         is_sum = self.combiner == "sum" and self.dtype.kind == "f"
         self.is_exact = is_sum and self.in_registers and steps > _PLAIN_STEPS
-        self.accumulators: dict[int, Accumulator] = {}  # by their width
-        kept = [n for a, n in enumerate(lengths) if a not in axes]
-        self.strides = c_strides(tuple(kept))
-        self.kept = kept
+        self.width = 1 << (min(nest.lanes, inner[-1]) - 1).bit_length()  # of a vector
+        self.accumulator: Accumulator | None = None
+        self.strides = c_strides(tuple(n for a, n in enumerate(lengths) if a not in axes))
         is_partial = node in nest.partials
         self.target: Any = (node, "partial") if is_partial else node
         self.shift = nest.code.b.mul(nest.code.chunk, WORD(node.size)) if is_partial else None
@@ -424,13 +420,9 @@ class _Sum:
         if axis != self.first:
             return
         if self.in_registers:
-            self.accumulators = {}
-            length = self.nest.lengths[-1]
-            width = min(self.nest.lanes, length)
-            for size in {width, length % width} - {0}:
-                self.accumulators[size] = Accumulator(
-                    code, self.combiner, self.dtype, size, is_exact=self.is_exact
-                )
+            self.accumulator = Accumulator(
+                code, self.combiner, self.dtype, self.width, is_exact=self.is_exact
+            )
             return
         pointer = code.pointer(self.target)
         count = prod(n for a, n in enumerate(self.nest.lengths) if a > axis and a not in self.axes)
@@ -446,13 +438,15 @@ class _Sum:
     def add(self, value: Any, indices: list[Any], width: int) -> None:
         """Accumulates one vector of elements."""
         code = self.nest.code
-        if self.in_registers:
-            self.accumulators[width].add(value)
+        if self.accumulator is not None:
+            self.accumulator.add(value, width)
             return
         pointer = code.pointer(self.target)
         place = self._place(indices)
         if len(indices) - 1 in self.axes:
-            value = sum_lanes(code, self.combiner, value, self.dtype, width)
+            start = neutral(self.combiner, self.dtype)
+            value = extend(code.b, value, width, start, self.dtype, self.width)
+            value = combine_lanes(code, self.combiner, value, None, self.dtype, self.width)
             width = 1
         before = code.load(pointer, self.dtype, place, 1, width)
         total = combine(code, self.combiner, before, value, self.dtype, width)
@@ -460,30 +454,7 @@ class _Sum:
 
     def finish(self, axis: int, indices: list[Any]) -> None:
         """Writes the result after the loop along an axis."""
-        if not self.in_registers or axis != self.first:
-            return
-        code = self.nest.code
-        if self.is_exact:
-            found = self._finish_exact()
-        else:
-            found = None
-            for size, own in self.accumulators.items():
-                part = sum_lanes(code, self.combiner, own.total.load(), self.dtype, size)
-                if found is not None:
-                    part = combine(code, self.combiner, found, part, self.dtype, 1)
-                found = part
-        place = self._place(indices)
-        code.store(found, code.pointer(self.target), self.dtype, place, 1, 1)
-
-    def _finish_exact(self) -> Any:
-        code, bits = self.nest.code, 8 * self.dtype.itemsize
-        sums = [
-            exact_sum_lanes(code, own.total.load(), own.error.load(), size, bits)
-            for size, own in self.accumulators.items()
-            if own.error is not None
-        ]
-        total, error = sums[0]
-        for other, its in sums[1:]:
-            total, lost = exact_sum(code, total, other, 1, bits)
-            error = code.b.fadd(code.b.fadd(error, its), lost)
-        return with_error(code, total, error, self.dtype, 1)
+        if self.accumulator is not None and axis == self.first:
+            pointer, place = self.nest.code.pointer(self.target), self._place(indices)
+            found = self.accumulator.finish_lanes()
+            self.nest.code.store(found, pointer, self.dtype, place, 1, 1)

@@ -18,6 +18,7 @@ from pullback.compiled.llvm.instructions import number_in_lanes, shuffle, splat,
 
 __all__ = [
     "Complex",
+    "extend",
     "full",
     "join",
     "load_vector",
@@ -110,6 +111,19 @@ def take_lanes(builder: Any, value: Any, lanes: Sequence[int]) -> Any:
     if len(lanes) == 1:
         return map_parts(lambda part: builder.extract_element(part, _INDEX(lanes[0])), value)
     return map_parts(lambda part: shuffle(builder, part, part, lanes), value)
+
+
+def extend(
+    builder: Any, value: Any, count: int, number: Any, dtype: np.dtype[Any], width: int
+) -> Any:
+    """A vector of `width` lanes: the `count` elements of a value, and a number behind them."""
+    if count == width:
+        return value
+    if count == 1:
+        rest = full(number, dtype, width)
+        return map_parts(lambda x, y: builder.insert_element(y, x, _INDEX(0)), value, rest)
+    lanes = [min(lane, count) for lane in range(width)]  # the first of the others from there on
+    return map_parts(lambda x, y: shuffle(builder, x, y, lanes), value, full(number, dtype, count))
 
 
 # --- memory ---------------------------------------------------------------------------------------
