@@ -263,3 +263,30 @@ def test_medians_of_integers_do_not_overflow(name, dtype):
     expected = getattr(np, name)(x)
     found = getattr(pb, name)(pb.tensor(x))
     assert (found.item(), found.dtype) == (expected, expected.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["d", "f", "l"])
+def test_long_lines_are_sorted_stably(dtype):
+    rng = np.random.default_rng(5)
+    for size in (999, 1000, 70_000, 140_000):
+        x = rng.permutation(size).astype(dtype)
+        lines = [x, np.where(x == size - 1, size - 2, x), x // 10]
+        if dtype != "l":
+            lines += [np.where(x < 3, np.nan, x), np.where(x < 3, np.copysign(0.0, x - 1.5), x)]
+        for line in lines:
+            order = pb.argsort(pb.asarray(line)).numpy()
+            assert (order == np.argsort(line, kind="stable")).all()
+
+
+@pytest.mark.parametrize("size", [7, 1500])
+@pytest.mark.parametrize("ties", [1, 4])
+def test_quantiles_of_lines_with_ties_and_nan(size, ties):
+    x = np.random.default_rng(6).permutation(size) // ties * 1.0
+    for line in (x, np.where(x == 1, np.nan, x)):
+        for name in ("median", "nanmedian"):
+            found = getattr(pb, name)(pb.asarray(line)).numpy()
+            np.testing.assert_array_equal(found, getattr(np, name)(line))
+        for q in (0.0, 0.3, 1.0, np.array([0.1, 0.5, 0.9])):
+            for name in ("quantile", "nanquantile"):
+                found = getattr(pb, name)(pb.asarray(line), q).numpy()
+                np.testing.assert_allclose(found, getattr(np, name)(line, q), rtol=1e-12)

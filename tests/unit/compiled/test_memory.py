@@ -82,6 +82,8 @@ PROGRAMS = {
     "scatter": (_scatter, VECTOR),
     "interpolation": (lambda x: (np.interp(x, KNOTS, np.sin(KNOTS)) ** 2).sum(), VECTOR),
     "order": (lambda x: (x[np.argsort(x)] ** 3).sum(), VECTOR),
+    "two quantiles": (lambda x: np.quantile(x, 0.25) + np.quantile(x, 0.75), VECTOR),
+    "median": (lambda x: np.abs(x - np.median(x)).sum(), VECTOR),
     "power spectrum": (lambda x: np.log1p(np.abs(np.fft.fft(x)) ** 2).sum(), VECTOR),
     "cumulative sum": (lambda x: (np.cumsum(np.exp(-x * x)) ** 2).sum(), VECTOR),
 }

@@ -9,7 +9,7 @@ __all__ = ["ALIGNMENT", "Arena", "Block"]
 ALIGNMENT = 64
 """Bytes to which places are aligned."""
 
-_LARGE = 1 << 16  # bytes of a block
+_LARGE = 1 << 18  # bytes of a block
 
 
 class Block(NamedTuple):

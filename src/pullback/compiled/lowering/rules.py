@@ -464,13 +464,25 @@ def _along_axis(x: Value, index: Value, axis: int) -> Value:
 def _take_along_axis(x: Value, indices: Value, axis: int | None = -1) -> Value:
     if axis is None:
         x, axis = x.reshape((prod(x.shape),)), 0
-    axis %= len(x.shape)
-    same = all(
-        n == m for a, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True)) if a != axis
-    )
-    if not same:
-        raise CannotLower("an index that is broadcast")
+    _require_equal_axes(x, indices, axis)
     return _take(x, _along_axis(x, indices, axis))
+
+
+def _require_equal_axes(x: Value, indices: Value, axis: int) -> None:
+    """Refuses an index whose other axes are broadcast."""
+    axes = [a for a in range(len(x.shape)) if a != axis % len(x.shape)]
+    if len(indices.shape) != len(x.shape) or any(x.shape[a] != indices.shape[a] for a in axes):
+        raise CannotLower("an index that is broadcast")
+
+
+@_rule("put_along_axis")
+def _put_along_axis(
+    x: Value, indices: Value, values: Any, axis: int | None = -1, accumulate: bool = False
+) -> Value:
+    if axis is None or not isinstance(values, Value):
+        raise CannotLower("an axis of all elements, or a number")
+    _require_equal_axes(x, indices, axis)
+    return _put("add" if accumulate else "set", x, _along_axis(x, indices, axis), values)
 
 
 @_rule("gather")

@@ -37,7 +37,7 @@ from pullback._generated.functions_sorting import (
 )
 from pullback.errors import DataDependentError
 from pullback.operators.reduction.kernels import require_order
-from pullback.operators.sorting.kernels import EXACT_METHODS
+from pullback.operators.sorting.kernels import EXACT_METHODS, quantile_places
 from pullback.tensor.tensor import Tensor, has_values, holds_number, is_true, wrap, zeros_beside
 
 __all__ = [
@@ -112,8 +112,8 @@ def nanpercentile(
 
 def _median(name: str, x: Tensor, axis: Axes, keepdims: bool, *, skip_nan: bool) -> Tensor:
     lines = _Lines(name, x, axis, skip_nan)
-    below, above, _ = _quantile_places(np.array([0.5]), lines.count, "midpoint")
-    low, high = lines.at(below), lines.at(above)
+    below, above, _ = lines.places(wrap(np.array([0.5])), "midpoint", True)
+    low, high = lines.at(below, above)
     if low.dtype.kind not in "fc":  # the sum of two small integers, or truths, need not be one
         low = astype(low, np.float64)
     return reshape((low + high) / 2, lines.reduced_shape(keepdims))
@@ -133,13 +133,17 @@ def _quantile(
     lines = _Lines(name, x, axis, skip_nan)
     is_number = holds_number(q)
     if is_number or q.dtype.kind != "f":
-        q = astype(q, x.dtype if is_number and x.dtype.kind == "f" else np.float64)
-    below, above, share = _quantile_places(reshape(q, [-1]) / whole, lines.count, method)
-    result = lines.at(below)
-    if method not in EXACT_METHODS:
+        kind = x.dtype if is_number and x.dtype.kind == "f" else np.dtype(np.float64)
+        q = wrap(np.asarray(q._array, kind)) if is_number else astype(q, kind)
+    flat = wrap(q._array.reshape(-1) / whole) if is_number else reshape(q, [-1]) / whole
+    below, above, share = lines.places(flat, method, is_number)
+    if method in EXACT_METHODS:
+        (result,) = lines.at(below)
+    else:
+        result, high = lines.at(below, above)
         if result.dtype.kind not in "fc":  # a difference of small integers need not be one
             result = astype(result, np.float64)
-        result = result + (lines.at(above) - result) * share
+        result = result + (high - result) * share
     shape = [*q.shape, *lines.reduced_shape(keepdims)]
     return reshape(moveaxis(result, -1, 0), shape)
 
@@ -172,9 +176,21 @@ class _Lines:
             return [1 if a in self.reduced else n for a, n in enumerate(self.shape)]
         return [n for a, n in enumerate(self.shape) if a not in self.reduced]
 
-    def at(self, ranks: Tensor) -> Tensor:
+    def places(self, q: Tensor, method: str, is_constant: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """The ranks of a quantile's neighbours, and the share of the one above."""
+        if is_constant and has_values(self.count):
+            found = quantile_places(q._array, self.count._array, method)
+            below, above, share = map(wrap, found)
+            return below, above, share
+        return _quantile_places(q, self.count, method)
+
+    def at(self, *ranks: Tensor) -> list[Tensor]:
         """The elements of some ranks in sorted order; NaN where a line holds one that counts."""
-        return take_along_axis(self.values, _ranked(self.values, ranks, self.skip_nan), -1)
+        together = concatenate(list(ranks), -1) if len(ranks) > 1 else ranks[0]
+        order = _ranked(self.values, together, self.skip_nan)
+        found = take_along_axis(self.values, order, -1)
+        count = ranks[0].shape[-1]
+        return [found[..., n * count : (n + 1) * count] for n in range(len(ranks))]
 
 
 def interp(

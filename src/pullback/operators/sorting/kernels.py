@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+_BLOCK = 1 << 14
+_LONG_LINE = 1000  # elements of which some are found sooner than all are sorted
 
 
 def sort(
@@ -52,12 +54,28 @@ def argsort(
     require_order("argsort", x.dtype)
     if axis is None:
         x, axis = np.ravel(x), 0
-    kind: Literal["stable"] | None = "stable" if stable else None
     if not descending:
-        return np.argsort(x, axis=axis, kind=kind)
+        return _order(x, axis, stable)
     # Equals keep their order only if both the input and the result are turned round.
-    backwards = np.argsort(np.flip(x, axis), axis=axis, kind=kind)
+    backwards = _order(np.flip(x, axis), axis, stable)
     return np.asarray(x.shape[axis] - 1 - np.flip(backwards, axis))
+
+
+def _order(x: Array, axis: int, stable: bool) -> Array:
+    """The indices that sort along an axis.
+
+    Where no elements are equal, one order alone is right, and NumPy finds it sooner if it need not
+    be stable (a million numbers: 30 instead of 90 ms with AVX-512).
+    """
+    if not stable:
+        return np.argsort(x, axis=axis)
+    if x.ndim == 1 and x.size >= _LONG_LINE and x.dtype.kind in "iuf":
+        order = np.argsort(x)
+        parts = (x[order[n : n + _BLOCK + 1]] for n in range(0, x.size, _BLOCK))
+        # one after the other, so that no copy of all elements is made; NaN is sorted to the end
+        if not np.isnan(x[order[-1]]) and all((p[1:] != p[:-1]).all() for p in parts):
+            return order
+    return np.argsort(x, axis=axis, kind="stable")
 
 
 def unique_dim(
@@ -208,9 +226,13 @@ def ranked(x: Array, ranks: Array, skip_nan: bool) -> Array:
 
     Unless NaN is skipped, a line that has one stands for it: all ranks are that of its last NaN.
     """
-    is_nan = np.isnan(x)
-    if not skip_nan:
+    nan = np.isnan(x)
+    is_nan = nan if nan.any() else None
+    del nan
+    if is_nan is not None and not skip_nan:
         ranks = np.where(is_nan.any(axis=-1, keepdims=True), x.shape[-1] - 1, ranks)
+    if x.ndim == 1 and x.size < _LONG_LINE:
+        return argsort(x)[ranks]
     ranks = np.broadcast_to(ranks, (*x.shape[:-1], ranks.shape[-1]))
     distinct = np.unique(ranks)
     if len(distinct) > 4:  # sorting has become cheaper than to search for each
@@ -222,13 +244,18 @@ def ranked(x: Array, ranks: Array, skip_nan: bool) -> Array:
     return np.concatenate(columns, -1)
 
 
-def _of_rank(x: Array, is_nan: Array, value: Array, rank: Array) -> Array:
+def _of_rank(x: Array, is_nan: Array | None, value: Array, rank: Array) -> Array:
     """The index of one rank in each line, where the value of that rank is known."""
-    smaller = (x < value) | (~is_nan & np.isnan(value))
-    equal = (x == value) | (is_nan & np.isnan(value))
-    before = rank - np.count_nonzero(smaller, axis=-1, keepdims=True)
-    counted = np.cumsum(equal, axis=-1) > before
-    return np.asarray(np.argmax(equal & counted, axis=-1, keepdims=True))
+    found = x < value
+    if is_nan is not None:
+        found |= ~is_nan & np.isnan(value)
+    before = rank - np.count_nonzero(found, axis=-1, keepdims=True)
+    np.equal(x, value, out=found)
+    if is_nan is not None:
+        found |= is_nan & np.isnan(value)
+    if before.any():  # others are equal
+        found &= np.cumsum(found, axis=-1) > before
+    return np.asarray(np.argmax(found, axis=-1, keepdims=True))
 
 
 def searchsorted(
