@@ -117,7 +117,9 @@ class TracedNumber:
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """A function of arrays that are no tensors: of the number's value, which is a guard."""
         if any(issubclass(kind, Tensor) for kind in types):
-            return NotImplemented
+            # The tensor's own method has refused, because of a class that it does not know.
+            handle: Any = vars(Tensor)["__array_function__"]
+            return handle(None, func, (Tensor,), args, kwargs)
         return func(*_read_all(args, func), **_read_all(kwargs, func))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:

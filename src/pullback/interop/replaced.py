@@ -163,8 +163,9 @@ def _numbers_as_tensors(value: Any) -> Any:
     """Numbers of a program that is traced, but integers, which may be lengths or axes."""
     if type(value) in (list, tuple):
         return type(value)(map(_numbers_as_tensors, value))
-    if hasattr(type(value), "__pullback_tensor__") and isinstance(value, float | complex):
-        return value.__pullback_tensor__()
+    if isinstance(value, float | complex):
+        make: Callable[[], Tensor] | None = getattr(value, "__pullback_tensor__", None)
+        return value if make is None else make()
     return value
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +25,13 @@ from pullback.compiled.eager.program import MISS
 from pullback.compiled.hidden_inputs import HiddenInput
 from pullback.compiled.llvm.arena import ALIGNMENT
 from pullback.compiled.llvm.compiler import ir
-from pullback.compiled.llvm.instructions import declare, new_function
+from pullback.compiled.llvm.objects import (
+    FUNCTION_OFFSETS,
+    PythonFunction,
+    Symbols,
+    numpy_table,
+    slot_offset,
+)
 from pullback.compiled.lowering.ir import Node
 from pullback.compiled.signatures import Arguments
 from pullback.compiled.watch import EMPTY, Watch
@@ -41,23 +46,17 @@ __all__ = [
     "ProgramFunction",
     "Result",
     "Signature",
-    "Symbols",
     "TracedCall",
     "can_emit_call",
     "emit_call",
     "emit_pointers",
     "emit_steps_call",
-    "make_function",
-    "make_pointer_function",
 ]
 
 STACK_ARENA = 1 << 16
 """Bytes of an arena up to which it is on the stack."""
 
 _NONE = "_Py_NoneStruct"
-_HAS_IMMORTALS = sys.version_info >= (3, 12)  # objects whose references are not counted
-_METH_FASTCALL = 0x80
-_METH_KEYWORDS = 0x02
 _TYPE, _BODY = 8, 16  # offsets in an object: its type, what follows the head
 _TUPLE_ITEMS, _LIST_ITEMS = tuple.__basicsize__, 24
 _ARRAY_DATA, _ARRAY_NDIM, _ARRAY_SHAPE, _ARRAY_STRIDES = 16, 24, 32, 40
@@ -129,95 +128,13 @@ class ProgramFunction(NamedTuple):
     work: int  # an estimate of its operations on elements
 
 
-class Symbols:
-    """External symbols of a module: names of addresses."""
-
-    def __init__(self, module: Any):
-        self.module = module
-        self.addresses: dict[str, int] = {}
-        self._known: dict[int, Any] = {}
-        self.kept: list[Any] = []
-
-    def object(self, value: Any, name: str = "object") -> Any:
-        """A pointer to a Python object, which is kept alive."""
-        self.kept.append(value)
-        return self.address(id(value), name)
-
-    def address(self, address: int, name: str) -> Any:
-        """A pointer to an address; the name of the symbol does not depend on it."""
-        known = self._known.get(address)
-        if known is None:
-            full = f"pullback_{name}_{len(self._known)}"
-            known = self._known[address] = ir.GlobalVariable(self.module, ir.IntType(8), full)
-            known.linkage = "external"
-            self.addresses[full] = address
-        return known
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("method", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-def make_function(address: int, kept: Any, *, has_keywords: bool = False) -> Any:
-    """A function of Python at an address; it keeps an object, such as the code's owner, alive."""
-    flags = _METH_FASTCALL | (_METH_KEYWORDS if has_keywords else 0)
-    definition = _MethodDef(b"compiled", address, flags, None)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = [ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.byref(definition), (definition, kept), None)
-
-
-def make_pointer_function(address: int, count: int, kept: Any) -> Any:
-    """The same for a function of addresses, by ctypes: independent of the layout of objects."""
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(address)
-
-    def call(*arrays: Any) -> None:
-        *given, memory = (array.__array_interface__["data"][0] for array in arrays)
-        function(*given, -(-memory // ALIGNMENT) * ALIGNMENT)
-
-    call.kept = kept  # type: ignore[attr-defined]
-    return call
-
-
-def _slot_offset(kind: type, name: str) -> int:
-    """The offset of a slot of objects, from its descriptor (``PyMemberDescrObject``)."""
-    descriptor = next(base.__dict__[name] for base in kind.__mro__ if name in base.__dict__)
-    member = ctypes.c_void_p.from_address(id(descriptor) + 40).value
-    assert member is not None
-    return ctypes.c_ssize_t.from_address(member + 16).value
-
-
-def _find_code_offset() -> int:
-    """The offset of the code in a function object, which differs between versions of Python."""
-    address, code = id(_find_code_offset), id(_find_code_offset.__code__)
-    places = range(_BODY, type(_find_code_offset).__basicsize__, 8)
-    return next(n for n in places if ctypes.c_void_p.from_address(address + n).value == code)
-
-
-_CODE_OFFSET = _find_code_offset()
-
-
-def _numpy_table() -> Any:
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = get(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
-    return ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))
-
-
 def can_emit_call(call: TracedCall) -> bool:
     """Whether `emit_call` has a form for the structure of arguments and results, and all checks."""
     if len(call.watches) > _MOST_WATCHES or not all(map(_can_check, call.watches)):
         return False
     if not all(place.watch.kind in _READABLE for place in call.inputs):
         return False
-    positional, by_name = call.given.spec.children
-    return not by_name.size and _is_plain(positional) and _is_plain(call.out_spec)
+    return _is_plain(call.given.spec) and _is_plain(call.out_spec)
 
 
 def _can_check(watch: Watch) -> bool:
@@ -227,75 +144,18 @@ def _can_check(watch: Watch) -> bool:
         return type(watch.owner) is dict  # others keep their order elsewhere
     if watch.kind == "class":
         return hasattr(ctypes.pythonapi, "_PyType_Lookup")
-    return watch.kind in (*_READABLE, "length", "layout", "type", "code")
+    return watch.kind in (*_READABLE, "length", "layout", "type", "code", "defaults")
 
 
 def _is_plain(spec: pytree.Spec) -> bool:
-    known = spec.kind in (None, tuple, list, type(None))
+    known = spec.kind in (None, tuple, list, dict, type(None)) or _is_named_tuple(spec.kind)
     return known and all(_is_plain(child) for child in spec.children)
 
 
-class _Function:
-    """Helpers to write a function with CPython's calling convention."""
-
-    def __init__(self, module: Any, symbols: Symbols, name: str):
-        self.module = module
-        self.symbols = symbols
-        self.byte, self.int32, self.word = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-        self.pointer = self.byte.as_pointer()
-        self.null = ir.Constant(self.pointer, None)
-        arguments = [self.pointer, self.pointer.as_pointer(), self.word, self.pointer]
-        self.b = new_function(module, name, arguments, self.pointer)
-        self.function = self.b.function
-
-    def field(self, pointer: Any, offset: int, kind: Any) -> Any:
-        """The field at an offset of an object."""
-        return self.b.load(self.field_address(pointer, offset, kind))
-
-    def field_address(self, pointer: Any, offset: int, kind: Any) -> Any:
-        address = self.b.gep(pointer, [self.word(offset)])
-        return self.b.bitcast(address, kind.as_pointer())
-
-    def call(self, name: str, result: Any, *args: Any) -> Any:
-        """Calls a function of the process."""
-        return self.b.call(declare(self.module, name, result, [a.type for a in args]), args)
-
-    def increase(self, pointer: Any) -> Any:
-        """Counts a new reference to an object; None and others are immortal since Python 3.12."""
-        if _HAS_IMMORTALS:
-            self.call("Py_IncRef", ir.VoidType(), pointer)
-        else:
-            self._count(pointer, 1)
-        return pointer
-
-    def decrease(self, pointer: Any) -> None:
-        """Counts a reference less to an object that others refer to."""
-        if _HAS_IMMORTALS:
-            self.call("Py_DecRef", ir.VoidType(), pointer)
-        else:
-            self._count(pointer, -1)
-
-    def _count(self, pointer: Any, change: int) -> None:
-        count = self.b.bitcast(pointer, self.word.as_pointer())
-        self.b.store(self.b.add(self.b.load(count), self.word(change)), count)
-
-    def equal(self, x: Any, y: Any) -> Any:
-        return self.b.icmp_unsigned("==", x, y)
-
-    def field_is(self, pointer: Any, offset: int, value: Any) -> Any:
-        """Whether the field at an offset of an object has a value."""
-        return self.equal(self.field(pointer, offset, value.type), value)
-
-    def stack_memory(self, size: int) -> Any:
-        """Aligned memory on the stack."""
-        slot = self.b.alloca(ir.ArrayType(self.byte, max(ALIGNMENT, size)))
-        slot.align = ALIGNMENT
-        return self.b.bitcast(slot, self.pointer)
-
-    def align(self, pointer: Any) -> Any:
-        """The first aligned address from one on."""
-        address = self.b.add(self.b.ptrtoint(pointer, self.word), self.word(ALIGNMENT - 1))
-        return self.b.inttoptr(self.b.and_(address, self.word(-ALIGNMENT)), self.pointer)
+def _is_named_tuple(kind: type) -> bool:
+    """Whether a type is a tuple with names that Python has made, whose ``__new__`` does no more."""
+    is_made = kind.__mro__[1:] == (tuple, object) and vars(kind).get("__slots__") == ()
+    return is_made and hasattr(kind, "_fields")
 
 
 def emit_pointers(module: Any, name: str, inner: Any, arena: int) -> None:
@@ -304,7 +164,7 @@ def emit_pointers(module: Any, name: str, inner: Any, arena: int) -> None:
     The last array is the program's memory, if the stack is too small for it. The function has no
     address of a Python object in it: None is a symbol of the interpreter.
     """
-    f = _Function(module, Symbols(module), name)
+    f = PythonFunction(module, Symbols(module), name)
     pointers = []
     count = len(inner.args) - (arena <= STACK_ARENA)
     for place in range(count):
@@ -319,7 +179,7 @@ def emit_pointers(module: Any, name: str, inner: Any, arena: int) -> None:
     f.b.ret(f.increase(none or module.globals[_NONE]))
 
 
-class _Call(_Function):
+class _Call(PythonFunction):
     """Writes the function of a signature."""
 
     def __init__(self, module: Any, symbols: Symbols, name: str, signature: Signature):
@@ -361,7 +221,7 @@ class _Call(_Function):
         for tensor in call.tensors:
             for name in ("_array", "_flags"):
                 same = self.symbols.object(getattr(tensor, name))
-                offset = _slot_offset(Tensor, name)
+                offset = slot_offset(Tensor, name)
                 self.require(self.field_is(self.symbols.object(tensor), offset, same))
 
     def _holds(self, watch: Watch) -> Any:
@@ -379,7 +239,10 @@ class _Call(_Function):
         if watch.kind == "type":
             return self.field_is(owner, _TYPE, same)
         if watch.kind == "code":
-            return self.field_is(owner, _CODE_OFFSET, same)
+            return self.field_is(owner, FUNCTION_OFFSETS["__code__"], same)
+        if watch.kind == "defaults":
+            none = self.null if watch.value is None else same
+            return self.field_is(owner, FUNCTION_OFFSETS[watch.name], none)
         return self.equal(self._object_at(watch), same)
 
     def _object_at(self, watch: Watch) -> Any:
@@ -388,7 +251,7 @@ class _Call(_Function):
         if watch.kind == "cell":
             return self.field(owner, _BODY, self.pointer)
         if watch.kind == "slot":
-            return self.field(owner, _slot_offset(type(watch.owner), watch.name), self.pointer)
+            return self.field(owner, slot_offset(type(watch.owner), watch.name), self.pointer)
         if watch.kind == "element":  # its length has been compared
             return self.field(
                 self.field(owner, _LIST_ITEMS, self.pointer), 8 * watch.name, self.pointer
@@ -438,20 +301,23 @@ class _Call(_Function):
         same = [self.field_is(axes, 8 * axis, self.word(n)) for axis, n in enumerate(numbers)]
         return functools.reduce(self.b.and_, same)
 
-    def _same_keys(self, owner: Any, watch: Watch) -> Any:
-        """Whether a dict has its keys still, in their order."""
-        if not watch.value:
-            return self.field_is(owner, _BODY, self.word(0))
-        place, key = self.b.alloca(self.word), self.b.alloca(self.pointer)
+    def _values_of(self, owner: Any, keys: Sequence[Any]) -> list[Any]:
+        """The values of a dict, whose keys have to be these, in this order."""
+        self.require(self.field_is(owner, _BODY, self.word(len(keys))))
+        place, key, value = (self.b.alloca(k) for k in (self.word, self.pointer, self.pointer))
         self.b.store(self.word(0), place)
-        arguments = (owner, place, key, self.b.alloca(self.pointer))
-        for known in watch.value:
-            has_next = self.call("PyDict_Next", self.int32, *arguments)
+        found = []
+        for known in keys:
+            has_next = self.call("PyDict_Next", self.int32, owner, place, key, value)
             self.require(self.b.icmp_signed("!=", has_next, self.int32(0)))
             self.require(self.equal(self.b.load(key), self.symbols.object(known)))
-        return self.b.icmp_signed(
-            "==", self.call("PyDict_Next", self.int32, *arguments), self.int32(0)
-        )
+            found.append(self.b.load(value))
+        return found
+
+    def _same_keys(self, owner: Any, watch: Watch) -> Any:
+        """Whether a dict has its keys still, in their order."""
+        self._values_of(owner, watch.value)
+        return ir.Constant(ir.IntType(1), 1)
 
     def _same_content(self, owner: Any, watch: Watch) -> Any:
         """Whether an array has its elements still."""
@@ -469,8 +335,13 @@ class _Call(_Function):
             self.require(self.equal(value, self.symbols.object(None)))
             return []
         self.require(self.field_is(value, _TYPE, self.symbols.object(spec.kind)))
+        found: list[Any] = []
+        if spec.kind is dict:
+            values = self._values_of(value, spec.context[0])
+            for child, item in zip(spec.children, values, strict=True):
+                found += self.unpack(child, item)
+            return found
         self.require(self.field_is(value, _BODY, self.word(len(spec.children))))
-        found = []
         items = value
         start = _TUPLE_ITEMS
         if spec.kind is list:
@@ -493,9 +364,9 @@ class _Call(_Function):
         if leaf.kind == "tensor":
             is_tensor = self.field_is(value, _TYPE, self.symbols.object(Tensor))
             flags = self.symbols.object(CPU_FLAGS)
-            has_flags = self.field_is(value, _slot_offset(Tensor, "_flags"), flags)
+            has_flags = self.field_is(value, slot_offset(Tensor, "_flags"), flags)
             self.require(self.b.and_(is_tensor, has_flags))
-            value = self.field(value, _slot_offset(Tensor, "_array"), self.pointer)
+            value = self.field(value, slot_offset(Tensor, "_array"), self.pointer)
             self.objects[leaf.input] = value
         assert leaf.node is not None
         self.require_array(value, leaf.node)
@@ -531,13 +402,21 @@ class _Call(_Function):
     def read_arguments(self) -> dict[int, Any]:
         """The addresses of the program's inputs; everything that the signature says is checked."""
         signature, word = self.signature, self.word
-        spec = signature.call.given.spec.children[0]
-        self.require(self.equal(self.function.args[3], self.null))
-        self.require(self.equal(self.function.args[2], word(len(spec.children))))
+        positional, by_name = signature.call.given.spec.children
+        _, _, count, names = self.function.args
+        self.require(self.equal(count, word(len(positional.children))))
+        if by_name.children:
+            self.require(self.b.icmp_unsigned("!=", names, self.null))
+            self.require(self.field_is(names, _BODY, word(len(by_name.children))))
+            for place, name in enumerate(by_name.context[0]):
+                known = self.symbols.object(name)
+                self.require(self.field_is(names, _TUPLE_ITEMS + 8 * place, known))
+        else:
+            self.require(self.equal(names, self.null))
         self.check_state()
         found = self._captured_arrays()
         leaves: list[Any] = []
-        for place, child in enumerate(spec.children):
+        for place, child in enumerate((*positional.children, *by_name.children)):
             argument = self.b.load(self.b.gep(self.function.args[1], [word(place)]))
             leaves += self.unpack(child, argument)
         for leaf, value in zip(signature.leaves, leaves, strict=True):
@@ -577,14 +456,14 @@ class _Call(_Function):
         dtype = self.increase(self.symbols.object(node.dtype))
         args = [self.symbols.object(np.ndarray), dtype, self.int32(len(node.shape)), shape]
         args += [self.null, self.null, self.int32(0), self.null]  # strides, data, flags, owner
-        address = self.symbols.address(_numpy_table()[_NEW_ARRAY], "new_array")
+        address = self.symbols.address(numpy_table()[_NEW_ARRAY], "new_array")
         kind = ir.FunctionType(self.pointer, [arg.type for arg in args])
         return self.b.call(self.b.bitcast(address, kind.as_pointer()), args)
 
     def make_scalar(self, node: Node, slot: Any) -> Any:
         """A scalar of NumPy for an output without axes."""
         kind = ir.FunctionType(self.pointer, [self.pointer] * 3).as_pointer()
-        address = self.symbols.address(_numpy_table()[_NEW_SCALAR], "new_scalar")
+        address = self.symbols.address(numpy_table()[_NEW_SCALAR], "new_scalar")
         dtype = self.symbols.object(node.dtype)
         return self.b.call(self.b.bitcast(address, kind), [slot, dtype, self.null])
 
@@ -620,9 +499,7 @@ class _Call(_Function):
         fields = {"_array": array, "_flags": self.increase(self.symbols.object(CPU_FLAGS))}
         fields |= {name: self.increase(none) for name in ("_edge", "_counter", "_meta")}
         for name, value in fields.items():
-            self.b.store(
-                value, self.field_address(tensor, _slot_offset(Tensor, name), self.pointer)
-            )
+            self.b.store(value, self.field_address(tensor, slot_offset(Tensor, name), self.pointer))
         return tensor
 
     def finish(self, result: Any) -> None:
@@ -643,12 +520,23 @@ class _Call(_Function):
         if spec.kind is type(None):
             return self.increase(self.symbols.object(None))
         items = [self.build(child, leaves) for child in spec.children]
-        is_tuple = spec.kind is tuple
-        name = "PyTuple_New" if is_tuple else "PyList_New"
-        made = self.call(name, self.pointer, self.word(len(items)))
-        target, start = made, _TUPLE_ITEMS
-        if not is_tuple:
+        if spec.kind is dict:
+            made = self.call("PyDict_New", self.pointer)
+            for key, item in zip(spec.context[0], items, strict=True):
+                self.call("PyDict_SetItem", self.int32, made, self.symbols.object(key), item)
+                self.call("Py_DecRef", ir.VoidType(), item)
+            return made
+        length = self.word(len(items))
+        target, start = None, _TUPLE_ITEMS
+        if spec.kind is list:
+            made = self.call("PyList_New", self.pointer, length)
             target, start = self.field(made, _LIST_ITEMS, self.pointer), 0
+        elif spec.kind is tuple:
+            made = self.call("PyTuple_New", self.pointer, length)
+        else:
+            kind = self.symbols.object(spec.kind)
+            made = self.call("PyType_GenericAlloc", self.pointer, kind, length)
+        target = target or made
         for place, item in enumerate(items):
             self.b.store(item, self.field_address(target, start + 8 * place, self.pointer))
         return made

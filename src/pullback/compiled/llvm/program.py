@@ -26,14 +26,12 @@ from pullback.compiled.llvm.entry import (
     ProgramFunction,
     Result,
     Signature,
-    Symbols,
     TracedCall,
     can_emit_call,
     emit_call,
     emit_steps_call,
-    make_function,
-    make_pointer_function,
 )
+from pullback.compiled.llvm.objects import Symbols, make_function, make_pointer_function
 from pullback.compiled.llvm.segments import Segment, find_calls, find_steps
 from pullback.compiled.llvm.steps import make_call, make_steps
 from pullback.compiled.lowering.interpret import has_false_check
