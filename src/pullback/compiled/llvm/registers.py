@@ -160,9 +160,12 @@ class _Emitter:
 
     def _hold(self, node: Node) -> Any:
         """A pointer to memory for a value, until its last use."""
-        block = self.arena.take(node.size * node.dtype.itemsize)
-        self.held[node.id] = [block]
-        return self.address(block.offset)
+        self.held[node.id] = [self.take(node)]
+        return self.address(self.held[node.id][0].offset)
+
+    def take(self, node: Node, count: int = 1) -> Block:
+        """Memory of the arena for values like a node, `count` of them."""
+        return self.arena.take(count * node.size * node.dtype.itemsize)
 
     def pointer(self, node: Node) -> Any:
         """A pointer to the elements of a value, which are stored if they are in registers."""
@@ -471,162 +474,173 @@ class _Emitter:
         _LoopEmitter(self, node, node.attrs[0]).emit()
 
 
+class _Carried(NamedTuple):
+    """A value that a loop carries: in the body, before the loop, and after an iteration."""
+
+    inside: Node
+    first: Node
+    following: Node
+
+
+class _RegisterCarry:
+    """A small carried value: a phi node for each of its vectors."""
+
+    def __init__(self, owner: _Emitter, carried: _Carried):
+        self.b, self.carried = owner.b, carried
+        self.value = owner.value(carried.first)  # in an iteration, from `begin` on
+        self.following: list[Any] = []
+
+    def begin(self, inner: _Emitter, before: Any) -> None:
+        """Adds the phi nodes at the beginning of an iteration."""
+        self.value = _phi(self.b, self.value, before)
+        inner.values[self.carried.inside.id] = self.value
+
+    def end(self) -> None:
+        """Completes the phi nodes at the end of an iteration."""
+        for phi, last in zip(_vectors_of(self.value), _vectors_of(self.following), strict=True):
+            phi.add_incoming(last, self.b.block)
+
+    def item(self, length: int | None) -> _Item:
+        """The last value."""
+        return _Item(self.value if length is None else self.following, None, [])
+
+
+class _MemoryCarry:
+    """A carried value in memory: one that is written at an index, a large or an empty one.
+
+    If the next value of a large one is computed as a whole, it has two places, which take turns:
+    there is no copy then.
+    """
+
+    def __init__(self, owner: _Emitter, carried: _Carried, takes_turns: bool):
+        self.owner, self.carried, self.takes_turns = owner, carried, takes_turns
+        self.blocks = [owner.take(carried.inside) for _ in range(1 + takes_turns)]
+        self.places = [owner.address(block.offset) for block in self.blocks]
+        owner.store_value(carried.first, self.places[0], 0)
+
+    def begin(self, inner: _Emitter, before: Any) -> None:
+        """Gives the body the memory of the value, and that of its next one."""
+        if self.takes_turns:
+            self.places = _phi(self.owner.b, self.places, before)
+            inner.targets[self.carried.following.id] = self.places[1]
+        inner.buffers[self.carried.inside.id] = _Buffer(self.places[0], True)
+
+    def end(self) -> None:
+        """Exchanges the places at the end of an iteration."""
+        if self.takes_turns:
+            for place, other in zip(self.places, reversed(self.places), strict=True):
+                place.add_incoming(other, self.owner.b.block)
+
+    def item(self, length: int | None) -> _Item:
+        """The memory of the last value."""
+        if self.takes_turns and length is not None:
+            kept = self.blocks.pop(length % 2)
+            self.owner.free(self.blocks)
+            return _Item(None, _Buffer(self.owner.address(kept.offset), True), [kept])
+        return _Item(None, _Buffer(self.places[0], True), self.blocks)
+
+
 class _LoopEmitter:
-    """Emits one loop: small carried values are phi nodes, others memory that is kept up to date."""
+    """Emits one loop; its items are the tuple that ``pick`` nodes read."""
 
     def __init__(self, owner: _Emitter, node: Node, loop: Loop):
-        self.owner = owner
-        self.node = node
-        self.loop = loop
-        self.b = owner.b
-        self.index, *rest = loop.body.inputs
-        self.carried = rest[: loop.carried]
-        self.invariants = rest[loop.carried :]
-        self.nexts = loop.body.outputs[: loop.carried]
-        self.stacked = loop.body.outputs[loop.carried :]
-        self.blocks: list[list[Block]] = [[] for _ in loop.body.outputs]  # memory of the items
-        self.others: dict[int, Any] = {}  # the second places of carried values
+        self.owner, self.b, self.node, self.loop = owner, owner.b, node, loop
+        self.inner = _Emitter(owner.b, owner.memory, owner.arena, owner.limit)
+        index, *inputs = loop.body.inputs
+        self.index = index
+        triples = zip(inputs, node.inputs, loop.body.outputs, strict=False)
+        self.carried = [_Carried(*triple) for triple in triples][: loop.carried]
+        self.in_memory: list[_MemoryCarry] = []
+        self.in_registers: list[_RegisterCarry] = []
+        for inside, outside in zip(
+            inputs[loop.carried :], node.inputs[loop.carried :], strict=True
+        ):
+            if outside.id in owner.values:
+                self.inner.values[inside.id] = owner.values[outside.id]
+            self.inner.buffers[inside.id] = _Buffer(owner.pointer(outside), False)
 
     def emit(self) -> None:
-        """Emits the loop; its items are the tuple that ``pick`` nodes read."""
+        """Emits the loop."""
         owner, b, loop = self.owner, self.b, self.loop
-        inner = _Emitter(b, owner.memory, owner.arena, owner.limit)
-        in_memory = _memory_carries(loop, owner.limit)
-        firsts = self.node.inputs[: loop.carried]
-        memory: dict[int, _Buffer] = {}
-        for carry, first in zip(self.carried, firsts, strict=True):
-            if carry.id in in_memory:
-                memory[carry.id] = self._first_memory(carry, first)
-        for inside, outside in zip(self.invariants, self.node.inputs[loop.carried :], strict=True):
-            if outside.id in owner.values:
-                inner.values[inside.id] = owner.values[outside.id]
-            inner.buffers[inside.id] = _Buffer(owner.pointer(outside), False)
-        length = loop.length or 0  # a loop of unknown length stacks nothing
-        rows = [
-            self._take(place, node, length) for place, node in enumerate(self.stacked, loop.carried)
-        ]
-        starts = [
-            owner.value(f) for c, f in zip(self.carried, firsts, strict=True) if c.id not in memory
-        ]
-        self._emit_body(inner, memory, rows, starts)
-        for blocks in inner.held.values():
-            owner.free(blocks)
-        for place, carry in enumerate(self.carried):
-            if carry.id in self.others and loop.length is not None:  # one of two places has it
-                kept = self.blocks[place].pop(loop.length % 2)
-                (spare,) = self.blocks[place]
-                self.blocks[place] = [kept]
-                memory[carry.id] = _Buffer(owner.address(kept.offset), True)
-                owner.free([spare])
-        buffers = [memory.get(carry.id) for carry in self.carried]
-        buffers += [_Buffer(row, True) for row in rows]
-        values = [self.finals.get(carry.id) for carry in self.carried] + [None] * len(rows)
-        owner.items[self.node.id] = list(map(_Item, values, buffers, self.blocks))
-
-    def _take(self, place: int, node: Node, count: int = 1) -> Any:
-        """A pointer to memory for an item of the loop: values like a node, `count` of them."""
-        block = self.owner.arena.take(count * node.size * node.dtype.itemsize)
-        self.blocks[place].append(block)
-        return self.owner.address(block.offset)
-
-    def _first_memory(self, carry: Node, first: Node) -> _Buffer:
-        """Memory for a carried value, with its first elements.
-
-        A large one has two places, which change with each iteration, if its next value is computed
-        as a whole: there is no copy then.
-        """
-        place = self.carried.index(carry)
-        pointer = self._take(place, carry)
-        self.owner.store_value(first, pointer, 0)
-        following, limit = self.nexts[place], self.owner.limit
-        is_whole = is_large(following, limit) and following.op != "update"
-        if is_whole and following.size > limit and self.nexts.count(following) == 1:
-            self.others[carry.id] = self._take(place, carry)
-        return _Buffer(pointer, True)
-
-    def _emit_body(self, inner: _Emitter, memory: Any, rows: list[Any], starts: list[Any]) -> None:
-        b, loop = self.b, self.loop
-        word = ir.IntType(64)
-        before = b.block
+        stacked = loop.body.outputs[loop.carried :]
+        carries = [self._carry(carried) for carried in self.carried]
+        blocks = [owner.take(node, loop.length or 0) for node in stacked]
+        rows = [owner.address(block.offset) for block in blocks]
+        before, word = b.block, ir.IntType(64)
         head, end = b.append_basic_block("loop"), b.append_basic_block("after")
         b.branch(head)
         b.position_at_end(head)
         k = b.phi(word)
         k.add_incoming(word(0), before)
-        inner.index = k
-        inner.values[self.index.id] = [k]
-        small = [carry for carry in self.carried if carry.id not in memory]
-        phis = [_phi(b, start, before) for start in starts]
-        places = self._emit_places(inner, memory, before)
-        for carry, phi in zip(small, phis, strict=True):
-            inner.values[carry.id] = phi
+        self.inner.index = k
+        self.inner.values[self.index.id] = [k]
+        for carry in carries:
+            carry.begin(self.inner, before)
         if loop.length is None:
             body = b.append_basic_block("body")
-            b.cbranch(inner.value(self.carried[0])[0], body, end)
+            b.cbranch(self.inner.value(self.carried[0].inside)[0], body, end)
             b.position_at_end(body)
-        inner.emit_graph(loop.body, loop.body.outputs)
-        for row, node in zip(rows, self.stacked, strict=True):
-            inner.store_value(node, row, b.mul(k, word(node.size)))
-        self.finals = {}
-        finals = []
-        for carry, node in zip(self.carried, self.nexts, strict=True):
-            if carry.id not in memory:  # read before the memory of other carried values changes
-                self.finals[carry.id] = inner.value(node)
-                finals.append(self.finals[carry.id])
-        self._keep_memory(inner, memory)
+        self._emit_body(list(zip(stacked, rows, strict=True)), k)
         following = b.add(k, word(1))
         k.add_incoming(following, b.block)
-        for phi, final in zip(phis, finals, strict=True):
-            for vector, last in zip(_vectors_of(phi), _vectors_of(final), strict=True):
-                vector.add_incoming(last, b.block)
-        for own, other in places.values():
-            own.add_incoming(other, b.block)
-            other.add_incoming(own, b.block)
+        for carry in carries:
+            carry.end()
         if loop.length is None:
-            self.finals = {carry.id: phi for carry, phi in zip(small, phis, strict=True)}
             b.branch(head)
         else:
             b.cbranch(b.icmp_signed("<", following, word(loop.length)), head, end)
         b.position_at_end(end)
+        for held in self.inner.held.values():
+            owner.free(held)
+        items = [carry.item(loop.length) for carry in carries]
+        for row, block in zip(rows, blocks, strict=True):
+            items.append(_Item(None, _Buffer(row, True), [block]))
+        owner.items[self.node.id] = items
 
-    def _emit_places(self, inner: _Emitter, memory: Any, before: Any) -> dict[int, Any]:
-        """The places of carried values in an iteration, and those of their next values."""
-        found = {}
-        for carry, node in zip(self.carried, self.nexts, strict=True):
-            if carry.id in self.others:
-                first, second = memory[carry.id].pointer, self.others[carry.id]
-                own, other = _phi(self.b, [first, second], before)
-                found[carry.id] = own, other
-                memory[carry.id] = _Buffer(own, True)
-                inner.targets[node.id] = other
-            if carry.id in memory:
-                inner.buffers[carry.id] = memory[carry.id]
-        return found
+    def _carry(self, carried: _Carried) -> _RegisterCarry | _MemoryCarry:
+        """The form of a carried value, which is stored in memory or in registers now."""
+        limit, following = self.owner.limit, carried.following
+        if not _is_in_memory(carried, limit):
+            self.in_registers.append(_RegisterCarry(self.owner, carried))
+            return self.in_registers[-1]
+        is_whole = is_large(following, limit) and following.op != "update"
+        is_only = [c.following for c in self.carried].count(following) == 1
+        takes_turns = is_whole and following.size > limit and is_only
+        self.in_memory.append(_MemoryCarry(self.owner, carried, takes_turns))
+        return self.in_memory[-1]
 
-    def _keep_memory(self, inner: _Emitter, memory: Any) -> None:
+    def _emit_body(self, rows: list[tuple[Node, Any]], k: Any) -> None:
+        """Emits one iteration: the body, stacked values, and the next carried values."""
+        inner, body = self.inner, self.loop.body
+        inner.emit_graph(body, body.outputs)
+        for node, row in rows:
+            inner.store_value(node, row, self.b.mul(k, ir.IntType(64)(node.size)))
+        for carry in self.in_registers:  # read before the memory of other carried values changes
+            carry.following = inner.value(carry.carried.following)
+        self._copy_next()
+
+    def _copy_next(self) -> None:
         """Copies next values to the memory of carried ones, where they are not there already."""
-        copies = []
-        own = {buffer.pointer for buffer in memory.values()}
-        for carry, node in zip(self.carried, self.nexts, strict=True):
-            if carry.id not in memory or carry.id in self.others:
+        inner = self.inner
+        changing = {carry.places[0] for carry in self.in_memory}
+        copies: list[tuple[_MemoryCarry, Any]] = []  # with the place of a value in between
+        for carry in self.in_memory:
+            node = carry.carried.following
+            buffer = None if node.id in inner.values else inner.buffers.get(node.id)
+            if carry.takes_turns or (buffer is not None and buffer.pointer is carry.places[0]):
                 continue
-            target = memory[carry.id].pointer
-            buffer = inner.buffers.get(node.id)
-            if buffer is not None and node.id not in inner.values:
-                if buffer.pointer is target:
-                    continue
-                if buffer.pointer in own:  # memory of another carried value, which changes now
-                    spare = inner.allocate(node.size * node.dtype.itemsize)
-                    inner.store_value(node, spare, 0)
-                    copies.append((target, spare, node))
-                    continue
-            copies.append((target, None, node))
-        for target, spare, node in copies:
+            spare = None
+            if buffer is not None and buffer.pointer in changing:
+                spare = inner.allocate(node.size * node.dtype.itemsize)
+                inner.store_value(node, spare, 0)
+            copies.append((carry, spare))
+        for carry, spare in copies:
             if spare is None:
-                inner.store_value(node, target, 0)
-        for target, spare, node in copies:
+                inner.store_value(carry.carried.following, carry.places[0], 0)
+        for carry, spare in copies:
             if spare is not None:
-                inner.elements.copy(target, spare, node.size * node.dtype.itemsize)
+                node = carry.carried.following
+                inner.elements.copy(carry.places[0], spare, node.size * node.dtype.itemsize)
 
 
 def _phi(b: Any, start: list[Any], block: Any) -> list[Any]:
@@ -644,16 +658,14 @@ def _vectors_of(value: list[Any]) -> list[Any]:
     return [vector for chunk in value for vector in parts_of(chunk)]
 
 
-def _memory_carries(loop: Loop, limit: int) -> set[int]:
-    """The carried values of a loop in memory: those written at an index, large and empty ones."""
-    carried = loop.body.inputs[1 : 1 + loop.carried]
-    found = {carry.id for carry in carried if not 0 < carry.size <= limit}
-    for carry, node in zip(carried, loop.body.outputs, strict=False):
-        while node.op == "update":
-            if node.place.step or node.size > _UNROLLED_COPY:
-                found.add(carry.id)
-            node = node.inputs[0]
-    return found
+def _is_in_memory(carried: _Carried, limit: int) -> bool:
+    """Whether a carried value is in memory: one that is written at an index, large or empty."""
+    node = carried.following
+    while node.op == "update":
+        if node.place.step or node.size > _UNROLLED_COPY:
+            return True
+        node = node.inputs[0]
+    return not 0 < carried.inside.size <= limit
 
 
 def _known_places(positions: Node, size: int) -> Any:
