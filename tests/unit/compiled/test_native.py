@@ -291,3 +291,17 @@ def test_threads_with_opaque_operators():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_equal_segments_share_their_code():
+    def f(x):
+        for _ in range(12):
+            x = np.linalg.inv(np.sin(x) + 2.0 * np.eye(3))
+        return x.sum()
+
+    compiled = pb.compile(f)
+    x = rng.normal(size=(3, 3))
+    compiled(x)
+    assert compiled(x) == pytest.approx(f(x), rel=1e-12)
+    assert compiled.explain(x).count("13 segment(s)") == 1
+    assert compiled.llvm_ir(x).count("define void @") <= 4

@@ -47,15 +47,15 @@ from pullback.tensor.tensor import Tensor, wrap
 __all__ = ["NativeHalves", "NativeProgram", "TracedCall", "compile_native"]
 
 
-def _load(segment: Segment, engine: Any) -> Segment:
-    """A segment with its function."""
+def _load(segment: Segment, engine: Any) -> dict[str, Any]:
+    """The fields of a segment that its code has."""
     arena = read_number(engine, f"arena_{segment.name}")
     if IS_TESTED:  # objects of this interpreter have the layout that ``entry.py`` reads
         function = make_function(function_address(engine, f"call_{segment.name}"), engine)
-        return segment._replace(function=function, arena=arena, takes_memory=arena > STACK_ARENA)
+        return {"function": function, "arena": arena, "takes_memory": arena > STACK_ARENA}
     count = len(segment.inputs) + len(segment.outputs) + 1
     function = make_pointer_function(function_address(engine, segment.name), count, engine)
-    return segment._replace(function=function, arena=arena)
+    return {"function": function, "arena": arena}
 
 
 class NativeProgram:
@@ -81,7 +81,9 @@ class NativeProgram:
         self._compile(call)
 
     def _segments(self) -> list[Segment]:
-        return [step for step in self._steps if isinstance(step, Segment)]
+        """A segment for each function."""
+        found = {step.name: step for step in self._steps if isinstance(step, Segment)}
+        return list(found.values())
 
     def _write(self) -> str:
         """The module of all segments, as LLVM's text."""
@@ -104,8 +106,10 @@ class NativeProgram:
         engine = None
         if self._segments():
             engine = load_code(self._key(), self._write)
+        loaded = {segment.name: _load(segment, engine) for segment in self._segments()}
         self._steps = [
-            _load(step, engine) if isinstance(step, Segment) else step for step in self._steps
+            step._replace(**loaded[step.name]) if isinstance(step, Segment) else step
+            for step in self._steps
         ]
         is_plain = IS_TESTED and not (self.lowered.writes or self.lowered.aliases)
         if is_plain and call is not None and can_emit_call(call):
@@ -274,7 +278,8 @@ class NativeProgram:
         written = [given[write.source] for write in writes]
         # What a segment has made lies in memory of its own: 33 results against 24 targets took a
         # third of a training step.
-        made = {n.id for segment in self._segments() for n in segment.outputs}
+        segments = [step for step in self._steps if isinstance(step, Segment)]
+        made = {n.id for segment in segments for n in segment.outputs}
         for node in [node for node in outputs if node.id not in made]:
             array = values[node.id]
             if any(np.may_share_memory(array, target) for target in written):
