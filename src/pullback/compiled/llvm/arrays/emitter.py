@@ -4,15 +4,13 @@ The function of a graph takes pointers to its inputs, its outputs (then its chec
 of memory for everything else, which each call brings along: the code has no memory of its own, so
 that calls in several threads do not disturb each other. Kernels read the pointers from a table.
 
-A program is a sequence of *steps*; the chunks of a step can run in any order and in any thread. The
-division into chunks depends on shapes only, and partial results are combined in the chunks' order:
-results are the same bits for any number of threads.
+A program is a sequence of *steps*; the chunks of a step can run in any order and in any thread
+(``threads.py``). The division into chunks depends on shapes only, and partial results are combined
+in the chunks' order: results are the same bits for any number of threads.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -32,15 +30,8 @@ from pullback.compiled.llvm.arrays.gemm import GemmEmitter, make_gemm, uses_loop
 from pullback.compiled.llvm.arrays.nest import LANES, Access, Moves, Nest, Store
 from pullback.compiled.llvm.arrays.plan import FUSED, Kernel, make_plan, squeeze
 from pullback.compiled.llvm.arrays.products import emit_matmul, find_blas, find_matrix
-from pullback.compiled.llvm.arrays.threads import (
-    INTERRUPT,
-    MIN_SHARED_WORK,
-    SHARE_CHUNKS,
-    is_threaded,
-    register_share_chunks,
-)
-from pullback.compiled.llvm.compiler import ir
-from pullback.compiled.llvm.instructions import declare, emit_loop, new_function
+from pullback.compiled.llvm.arrays.threads import Step, emit_steps
+from pullback.compiled.llvm.instructions import new_function
 from pullback.compiled.llvm.vector.elements import is_supported
 from pullback.compiled.lowering.ir import Graph, Node, Place, c_strides, whole_place
 
@@ -48,7 +39,6 @@ __all__ = ["can_emit", "emit_arrays"]
 
 _LEAST_SPARE = 1 << 16  # bytes of a result whose memory other values use before it
 _MOST_IN_SPARE = 16  # values in such memory: small ones would leave no place for large ones
-_SPINS = 2000  # turns of a waiting thread before it lets others run
 _MOST_INSTRUCTIONS = 400  # of a function, beyond which the next kernel begins another one
 _OPERATIONS = FUSED | {"input", "const", "view", "iota", "matmul", "update", "assemble", "put"}
 
@@ -64,19 +54,6 @@ def can_emit(node: Node) -> bool:
     if node.op == "matmul":
         return uses_loops(node) or find_blas() is not None
     return True
-
-
-class _Step(NamedTuple):
-    """A function of the module and the number of its chunks."""
-
-    name: str
-    chunks: int
-    work: int  # an estimate: operations on elements
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether several threads run its chunks."""
-        return self.chunks > 1 and self.work >= MIN_SHARED_WORK
 
 
 class _Spare(NamedTuple):
@@ -106,13 +83,15 @@ class _Emitter:
         self.arena = Arena()
         self.held: dict[Any, _Held] = {}
         self.spares: list[_Spare] = []
-        self.steps: list[_Step] = []
+        self.steps: list[Step] = []
         self.code: Code | None = None  # the function of the last step
         self.products: dict[Any, tuple[Any, int]] = {}  # loops of products, with their chunks
+        kernels = self.plan.kernels
         for entry, node in enumerate((*graph.inputs, *self.plan.outputs)):
             self.buffers[node] = Buffer(entry, 0)
         self.arena_entry = len(graph.inputs) + len(self.plan.outputs)
-        for begin, kernel in enumerate(self.plan.kernels):
+        self.nests = {n: self._make_nest(k) for n, k in enumerate(kernels) if k.kind == "nest"}
+        for begin, kernel in enumerate(kernels):
             self._find_spares(kernel, begin)
 
     def run(self) -> None:
@@ -122,33 +101,29 @@ class _Emitter:
             dying.setdefault(number, []).append(node)
         for number, kernel in enumerate(self.plan.kernels):
             in_place = self._update_in_place(kernel, number)
-            if kernel.kind == "nest":
-                self._reuse_operands(kernel, number)
+            self._reuse_operands(number)
             for node in kernel.stored:
                 if node not in self.buffers:
                     end = self.plan.last_use.get(node, number)
-                    self._allocate(node, node.size * node.dtype.itemsize, end)
+                    self._allocate(node, _nbytes(node), end)
             if kernel.kind in ("update", "put") and not in_place:
                 node = kernel.nodes[0]
                 self._copy(node.inputs[0], node, whole_place(node.shape))
-            getattr(self, f"_emit_{kernel.kind}")(kernel)
+            if kernel.kind == "nest":
+                self._emit_loops(self.nests[number])
+            else:
+                getattr(self, f"_emit_{kernel.kind}")(kernel.nodes[0])
             for node in dying.get(number, ()):
                 self._release(node)
         self._end()
-        if is_threaded([step.work for step in self.steps if step.is_shared]):
-            stages = self._find_stages()
-            counters = self.arena.extend(16 * len(stages))
-            self._emit_threaded_entry(self._emit_share(stages), stages, counters)
-        else:
-            self._emit_function(self.name, [POINTER.as_pointer()], self.steps)
+        emit_steps(self.module, self.name, self.steps, self.arena, self.arena_entry)
 
     def _find_spares(self, kernel: Kernel, begin: int) -> None:
         """Notes the memory of large results of a kernel."""
         for node in kernel.stored:
-            size = node.size * node.dtype.itemsize // ALIGNMENT * ALIGNMENT
+            size = _nbytes(node) // ALIGNMENT * ALIGNMENT
             if node in self.buffers and size >= _LEAST_SPARE:
-                pairs = self._find_replaced(kernel) if kernel.kind == "nest" else ()
-                replaced = {base for own, base in pairs if own is node}
+                replaced = {base for own, base in self._find_replaced(begin) if own is node}
                 arena = Arena()
                 arena.release(Block(arena.extend(size), size))
                 self.spares.append(_Spare(self.buffers[node].entry, begin, replaced, arena))
@@ -195,34 +170,33 @@ class _Emitter:
             return False
         return self._take_over(node, base)
 
-    def _reuse_operands(self, kernel: Kernel, number: int) -> None:
+    def _reuse_operands(self, number: int) -> None:
         """Gives results of a nest the memory of operands that nothing reads later.
 
         (A Gaussian mixture of 25 in 10 dimensions: 8 % of its time.)
         """
         done: set[Node] = set()
-        for node, base in self._find_replaced(kernel):
+        for node, base in self._find_replaced(number):
             is_last = base in self.held and self.plan.last_use.get(base) == number
             if is_last and node not in done:
                 done.add(node)
                 self._take_over(node, base)
 
-    def _find_replaced(self, kernel: Kernel) -> Iterator[tuple[Node, Node]]:
+    def _find_replaced(self, number: int) -> Iterator[tuple[Node, Node]]:
         """Results of a nest, each with operands that are read at the elements written alone."""
-        nest = self._make_nest(kernel)
+        nest = self.nests.get(number)
+        if nest is None:
+            return
         places: dict[Node, list[Access]] = {}
         for source in nest.sources.values():
             places.setdefault(source.base, []).append(source)
-        taken = {x.inputs[0] for x in kernel.nodes if x.op == "take"}
+        taken = {x.inputs[0] for x in nest.nodes if x.op == "take"}
         taken |= {x.inputs[0] for x in taken if x.op == "view"}
         for store in nest.stores:
             for base, accesses in places.items():
-                is_same = all(a[1:] == (0, store.strides, None) for a in accesses)
-                size, own = (
-                    base.size * base.dtype.itemsize,
-                    store.node.size * store.node.dtype.itemsize,
-                )
-                if is_same and size == own and base not in taken:
+                own = Access(base, 0, store.strides)
+                is_same = all(access == own for access in accesses)
+                if is_same and base not in taken and _nbytes(base) == _nbytes(store.node):
                     yield store.node, base
 
     def _reads(self, node: Node, base: Node) -> bool:
@@ -246,7 +220,7 @@ class _Emitter:
             return code
         self._end()
         self.code = Code(self.module, f"{self.name}_kernel{len(self.steps)}", self.buffers)
-        self.steps.append(_Step(self.code.function.name, chunks, work))
+        self.steps.append(Step(self.code.function.name, chunks, work))
         return self.code
 
     def _end(self) -> None:
@@ -256,7 +230,7 @@ class _Emitter:
 
     def _emit_loops(self, nest: Nest) -> None:
         for node in nest.partials:
-            size = node.size * nest.chunks.number * node.dtype.itemsize
+            size = nest.chunks.number * _nbytes(node)
             self._allocate((node, "partial"), size, len(self.plan.kernels))
         nest.emit(self._begin(nest.chunks.number, nest.work()))
         if nest.partials:
@@ -275,11 +249,7 @@ class _Emitter:
         ]
         return Nest(kernel.space, kernel.nodes, stores, self.plan.virtual)
 
-    def _emit_nest(self, kernel: Kernel) -> None:
-        self._emit_loops(self._make_nest(kernel))
-
-    def _emit_matmul(self, kernel: Kernel) -> None:
-        node = kernel.nodes[0]
+    def _emit_matmul(self, node: Node) -> None:
         work = node.size * node.inputs[0].shape[-1] // 4
         if node.size and uses_loops(node):
             self._call_gemm(node, work)
@@ -325,14 +295,12 @@ class _Emitter:
         store = Store(source, target, place.offset, strides, adds, moves)
         self._emit_loops(Nest(squeeze(source.shape), [], [store], self.plan.virtual))
 
-    def _emit_update(self, kernel: Kernel) -> None:
-        node = kernel.nodes[0]
+    def _emit_update(self, node: Node) -> None:
         _, part, *index = node.inputs
         moves = Moves(index[0], node.place.step) if index else None
         self._copy(part, node, node.place, node.attrs[0] == "add", moves)
 
-    def _emit_assemble(self, kernel: Kernel) -> None:
-        node = kernel.nodes[0]
+    def _emit_assemble(self, node: Node) -> None:
         if sum(part.size for part in node.inputs) < node.size:
             zero = _number(node, 0)
             self.plan.virtual.add(zero)
@@ -340,126 +308,15 @@ class _Emitter:
         for place, part in zip(node.attrs[0], node.inputs, strict=True):
             self._copy(part, node, place)
 
-    def _emit_put(self, kernel: Kernel) -> None:
+    def _emit_put(self, node: Node) -> None:
         """One element after the other, in one chunk: positions may be repeated."""
-        node = kernel.nodes[0]
         _, positions, values = node.inputs
         nest = Nest(squeeze(positions.shape), [], [], self.plan.virtual)
         nest.scatter(self._begin(1, 4 * positions.size), node, positions, values)
 
-    # --- running ----------------------------------------------------------------------------------
 
-    def _emit_threaded_entry(self, run: Any, stages: list[_Step], counters: int) -> None:
-        """Writes the function of the graph, which wakes other threads for its chunks."""
-        b = new_function(self.module, self.name, [POINTER.as_pointer()])
-        (table,) = b.function.args
-        memory = b.load(b.gep(table, [WORD(self.arena_entry)]))
-        numbers = b.bitcast(b.gep(memory, [WORD(counters)]), WORD.as_pointer())
-        for number in range(2 * len(stages)):
-            b.store(WORD(0), b.gep(numbers, [WORD(number)]))
-        register_share_chunks()
-        is_interrupted = b.alloca(WORD)
-        b.store(WORD(1), is_interrupted)
-        kinds = [POINTER, POINTER.as_pointer(), WORD.as_pointer(), WORD, WORD.as_pointer()]
-        wake = declare(self.module, SHARE_CHUNKS, ir.VoidType(), kinds)
-        most = WORD(max(stage.chunks for stage in stages))
-        b.call(wake, [b.bitcast(run, POINTER), table, numbers, most, is_interrupted])
-        b.call(run, [table, numbers, WORD(0)])
-        with b.if_then(b.icmp_signed("!=", b.load(is_interrupted), WORD(0)), likely=False):
-            b.call(declare(self.module, INTERRUPT, ir.VoidType(), []), [])
-        b.ret_void()
-
-    def _find_stages(self) -> list[_Step]:
-        """The steps between which threads wait for each other.
-
-        Small steps in a row become one, which one thread runs: to wait for another thread takes up
-        to 2 µs on some machines.
-        """
-        found: list[_Step] = []
-        for is_shared, group in itertools.groupby(self.steps, lambda step: step.is_shared):
-            steps = list(group)
-            if not is_shared:
-                name = f"{self.name}_stage{len(found)}"
-                function = self._emit_function(name, [POINTER.as_pointer(), WORD], steps)
-                function.linkage = "internal"
-                steps = [_Step(name, 1, sum(step.work for step in steps))]
-            found += steps
-        return found
-
-    def _emit_share(self, stages: list[_Step]) -> Any:
-        """Writes ``void run_share(void **table, int64 *counters, int64 thread)``.
-
-        Several threads call it, and run the chunks of all stages. There are two counters for each
-        stage.
-        """
-        kinds = [POINTER.as_pointer(), WORD.as_pointer(), WORD]
-        b = new_function(self.module, f"{self.name}_share", kinds)
-        table, counters, thread = b.function.args
-        stage = self._emit_stage()
-        for number, step in enumerate(stages):
-            own = b.gep(counters, [WORD(2 * number)])
-            run = self.module.globals[step.name]
-            b.call(stage, [run, WORD(step.chunks), table, own, thread])
-        b.ret_void()
-        return b.function
-
-    def _emit_stage(self) -> Any:
-        """Writes ``void stage(void run(table, chunk), int64 chunks, void **table, int64 *counters,
-        int64 thread)``, which runs chunks until all of a stage are done.
-
-        The counters are of the chunks that are begun, and of those that are done. Threads with even
-        numbers take chunks from the first on, and count in the low half; others take them from the
-        last on, and count in the high half. So chunks of one stage mostly read what the same
-        processor has written in the stage before.
-        """
-        kernel = ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), WORD]).as_pointer()
-        kinds = [kernel, WORD, POINTER.as_pointer(), WORD.as_pointer(), WORD]
-        b = new_function(self.module, f"{self.name}_run_stage", kinds, is_internal=True)
-        run_chunk, chunks, table, counters, thread = b.function.args
-        names = ("next", "run", "wait", "spin", "end")
-        following, run, wait, spin, end = map(b.append_basic_block, names)
-        half, low_bits, one = WORD(32), WORD(2**32 - 1), WORD(1)
-        is_backwards = b.trunc(thread, ir.IntType(1))
-        unit = b.select(is_backwards, WORD(2**32), one)
-        begun, done = counters, b.gep(counters, [one])
-        b.branch(following)
-        b.position_at_end(following)
-        before = b.atomic_rmw("add", begun, unit, "acq_rel")
-        front, back = b.and_(before, low_bits), b.lshr(before, half)
-        b.cbranch(b.icmp_signed("<", b.add(front, back), chunks), run, wait)
-        b.position_at_end(run)
-        chunk = b.select(is_backwards, b.sub(b.sub(chunks, one), back), front)
-        b.call(run_chunk, [table, chunk])
-        b.atomic_rmw("add", done, one, "acq_rel")
-        b.branch(following)
-        b.position_at_end(wait)
-        turns = b.phi(WORD)
-        turns.add_incoming(WORD(0), following)
-        finished = b.load_atomic(done, "acquire", 8)
-        b.cbranch(b.icmp_signed(">=", finished, chunks), end, spin)
-        b.position_at_end(spin)
-        b.call(declare(self.module, "llvm.x86.sse2.pause", ir.VoidType(), []), [])
-        with b.if_then(b.icmp_signed(">", turns, WORD(_SPINS))):
-            b.call(declare(self.module, "sched_yield", ir.IntType(32), []), [])
-        turns.add_incoming(b.add(turns, one), b.block)
-        b.branch(wait)
-        b.position_at_end(end)
-        b.ret_void()
-        return b.function
-
-    def _emit_function(self, name: str, kinds: list[Any], steps: list[_Step]) -> Any:
-        """Writes a function of the table that runs steps one after the other."""
-        b = new_function(self.module, name, kinds)
-        table = b.function.args[0]
-        for step in steps:
-            run = self.module.globals[step.name]
-            emit_loop(b, 0, step.chunks, 1, functools.partial(_call_chunk, b, run, table))
-        b.ret_void()
-        return b.function
-
-
-def _call_chunk(builder: Any, run: Any, table: Any, chunk: Any) -> None:
-    builder.call(run, [table, chunk])
+def _nbytes(node: Node) -> int:
+    return node.size * node.dtype.itemsize
 
 
 def _number(like: Node, value: Any) -> Node:
