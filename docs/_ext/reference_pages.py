@@ -64,6 +64,7 @@ MODULES = {
     "pullback.utils.data": "Data loading",
     "pullback.utils.pytree": "Trees",
     "pullback.utils._python_dispatch": "Dispatch modes",
+    "pullback.utils._pytree": "Trees by PyTorch's names",
     "pullback.meta": "Shapes without data",
 }
 

@@ -43,6 +43,7 @@ MODULES = (
     "pullback.sparse",
     "pullback.special",
     "pullback.utils._python_dispatch",
+    "pullback.utils._pytree",
     "pullback.utils.checkpoint",
     "pullback.utils.data",
     "pullback.utils.pytree",

@@ -23,6 +23,7 @@ LEVELS = {
     "schema": 0,
     "utils": 0,  # the folder itself imports nothing; its modules have levels of their own
     "utils.pytree": 0.5,
+    "utils._pytree": 0.6,
     "utils._python_dispatch": 2.1,
     "utils.checkpoint": 7.1,  # runs functions in numpy_mode again
     "utils.serialization": 7,

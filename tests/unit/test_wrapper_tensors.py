@@ -9,7 +9,13 @@ import pytest
 
 import pullback as pb
 from pullback.errors import AutogradError
-from pullback.utils._python_dispatch import TorchDispatchMode
+from pullback.utils import _pytree
+from pullback.utils._python_dispatch import (
+    TorchDispatchMode,
+    is_traceable_wrapper_subclass,
+    return_and_correct_aliasing,
+)
+from pullback.utils._pytree import tree_map_only
 
 LOG: list[str] = []
 
@@ -212,3 +218,56 @@ def test_optimizers_refuse_them_by_name():
     for kind in (pb.optim.SGD, pb.optim.Adam):
         with pytest.raises(TypeError, match=r"wrapper tensor, Tagged.*optimize the tensors"):
             kind([x], lr=0.1).step()
+
+
+class Wrapped(Tagged):
+    """As PyTorch's tutorials write it."""
+
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, meta, size, stride):
+        return Wrapped(inner["inner"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        plain, named = tree_map_only(Wrapped, lambda t: t.inner, (args, kwargs))
+        out = tree_map_only(pb.Tensor, cls, func(*plain, **named))
+        return return_and_correct_aliasing(func, args, kwargs, out)
+
+
+def test_the_helpers_of_pytorch_programs():
+    x = Wrapped(pb.tensor([1.0, 2.0, 3.0]))
+    y = x.add_(1)
+    assert y is x
+    x[1:] *= 2
+    assert x.inner.tolist() == [2.0, 6.0, 8.0]
+    assert x._version == 3
+    out = Wrapped(pb.zeros(3))
+    assert pb.ops.pullback.sin.out(x, out=out) is out
+    np.testing.assert_allclose(out.inner.numpy(), np.sin([2.0, 6.0, 8.0]))
+    sign, logabsdet = pb.linalg.slogdet(Wrapped(pb.eye(2) * 2))
+    assert type(sign) is type(logabsdet) is Wrapped
+    assert is_traceable_wrapper_subclass(x)
+    assert not is_traceable_wrapper_subclass(Tagged(pb.ones(1)))
+
+
+@pytest.mark.oracle
+def test_trees_are_those_of_torch(torch):
+    theirs = torch.utils._pytree
+    trees = [None, 1, (1, [2.0, None], {"b": "x", "a": ()}), [(), {"k": [None]}]]
+    for tree in trees:
+        assert _pytree.tree_leaves(tree) == theirs.tree_leaves(tree)
+        assert _pytree.tree_map(repr, tree) == theirs.tree_map(repr, tree)
+        assert _pytree.tree_map(_pair, tree, tree) == theirs.tree_map(_pair, tree, tree)
+        for kinds in (int, (int, str), lambda leaf: leaf is None):
+            ours = _pytree.tree_map_only(kinds, repr, tree)
+            assert ours == theirs.tree_map_only(kinds, repr, tree)
+        assert _pytree.tree_any(bool, tree) == theirs.tree_any(bool, tree)
+        assert _pytree.tree_all(bool, tree) == theirs.tree_all(bool, tree)
+
+
+def _pair(a, b):
+    return a, b

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from pullback.dispatch.python_dispatch import ModeStack, active_modes, without_modes
 from pullback.errors import DispatchError
+from pullback.interrupts import run_to_end, uninterrupted_entry
 
 __all__ = [
     "TorchDispatchMode",
@@ -22,6 +23,8 @@ __all__ = [
     "_pop_mode",
     "_pop_mode_temporarily",
     "_push_mode",
+    "is_traceable_wrapper_subclass",
+    "return_and_correct_aliasing",
 ]
 
 
@@ -69,17 +72,14 @@ class TorchDispatchMode:
         _push_mode(self)
         return self
 
+    @uninterrupted_entry
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not _entered.get():
-            raise DispatchError(
-                f"{type(self).__name__} is not active: it ends a `with` block that never began"
-            )
-        _pop_mode()
+        run_to_end(_leave, type(self).__name__, [])
 
 
 _entered: ContextVar[tuple[ModeStack, ...]] = ContextVar("pullback_entered_modes", default=())
@@ -94,8 +94,13 @@ def _push_mode(mode: Any) -> None:
     True
     """
     stack = ModeStack((*active_modes(), mode))
-    stack.__enter__()
-    _entered.set((*_entered.get(), stack))
+    before = _entered.get()
+    try:
+        _entered.set((*before, stack))
+        stack.__enter__()
+    except BaseException:
+        _entered.set(before)
+        raise
 
 
 def _pop_mode() -> Any:
@@ -108,11 +113,23 @@ def _pop_mode() -> Any:
     >>> type(_pop_mode()).__name__
     'TorchDispatchMode'
     """
-    *rest, stack = _entered.get()
-    mode = active_modes()[-1]
-    stack.__exit__()
-    _entered.set(tuple(rest))
+    mode = _get_current_dispatch_mode()
+    run_to_end(_leave, "_pop_mode", [])
     return mode
+
+
+def _leave(name: str, left: list[tuple[ModeStack, ...]]) -> None:
+    """Ends the innermost mode; a second call with the same list does what is left to do."""
+    entered = _entered.get()
+    if not entered and not left:
+        raise DispatchError(f"{name} is not active: it ends a `with` block that never began")
+    if not left:
+        left.append(entered[:-1])
+    if entered != left[0]:
+        try:
+            entered[-1].__exit__()
+        finally:
+            _entered.set(left[0])
 
 
 def _get_current_dispatch_mode() -> Any:
@@ -159,3 +176,38 @@ def _disable_current_modes() -> Iterator[list[Any]]:
     modes = list(active_modes())
     with without_modes():
         yield modes
+
+
+def is_traceable_wrapper_subclass(t: Any) -> bool:
+    """Whether a value is a wrapper tensor whose class says by what methods it is taken apart.
+
+    >>> import pullback as pb
+    >>> is_traceable_wrapper_subclass(pb.ones(2))
+    False
+    """
+    methods = ("__tensor_flatten__", "__tensor_unflatten__")
+    return hasattr(t, "__torch_dispatch__") and all(hasattr(t, name) for name in methods)
+
+
+def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """The result of a handler: of an operator that writes, the argument that it writes to.
+
+    For the end of a ``__torch_dispatch__`` that wraps all results, also those of operators that
+    return an argument. Views need nothing: tensors know what they are views of.
+
+    >>> import pullback as pb
+    >>> x, other = pb.ones(2), pb.zeros(2)
+    >>> return_and_correct_aliasing(pb.ops.pullback.sin.default, (x,), {}, other) is other
+    True
+    >>> return_and_correct_aliasing(pb.ops.pullback.sin_.default, (x,), {}, other) is x
+    True
+    """
+    arguments = func.schema.arguments.flat_all
+    given = dict(zip((argument.name for argument in arguments), args, strict=False))
+    given.update(kwargs or {})
+    written = {a.annotation: given[a.name] for a in arguments if a.is_write and a.name in given}
+    returns = func.schema.returns
+    if len(returns) == 1:
+        return written.get(returns[0].annotation, out)
+    found = zip(returns, out or (), strict=False)
+    return tuple(written.get(one.annotation, value) for one, value in found) if written else out

@@ -11,4 +11,4 @@ __all__ = ["checkpoint", "data"]
 
 
 def __getattr__(name: str) -> _Any:
-    return getattr(_utils, {"_pytree": "pytree"}.get(name, name))
+    return getattr(_utils, name)
