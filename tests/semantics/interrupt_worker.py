@@ -41,12 +41,15 @@ from pullback.autograd.debug import anomaly
 from pullback.autograd.engine import root_lock
 from pullback.autograd.graph import accumulate_grad, payload_nodes
 from pullback.autograd.levels import current_level, process_levels
+from pullback.compiled import hidden_inputs, recorded
 from pullback.dispatch.modes import get_state
 from pullback.dispatch.table import LOCK
+from pullback.fx.experimental.proxy_tensor import make_fx
 from pullback.interop import in_numpy_mode, mode
 from pullback.kernels import threads
 from pullback.tensor import levels
 from pullback.tensor import tensor as tensor_module
+from pullback.utils._python_dispatch import TorchDispatchMode
 
 warnings.simplefilter("ignore")
 fwd = pb.autograd.forward_ad
@@ -291,6 +294,30 @@ def shared_among_threads() -> Any:
     return pb.tanh(pb.tensor(_LARGE)).sum()
 
 
+def compiled() -> Any:
+    """The first call of a compiled function, which traces it, and a second one."""
+    scale = np.array([1.0, 2.0])
+
+    def function(x: Any) -> Any:
+        last, _ = pb.scan(lambda c, _: (pb.tanh(c * x) * scale, None), x, None, 3)
+        return (last * x).sum()
+
+    slope = pb.compile(pb.grad(function), backend="eager")
+    return slope(np.array([0.5, 0.7])) + slope(np.array([0.5, 0.7]))
+
+
+def graph_of_a_function() -> Any:
+    """A graph by make_fx, below a dispatch mode."""
+    with _Quiet():
+        module = make_fx(pb.func.grad(_cube))(pb.ones(2))
+        return module(pb.tensor([0.5, 0.7]))
+
+
+class _Quiet(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
 PROGRAMS: dict[str, Callable[[], Any]] = {
     program.__name__: program
     for program in (
@@ -326,6 +353,8 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
         grad_in_mode,
         hessian_in_mode,
         shared_among_threads,
+        compiled,
+        graph_of_a_function,
     )
 }
 
@@ -353,6 +382,10 @@ def state() -> dict[str, Any]:
         "pullback_random_watchers": (),
         "pullback_early_stop": None,
         "pullback_checkpoint_debug": None,
+        "pullback_tracer": None,
+        "pullback_dispatch_modes": (),
+        "pullback_entered_modes": (),
+        "pullback_object_cache": True,
     }
     seen = {name: repr(found.get(name, default)) for name, default in defaults.items()}
     now = get_state()
@@ -365,8 +398,12 @@ def state() -> dict[str, Any]:
     seen["anomaly"] = repr(anomaly._switches)
     seen["forward levels"] = repr((process_levels, forward_ad._level, forward_ad._current_level))
     seen["roots"] = repr(root_lock.LOCKED)
+    seen["traces"] = repr((len(tensor_module.TRACES), len(hidden_inputs._replaced)))
+    seen["collector"] = repr(gc.isenabled())
     seen["live maps"] = repr(levels._alive)
     locks = {"registry": LOCK, "leaves": accumulate_grad._lock, "counters": tensor_module.COUNTING}
+    locks["substitutions"] = hidden_inputs._locks[-1]
+    locks["loops"] = recorded._STANDING_IN
     seen["locks"] = repr({name: _is_free(lock) for name, lock in locks.items()})
     return seen
 

@@ -21,6 +21,7 @@ WORKER = Path(__file__).with_name("interrupt_worker.py")
 MAIN = ["backward", "grad", "vmap_grad", "jacfwd", "hessian", "hvp"]
 MODE = ["numpy_mode", "grad_in_mode"]
 BLOCKS = ["no_grad", "inference_mode", "decorated", "dual_level", "saved_hooks", "allowed_mutation"]
+TRACES = ["compiled", "graph_of_a_function"]
 ALL = 10**6
 
 pytestmark = pytest.mark.skipif(
@@ -57,6 +58,15 @@ def test_interrupt_at_every_place_leaves_no_trace(names):
 
 def test_interrupt_at_sampled_places_of_every_program_leaves_no_trace():
     check(interrupt("sweep", 30), at_least=20)
+
+
+def test_interrupts_of_traces_leave_no_trace():
+    check(interrupt("sweep", 100, *TRACES), at_least=90)
+
+
+@pytest.mark.slow
+def test_interrupts_of_traces_at_a_thousand_places_leave_no_trace():
+    check(interrupt("sweep", 1000, *TRACES), at_least=400)
 
 
 def test_interrupts_at_random_moments_leave_no_trace():

@@ -40,6 +40,7 @@ from pullback.fx.picked import root_of
 from pullback.fx.snapshots import LARGE_ARRAY_BYTES
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.tracer import Tracer
+from pullback.interrupts import run_to_end, uninterrupted_entry
 from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import ContentVersion, Tensor, wrap
 
@@ -180,6 +181,35 @@ class ChangedArrays:
                 self._found.setdefault(watch.place, (watch, False))
 
 
+class _Replacing:
+    """A block in which places hold other objects, given with the watches of the places."""
+
+    def __init__(self, pairs: list[tuple[Watch, Any]]):
+        self._pairs = pairs
+        self._outer = len(_replaced)
+
+    def __enter__(self) -> None:
+        try:
+            for watch, new in self._pairs:
+                _replaced.append(watch)
+                restore(watch._replace(value=new))
+                if watch.now() is not new:
+                    raise TraceError(f"{watch} does not hold what it is set to")
+        except BaseException:
+            run_to_end(self._restore)
+            raise
+
+    @uninterrupted_entry
+    def __exit__(self, *_: object) -> None:
+        run_to_end(self._restore)
+
+    def _restore(self) -> None:
+        for watch, new in self._pairs:
+            if watch.now() is new:
+                restore(watch)
+        del _replaced[self._outer :]
+
+
 class Substitution:
     """Tensors in the place of captured arrays, in one trace.
 
@@ -263,23 +293,10 @@ class Substitution:
                 return tuple.__new__(type(value), items)
         return value
 
-    @contextmanager
-    def active(self, tracer: Tracer) -> Iterator[None]:
+    def active(self, tracer: Tracer) -> _Replacing:
         """A block in which the places hold tensors."""
         tracer.stand_ins = {id(tensor): tensor for _, tensor in self._tensors.values()}
-        outer = len(_replaced)
-        try:
-            for watch, new in self._new:
-                _replaced.append(watch)
-                restore(watch._replace(value=new))
-                if watch.now() is not new:
-                    raise TraceError(f"{watch} does not hold what it is set to")
-            yield
-        finally:
-            for watch, new in self._new:
-                if watch.now() is new:
-                    restore(watch)
-            del _replaced[outer:]
+        return _Replacing(self._new)
 
     def restore_arrays(self, watches: Iterable[Watch]) -> bool:
         """Gives places where the function has stored one of the tensors its array."""

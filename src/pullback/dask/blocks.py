@@ -97,8 +97,8 @@ class _Slot(NamedTuple):
 def run_kernel(operator: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The arrays that an operator's kernel for arrays computes, in a task."""
     before = get_state()
-    set_state(PLAIN_STATE)
     try:
+        set_state(PLAIN_STATE)
         found = operator.below(_CPU)(*args, **kwargs)
     finally:
         set_state(before)

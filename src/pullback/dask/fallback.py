@@ -117,8 +117,8 @@ def _refusing(name: str, reason: str) -> Callable[..., Any]:
 def _results(operator: Any, name: str, args: Any, kwargs: Any) -> list[Result]:
     """Shapes and dtypes of the results, from the operator's kernel for meta tensors."""
     before = get_state()
-    set_state(PLAIN_STATE)
     try:
+        set_state(PLAIN_STATE)
         kernel = operator.below(_META)
         found = kernel(*map(_as_meta, args), **{key: _as_meta(v) for key, v in kwargs.items()})
     except NoDataError as error:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from pullback.dispatch.keys import AUTOGRAD_BITS, INTERCEPT, KEY_BITS, DispatchKey
 from pullback.dispatch.modes import DISPATCH_MODE, StateGuard
 from pullback.errors import AutogradError
+from pullback.interrupts import uninterrupted_entry
 
 __all__ = [
     "Mode",
@@ -52,33 +53,38 @@ class ModeStack:
     """Makes `modes` the active ones of this thread between enter and exit.
 
     With `below_autograd`, calls inside are neither recorded nor tracked: what handlers run under.
+    `begin` are further modes of the thread's state.
     """
 
-    __slots__ = ("_below", "_guard", "_stack", "_token")
+    __slots__ = ("_before", "_begin", "_below", "_guard", "_stack")
 
-    def __init__(self, modes: tuple[Mode, ...], *, below_autograd: bool = False):
+    def __init__(self, modes: tuple[Mode, ...], *, below_autograd: bool = False, begin: int = 0):
         self._stack = modes
         self._below = _TRACKING if below_autograd else 0
+        self._begin = begin
 
     def __enter__(self) -> None:
         if self._stack:
+            begin = DISPATCH_MODE | self._begin
             self._guard = StateGuard(
-                include=_INTERCEPTED, keep=_PYTHON, drop=self._below, begin=DISPATCH_MODE
+                include=_INTERCEPTED, keep=_PYTHON, drop=self._below, begin=begin
             )
         else:
             self._guard = StateGuard(uninclude=_INTERCEPTED, drop=self._below, end=DISPATCH_MODE)
-        self._token = _modes.set(self._stack)
+        before = self._before = _modes.get()
         try:
+            _modes.set(self._stack)
             self._guard.__enter__()
         except BaseException:
-            _modes.reset(self._token)
+            _modes.set(before)
             raise
 
+    @uninterrupted_entry
     def __exit__(self, *_: object) -> None:
         try:
             self._guard.__exit__(None, None, None)
         finally:
-            _modes.reset(self._token)
+            _modes.set(self._before)
 
 
 def without_modes() -> ModeStack:

@@ -178,14 +178,15 @@ class _Rewriter:
         size = int(np.prod(shape))
         places: Any = wrap(np.arange(size).reshape(shape))
         for step in place.path:
-            source, call = step.meta["view_of"], _call_of(step)
+            source, maker = step.meta["view_of"], _call_of(step)
 
             def swap(old: Node, source: Node = source, places: Any = places) -> Any:
                 return places if old is source else old
 
             with untraced():
-                places = call.target(*map_arg(call.args, swap), **map_arg(call.kwargs, swap))
-            places = places if call is step else places[step.args[1]]
+                args, kwargs = map_arg(maker.args, swap), map_arg(maker.kwargs, swap)
+                places = maker.target(*args, **kwargs)
+            places = places if maker is step else places[step.args[1]]
         flat = np.ascontiguousarray(places._array).reshape(-1)
         name = f"_places{len(self.captured)}"
         self.captured[name] = wrap(flat)

@@ -13,8 +13,7 @@ the graph runs; a new array that the program makes of data is a copy of it each 
 from __future__ import annotations
 
 import operator as python_operators
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -23,20 +22,16 @@ from numpy.typing import NDArray
 from pullback.autograd.forward.tangents import tangents_of
 from pullback.autograd.graph.views import requires_grad
 from pullback.dispatch.keys import (
-    ALL_BITS,
-    AUTOGRAD_BITS,
     DUAL,
     KEY_BITS,
     PLAIN_VIEW,
     REQUIRES_GRAD,
     DispatchKey,
 )
-from pullback.dispatch.modes import TRACE, StateGuard, get_state, set_state, state_of
-from pullback.dispatch.python_dispatch import ModeStack, active_modes
+from pullback.dispatch.modes import TRACE, get_state, set_state
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import TraceError
 from pullback.fx.batched import LEVEL_OPS, has_batched, record_batched
-from pullback.fx.collector import collector_off
 from pullback.fx.dependencies import GradSlot, Guard, Note, Option, is_of_array
 from pullback.fx.graph import Graph
 from pullback.fx.histories import Histories
@@ -54,6 +49,7 @@ from pullback.fx.picked import root_of as _root
 from pullback.fx.redraws import Redraws
 from pullback.fx.refusals import current_tracer, read_error, refusal, running_tracer
 from pullback.fx.replaced import Replaced
+from pullback.fx.running import PLAIN_STATE, Running, untraced
 from pullback.fx.sizes import guard_error, guard_sizes
 from pullback.fx.snapshots import Snapshots
 from pullback.fx.traced_array import TracedArray, escaped_error
@@ -82,11 +78,6 @@ __all__ = [
 _CPU = KEY_BITS[DispatchKey.CPU]
 _EDGED = REQUIRES_GRAD | PLAIN_VIEW  # a tensor without these has no history
 _OTHER_FLAGS = _EDGED | DUAL
-# Kernels compute as outside of any mode: nothing is recorded, tracked or traced.
-PLAIN_STATE = state_of(
-    KEY_BITS[DispatchKey.BackendSelect],
-    ALL_BITS & ~(AUTOGRAD_BITS | KEY_BITS[DispatchKey.ADInplaceOrView] | REQUIRES_GRAD),
-)
 
 
 class Tracer:
@@ -440,8 +431,8 @@ class Tracer:
             if key not in self._before and array.flags.writeable:
                 self._before[key] = array, array.copy()
         before = get_state()
-        set_state(PLAIN_STATE)
         try:
+            set_state(PLAIN_STATE)
             result = kernel(
                 *[real for _, real in pairs], **{key: real for key, (_, real) in named.items()}
             )
@@ -621,47 +612,20 @@ class Tracer:
 
     # --- running ----------------------------------------------------------------------------------
 
-    @contextmanager
-    def running(self, modes: int = 0) -> Iterator[None]:
+    def running(self, modes: int = 0) -> Running:
         """A block whose operator calls this tracer records; the garbage collector is off in it.
 
         `modes` are further modes in it. Raises at its end if an operation in it was refused, and
         the program has caught the error.
         """
-        token = running_tracer.set(self)
         self._begin = next_serial()
-        tensor_module.TRACES.append(self)
-        try:
-            with (
-                collector_off(),
-                ModeStack((*active_modes(), self)),
-                StateGuard(begin=TRACE | modes),
-            ):
-                yield
-                if self.refused is not None:
-                    raise self.refused
-        finally:
-            tensor_module.TRACES.remove(self)
-            running_tracer.reset(token)
+        return Running(self, modes)
 
 
 def localize_tensor(tensor: Tensor) -> Tensor:
     """A tensor as a value of the trace that runs: one from outside of a loop is captured by it."""
     tracer = running_tracer.get()
     return tensor if tracer is None else tracer.localize(tensor)
-
-
-@contextmanager
-def untraced() -> Iterator[None]:
-    """A block whose operator calls compute on arrays: neither traced nor recorded."""
-    token = running_tracer.set(None)
-    before = get_state()
-    set_state(PLAIN_STATE)
-    try:
-        yield
-    finally:
-        set_state(before)
-        running_tracer.reset(token)
 
 
 def has_hooks(tensor: Tensor) -> bool:

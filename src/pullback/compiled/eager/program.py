@@ -89,13 +89,15 @@ def compile_program(
 
     def run(*args: Any) -> Any:
         before, settings = get_state(), get_settings()
-        set_state(PLAIN_STATE)
-        set_settings(QUIET)  # the function may have switched warnings off
         try:
+            set_state(PLAIN_STATE)
+            set_settings(QUIET)  # the function may have switched warnings off
             return inner(*args)
         finally:
-            set_settings(settings)
-            set_state(before)
+            try:
+                set_settings(settings)
+            finally:
+                set_state(before)
 
     return Program(run, lambda: source, tracer, outputs, _refusal(tracer))
 

@@ -33,8 +33,10 @@ _FRAME = """def steps({inputs}):
         set_settings(QUIET)
         {body}
     finally:
-        set_settings(settings)
-        set_state(before)
+        try:
+            set_settings(settings)
+        finally:
+            set_state(before)
 """
 _BYTE = np.dtype(np.uint8)
 

@@ -72,17 +72,19 @@ class OpaqueCall:
     def __call__(self, *operands: Any) -> Any:
         """Runs the call on arrays; returns an array or a tuple of arrays."""
         before, settings = get_state(), get_settings()
-        set_state(PLAIN_STATE)
-        set_settings(QUIET)  # the function may have switched warnings off
         try:
+            set_state(PLAIN_STATE)
+            set_settings(QUIET)  # the function may have switched warnings off
             args = [_fill_holes(value, operands) for value in self.args]
             kwargs = self.kwargs
             if kwargs:
                 kwargs = {name: _fill_holes(value, operands) for name, value in kwargs.items()}
             found = self.function(*args, **kwargs)
         finally:
-            set_settings(settings)
-            set_state(before)
+            try:
+                set_settings(settings)
+            finally:
+                set_state(before)
         if isinstance(found, tuple | list):
             return tuple(map(_as_array, found))
         return _as_array(found)

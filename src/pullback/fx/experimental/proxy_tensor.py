@@ -115,8 +115,9 @@ def trace(
 def _captured(tracer: Tracer, name: str) -> Tensor:
     """A captured tensor, whose gradient a call of the module may record; or one of an array."""
     origin = tracer.origins.get(name)
-    is_tensor = origin is not None and type(origin._counter) is not ContentVersion
-    return origin if is_tensor else wrap(tracer.captured[name])
+    if origin is None or type(origin._counter) is ContentVersion:  # an array
+        return wrap(tracer.captured[name])
+    return origin
 
 
 def _names(f: Callable[..., Any], spec: pytree.Spec) -> list[str]:
