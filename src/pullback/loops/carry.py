@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import AutogradTypeError
+from pullback.errors import AutogradTypeError, AutogradValueError
 from pullback.operators.creation.functions import asarray
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
@@ -79,11 +79,22 @@ class Carry:
         """The leaves of a carry that a function has returned, with its structure checked."""
         found, spec = pytree.flatten(returned)
         if spec != self.spec:
-            raise structure_error(self.name, "the carry", self.spec, spec)
+            found = self._reordered(returned, spec)
         if all(type(leaf) is Tensor for leaf in found):
             return found
         paths = self.spec.paths()
         return [as_tensor(x, f"{self.name}: carry{p}") for x, p in zip(found, paths, strict=True)]
+
+    def _reordered(self, returned: Any, spec: pytree.Spec) -> list[Any]:
+        """The leaves of a carry whose dicts have their keys in another order."""
+        error = structure_error(self.name, "the carry", self.spec, spec)
+        try:
+            found = pytree.flatten_like(self.spec, returned)
+        except AutogradValueError:
+            raise error from None
+        if not all(map(pytree.is_leaf, found)):
+            raise error
+        return found
 
     def check(self, before: list[Tensor], after: list[Tensor]) -> None:
         """Raises if a leaf has another shape or dtype than before; names it."""

@@ -353,3 +353,18 @@ def test_semantics_of_jax():
     )
     for a, b in zip(ours(WEIGHTS), theirs(WEIGHTS), strict=True):
         np.testing.assert_allclose(a, np.asarray(b), rtol=1e-12)
+
+
+def test_keys_of_a_carry_may_come_in_any_order():
+    def step(c, _):
+        return {"b": c["b"] + 1, "a": (c["a"][0] * 2, {"y": c["a"][1]["x"], "x": c["a"][1]["y"]})}
+
+    init = {"a": (1.0, {"x": 3.0, "y": 4.0}), "b": 0}
+    last, _ = pb.scan(lambda c, x: (step(c, x), None), init, None, 3)
+    compiled = pb.compile(lambda a: pb.scan(lambda c, x: (step(c, x), None), a, None, 3)[0])
+    for found in (last, compiled(init)):
+        assert list(found) == ["a", "b"]
+        assert (float(found["a"][0]), int(found["b"])) == (8.0, 3)
+        assert (float(found["a"][1]["x"]), float(found["a"][1]["y"])) == (4.0, 3.0)
+    with pytest.raises(TypeError, match="the carry has to keep its structure"):
+        pb.scan(lambda c, _: ({"b": c["a"], "a": [c["b"]]}, None), {"a": 1.0, "b": 2.0}, None, 3)
