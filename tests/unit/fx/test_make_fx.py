@@ -268,3 +268,19 @@ def test_captured_tensors_get_gradients_of_calls_of_a_graph():
     x = pb.tensor([1.0, 2.0])
     make_fx(lambda x: (x * w + w.detach()).sum())(pb.ones(2))(x).backward()
     assert w.grad.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, pb.func.functionalize])
+def test_buffers_that_a_graph_writes_to_get_no_history(wrap):
+    rng = np.random.default_rng(0)
+    model = pb.nn.Sequential(pb.nn.Linear(3, 4), pb.nn.BatchNorm1d(4))
+    rows = [pb.asarray(rng.normal(size=(5, 3))) for _ in range(2)]
+    module = make_fx(wrap(model))(rows[0])
+    same = pickle.loads(pickle.dumps(model))
+    (same(rows[1]) ** 2).sum().backward()
+    (module(rows[1]) ** 2).sum().backward()
+    for buffer, expected in zip(model.buffers(), same.buffers(), strict=True):
+        assert not buffer.requires_grad
+        np.testing.assert_allclose(buffer.numpy(), expected.numpy())
+    for ours, theirs in zip(model.parameters(), same.parameters(), strict=True):
+        np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), atol=1e-12)

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.tensor_data import detach
+from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import TraceError
 from pullback.fx.batched import parts_of
 from pullback.fx.functional import functional_form
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node
+from pullback.fx.operator_arguments import written_arrays
 from pullback.fx.traced_array import TracedArray
 from pullback.fx.tracer import Tracer, current_tracer
 from pullback.fx.user_code import parameter_names
@@ -83,17 +85,41 @@ def make_fx(
 
 
 class _Tracer(Tracer):
-    """A tracer with nodes for ``detach()`` and ``data``: a graph can be differentiated itself."""
+    """A tracer with nodes for ``detach()`` and ``data``: a graph can be differentiated itself.
+
+    Such nodes also stand before what is written to memory from outside where nothing is recorded:
+    a buffer of a module would get a history otherwise.
+    """
 
     def note_made(self, tensor: Tensor, source: Tensor) -> None:
         super().note_made(tensor, source)
-        if current_tracer() is not self or not isinstance(source._array, _TRACED):
-            return
-        held, levels = parts_of(self, source)
+        if current_tracer() is self and isinstance(source._array, _TRACED):
+            tensor._array = self._detached(source)
+
+    def record_function(
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        kernel: Callable[..., Any] | None = None,
+    ) -> Any:
+        operator = getattr(function, "operator", function)  # a BatchedCall has one
+        is_silent_write = operator.schema.is_mutable and not is_grad_enabled()
+        if is_silent_write and any(map(self.is_outside, written_arrays(operator, args, kwargs))):
+            args = (*args[:1], *(self._without_history(value) for value in args[1:]))
+        return super().record_function(function, args, kwargs, kernel)
+
+    def _without_history(self, value: Any) -> Any:
+        held = value._array if isinstance(value, Tensor) else None
+        is_array = isinstance(held, TracedArray) and held.number is None
+        return wrap(self._detached(value)) if is_array else value
+
+    def _detached(self, tensor: Tensor) -> Any:
+        held, levels = parts_of(self, tensor)
         node = self.graph.call_function(detach, (held.node,))
         node.meta.update(view_of=held.node, byte_offset=0)
         made = self.made(held.value, node)
-        tensor._array = BatchedArray(made, levels) if levels else made
+        return BatchedArray(made, levels) if levels else made
 
 
 def trace(
