@@ -188,6 +188,7 @@ NUMBERS = {
     "full": lambda x, a: np.full(3, a) + np.full_like(x, a),
     "linspace": lambda x, a: np.linspace(0.0, a, 3) * x,
     "of lists": lambda x, a: np.diag([a, 1.0, 2.0]) @ x + np.sum([a, 1.0]) + np.max([a, 0.5]),
+    "searchsorted": lambda x, a: np.searchsorted(x, a) + a * x,
     "shapes": lambda x, a: np.tile(a, 3) * x + np.broadcast_to(a, (3,)) + np.atleast_1d(a),
 }
 

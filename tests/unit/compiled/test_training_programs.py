@@ -379,7 +379,13 @@ def _momentum_update(p, velocity):
     p.data.mul_(0.99)
 
 
-@pytest.mark.parametrize("update", [_plain_update, _momentum_update])
+def _in_place_update(p, velocity):
+    velocity.data *= 0.9
+    velocity.data += p.grad
+    p.data -= 0.1 * velocity
+
+
+@pytest.mark.parametrize("update", [_plain_update, _momentum_update, _in_place_update])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_data_of_parameters_is_replaced_in_each_call(update, backend):
     _require_equal(lambda: _by_data(update), lambda n: (_batch(n),), 1, backend=backend)

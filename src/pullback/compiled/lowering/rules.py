@@ -348,6 +348,8 @@ def _cross(a: Value, b: Value, axis: int = -1) -> Value:
 def _bound(index: Value, length: int) -> Value:
     """An index that counts from the end where it is negative; a check that it is inside."""
     builder = index.builder
+    if index.dtype == bool:
+        raise CannotLower("the number of elements of a mask is known in each call only")
     if index.dtype.kind not in "iu":
         raise CannotLower("an index that is no array of integers")
     index = cast(index, INT64)
