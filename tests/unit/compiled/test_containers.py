@@ -51,6 +51,18 @@ PROGRAMS = {
         lambda p, x: {k: v - 0.1 * v.sum() * x[0] for k, v in p.items()},
         ({"w": np.ones((2, 2)), "b": X}, X),
     ),
+    "calls": (
+        lambda d: {"inverse": Pair(np.linalg.inv(d["m"]), {"l": [d["m"] * 2], "e": ()}), "n": None},
+        ({"m": np.eye(2) * 2.0},),
+    ),
+    "equal results": (
+        lambda d: {"a": d["a"] * 1, "b": d["b"] * 1, "c": 2.0},
+        ({"a": X, "b": X + 1},),
+    ),
+    "several outputs": (
+        pb.grad(lambda p, x: p["a"].sum() * x + (p["b"] ** 2).sum() + p["c"].sum() * x),
+        ({"a": X, "b": np.ones((2, 2)), "c": np.ones(1)}, 2.0),
+    ),
     "integer keys": (lambda d: {1: d[1] * d[2.5], (0, 1): d[1] + 1}, ({1: X, 2.5: 3},)),
 }
 

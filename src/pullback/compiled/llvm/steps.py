@@ -97,6 +97,21 @@ class _Writer:
         source = _FRAME.format(inputs=inputs, body=body)
         return run_source(source, "steps", "compiled steps", self.globals)
 
+    def build(self, spec: pytree.Spec, leaves: list[str]) -> str:
+        """The expression of a result's containers around its leaves, which are used up."""
+        if spec.kind is None:
+            return leaves.pop(0)
+        if spec.kind is type(None):
+            return "None"
+        items = [self.build(child, leaves) for child in spec.children]
+        if spec.kind is dict:
+            pairs = zip(spec.context[0], items, strict=True)
+            return f"{{{', '.join(f'{self.object(key)}: {item}' for key, item in pairs)}}}"
+        if spec.kind is list:
+            return f"[{', '.join(items)}]"
+        made = f"({''.join(f'{item}, ' for item in items)})"
+        return made if spec.kind is tuple else f"{self.object(spec.kind)}(*{made})"
+
     def _array(self, node: Node) -> str:
         """The arguments of functions that make or check an array."""
         return f"{self.object(node.shape)}, {self.object(node.dtype)}"
@@ -180,14 +195,4 @@ def make_call(
         forms = {"scalar": f"{_value(node)}[()]", "number": f"{_value(node)}.item()"}
         forms["tensor"] = f"wrap({text})"
         leaves.append(forms.get(kind, text))
-    return writer.make(lines, _build(spec, leaves))
-
-
-def _build(spec: pytree.Spec, leaves: list[str]) -> str:
-    """The expression of a result's containers around its leaves, which are used up."""
-    if spec.kind is None:
-        return leaves.pop(0)
-    if spec.kind is type(None):
-        return "None"
-    items = "".join(f"{_build(child, leaves)}, " for child in spec.children)
-    return f"[{items}]" if spec.kind is list else f"({items})"
+    return writer.make(lines, writer.build(spec, leaves))
