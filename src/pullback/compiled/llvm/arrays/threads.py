@@ -52,7 +52,7 @@ _SPINS = 2000  # turns of a waiting thread before it lets others run
 
 
 class Step(NamedTuple):
-    """A function ``void name(void **table, int64 chunk)`` of the module, and how often it is called."""
+    """A function ``void name(void **table, int64 chunk)``, and the number of its chunks."""
 
     name: str
     chunks: int
