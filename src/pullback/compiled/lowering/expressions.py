@@ -2,9 +2,9 @@
 
 An expression is Python text in the operator's arguments. Tensors are ``Value`` objects, whose
 arithmetic adds nodes to a graph with NumPy's promotion of dtypes; other arguments are themselves.
-``NAMES`` has the functions that it may call: NumPy's element-wise functions by their names, some
-that are made of them, and reductions (``sum``, ``prod``, ``max``, ``min``, ``all``, ``any``,
-``mean``) with an axis and ``keepdims``.
+``NAMES`` has functions that it may call, besides the rules of ``rules.py``: NumPy's element-wise
+functions by their names, some that are made of them, and reductions (``sum``, ``prod``, ``max``,
+``min``, ``all``, ``any``, ``mean``) with an axis and ``keepdims``.
 """
 
 from __future__ import annotations
@@ -82,6 +82,11 @@ class Value:
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
         return self.node.shape
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.node.size
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -485,17 +490,14 @@ NAMES: dict[str, Any] = {
 }
 
 
-_GLOBALS = {**NAMES, "__builtins__": {}}
-
-
 @functools.lru_cache(maxsize=1024)
 def _code(text: str) -> Any:
     return compile(text, "<lower>", "eval")
 
 
-def evaluate(text: str, arguments: dict[str, Any]) -> Any:
-    """The value of an expression for some arguments."""
+def evaluate(text: str, names: dict[str, Any], arguments: dict[str, Any]) -> Any:
+    """The value of an expression, which may call some names, for some arguments."""
     try:
-        return eval(_code(text), _GLOBALS, arguments)
+        return eval(_code(text), names, arguments)
     except (NameError, TypeError, AttributeError) as error:
         raise CannotLower(f"{text}: {error}") from None

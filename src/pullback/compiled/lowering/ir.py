@@ -213,13 +213,13 @@ def is_number(node: Node) -> bool:
     return base.op == "const" and base.size == 1
 
 
-def needed_by(nodes: Iterable[Node]) -> set[int]:
-    """The ids of some nodes and of all nodes that these need."""
+def needed_by(nodes: Iterable[Node], without: Container[int] = ()) -> set[int]:
+    """The ids of some nodes and of all nodes that these need; but for some, and what they need."""
     found: set[int] = set()
     stack = list(nodes)
     while stack:
         node = stack.pop()
-        if node.id not in found:
+        if node.id not in found and node.id not in without:
             found.add(node.id)
             stack.extend(node.inputs)
     return found

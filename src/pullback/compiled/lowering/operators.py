@@ -17,8 +17,8 @@ import numpy as np
 
 from pullback._generated import lowerings
 from pullback._generated.scipy_special import lowerings as special_lowerings
-from pullback.compiled.lowering.expressions import CannotLower, Value, evaluate
-from pullback.compiled.lowering.rules import MOVES, RULES, move_elements
+from pullback.compiled.lowering.expressions import NAMES, CannotLower, Value, evaluate
+from pullback.compiled.lowering.rules import HELPERS, MOVES, RULES, move_elements
 from pullback.errors import BindError
 from pullback.fx.tracer import untraced
 from pullback.tensor.tensor import Tensor, wrap
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 LOWERINGS = {**lowerings.LOWERINGS, **special_lowerings.LOWERINGS}
+_CALLABLE = {**RULES, **HELPERS, **NAMES, "__builtins__": {}}  # by expressions
 MOST_POSITIONS = 1 << 20
 """Elements of an array of positions."""
 
@@ -83,7 +84,7 @@ def lower_operator(
             raise CannotLower("a number in the place of an array") from error
     text = LOWERINGS.get(name)
     if text is not None:
-        return evaluate(text, arguments)
+        return evaluate(text, _CALLABLE, arguments)
     if name in MOVES or schema.is_view:
         return _move(target, args, kwargs)
     raise CannotLower("no lowering")

@@ -2,7 +2,8 @@
 
 A rule takes the arguments of an operator (tensors as ``Value`` objects) and returns a ``Value``. It
 raises ``CannotLower`` for what it has no form for; the operator then stays opaque. What the tables
-say in the field ``lower`` needs no rule, nor do in-place and ``out=`` variants.
+say in the field ``lower``, whose expressions may call these rules, needs no rule of its own, nor do
+in-place and ``out=`` variants.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pullback.compiled.lowering.expressions import (
 )
 from pullback.compiled.lowering.ir import Place, c_strides
 
-__all__ = ["MOVES", "RULES", "affine_place", "move_elements"]
+__all__ = ["HELPERS", "MOVES", "RULES", "affine_place", "move_elements"]
 
 _Rule = Callable[..., Any]
 RULES: dict[str, _Rule] = {}
@@ -172,25 +173,11 @@ def _constant_pad(x: Value, widths: Any, values: Any) -> Value:
     return x.like(x.builder.assemble(shape, x.dtype, [(place, x.node)]))
 
 
-def _triangle_of(lower: bool) -> _Rule:
-    def rule(x: Value, k: int = 0) -> Value:
-        columns = x.shape[-1]
-        rows = x.shape[-2] if len(x.shape) > 1 else columns  # a vector is broadcast to equal rows
-        mask = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
-        keeps = x.like(x.builder.const(mask if lower else ~mask))
-        return where(keeps, x, x.dtype.type(0).item())
-
-    return rule
-
-
-RULES["tril"] = _triangle_of(True)
-RULES["triu"] = _triangle_of(False)
-
-
-@_rule("view_as_real")
-def _view_as_real(x: Value) -> Value:
-    parts = [x.builder.elementwise(part, x.node) for part in ("real", "imag")]
-    return _stack([x.like(part) for part in parts], -1)
+def _triangle(x: Value, k: int) -> Value:
+    """A mask of the elements on the diagonal `k` and below it."""
+    columns = x.shape[-1]
+    rows = x.shape[-2] if len(x.shape) > 1 else columns  # a vector is broadcast to equal rows
+    return x.like(x.builder.const(np.tri(rows, columns, k, dtype=bool)))
 
 
 @_rule("view_as_complex")
@@ -259,7 +246,7 @@ def _first_extreme(combiner: str, x: Value, axis: int | None, keepdims: bool) ->
     x = cast(x, np.uint8) if x.dtype == bool else x
     shape = (1,) * len(x.shape)
     if axis is None:
-        x = x.reshape((prod(x.shape),))
+        x = x.reshape((x.size,))
     at = (axis or 0) % len(x.shape)
     top = reduce(combiner, x, at, True)
     found = (x == top) | (apply("isnan", x) & apply("isnan", top))
@@ -267,16 +254,6 @@ def _first_extreme(combiner: str, x: Value, axis: int | None, keepdims: bool) ->
     numbers = where(found, _along(x.builder, length, at, len(x.shape)), length)
     first = reduce("min", numbers, at, keepdims)
     return first.reshape(shape) if keepdims and axis is None else first
-
-
-@_rule("argmax")
-def _argmax(x: Value, axis: int | None = None, keepdims: bool = False) -> Value:
-    return _first_extreme("max", x, axis, keepdims)
-
-
-@_rule("argmin")
-def _argmin(x: Value, axis: int | None = None, keepdims: bool = False) -> Value:
-    return _first_extreme("min", x, axis, keepdims)
 
 
 @_rule("full")
@@ -288,12 +265,6 @@ def _full(shape: Any, fill_value: Value, dtype: Any = None) -> Value:
             raise CannotLower("a number that is no integer in an array of integers")
         builder.require_range(fill_value.node, dtype)
     return fill_value.like(builder.broadcast(cast(fill_value, dtype).node, tuple(shape)))
-
-
-@_rule("outer")
-def _outer(a: Value, b: Value) -> Value:
-    column = a.reshape((prod(a.shape), 1))
-    return apply("multiply", column, b.reshape((1, prod(b.shape))))
 
 
 @_rule("_tensordot")
@@ -384,7 +355,7 @@ def _put(kind: str, x: Value, positions: Value, values: Value) -> Value:
 def _positions(x: Value, indices: list[Value | None]) -> Value:
     """The flat positions of the elements at index arrays, as NumPy's advanced indexing has them."""
     ndim = len(x.shape)
-    if len(indices) > ndim or prod(x.shape) == 0:
+    if len(indices) > ndim or x.size == 0:
         raise CannotLower("indices of an array without elements")
     given = dict(enumerate(indices))
     chosen = {axis: index for axis, index in given.items() if index is not None}
@@ -449,7 +420,7 @@ def _along_axis(x: Value, index: Value, axis: int) -> Value:
     """The positions of ``take_along_axis``; the shapes agree but on the axis."""
     ndim = len(x.shape)
     axis %= max(1, ndim)
-    if len(index.shape) != ndim or prod(x.shape) == 0 or not ndim:
+    if len(index.shape) != ndim or x.size == 0 or not ndim:
         raise CannotLower("an index of another number of axes")
     parts = []
     for a in range(ndim):
@@ -465,7 +436,7 @@ def _along_axis(x: Value, index: Value, axis: int) -> Value:
 @_rule("take_along_axis")
 def _take_along_axis(x: Value, indices: Value, axis: int | None = -1) -> Value:
     if axis is None:
-        x, axis = x.reshape((prod(x.shape),)), 0
+        x, axis = x.reshape((x.size,)), 0
     _require_equal_axes(x, indices, axis)
     return _take(x, _along_axis(x, indices, axis))
 
@@ -506,12 +477,6 @@ def _pick(x: Value, target: Value, ignore_index: int) -> Value:
     return where(found.counts, picked.reshape(target.shape), 0)
 
 
-@_rule("_pick_sum")
-def _pick_sum(x: Value, target: Value, ignore_index: int, scale: float) -> Value:
-    picked = reduce("sum", _pick(x, target, ignore_index))
-    return picked * scale
-
-
 @_rule("_place")
 def _place(grad: Value, target: Value, classes: int, ignore_index: int) -> Value:
     axis = min(1, len(grad.shape))
@@ -540,11 +505,6 @@ def _classes(shape: Any, target: Value, ignore: int) -> _Classes:
     builder.require(inside.node)
     wide = (*target.shape[:axis], 1, *target.shape[axis:])
     return _Classes(counts, numbers.reshape(wide), axis)
-
-
-@_rule("embedding")
-def _embedding(indices: Value, weight: Value, padding_idx: int | None = None) -> Value:  # noqa: ARG001
-    return _index(weight, [indices])
 
 
 @_rule("_tie_weights")
@@ -594,3 +554,7 @@ def _vector_norm(x: Value, axis: Any = None, keepdims: bool = False, ord: float 
     if ord == float("inf") and x.dtype.kind in "fc":
         return reduce("max", size, axis, keepdims)
     raise CannotLower("another norm")
+
+
+HELPERS: dict[str, Any] = {"first_extreme": _first_extreme, "triangle": _triangle}
+"""Functions for expressions of the tables that are no operators."""

@@ -92,13 +92,7 @@ def without_cotangents(backward: Lowered, given: tuple[bool, ...]) -> Lowered:
             dependent.add(node.id)
             if own <= zero:
                 zero.add(node.id)
-    stack = [x for x in graph.outputs if x.id not in zero]
-    needed: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if node.id not in needed:
-            needed.add(node.id)
-            stack += [x for x in node.inputs if x.id not in zero]
+    needed = needed_by(graph.outputs, zero)
     pairs = zip(graph.inputs, backward.sources, strict=True)
     given_inputs = [pair for pair in pairs if pair[0].id in needed]
     nodes = [node for node in graph.nodes if node.id in needed]

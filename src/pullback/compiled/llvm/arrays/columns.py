@@ -10,9 +10,7 @@ views and padding choose columns, products of small matrices are written out. (B
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -88,10 +86,10 @@ class _Splitter:
 
     def _convert(self, node: Node) -> None:
         if self.is_split(node):
-            found = _SPLIT.get(node.op)
-            if found is None:
+            split = getattr(self, f"_split_{node.op}", None)
+            if split is None:
                 raise _RowsError
-            self.columns[node] = found(self, node)
+            self.columns[node] = split(node)
         elif node.op == "reduce" and self.is_split(node.inputs[0]):
             self.plain[node] = self._reduce_rows(node)
         elif any(self.is_split(x) and x in self.columns for x in node.inputs):
@@ -129,7 +127,7 @@ class _Splitter:
             raise _RowsError
         return [int(k) for k in inner]
 
-    def view(self, node: Node) -> list[Node]:
+    def _split_view(self, node: Node) -> list[Node]:
         base, place = node.inputs[0], node.place
         if place.step:
             raise _RowsError
@@ -142,7 +140,7 @@ class _Splitter:
         places = [Place(int(k), (place.strides[0],), (self.rows,)) for k in inner]
         return [self.builder.view(self.plain[base], p) for p in places]
 
-    def elementwise(self, node: Node) -> list[Node]:
+    def _split_elementwise(self, node: Node) -> list[Node]:
         operands = [self.get(x) for x in node.inputs]
         if node.function == "cast":
             return [self.builder.cast(x, node.dtype) for x in operands[0]]
@@ -170,7 +168,7 @@ class _Splitter:
         columns = self.get(x)
         return [[columns[int(k)] for k in group] for group in moved.T]
 
-    def reduce(self, node: Node) -> list[Node]:
+    def _split_reduce(self, node: Node) -> list[Node]:
         if 0 in node.attrs[1]:
             raise _RowsError
         return [self._combine(node.attrs[0], group) for group in self._groups(node)]
@@ -189,7 +187,7 @@ class _Splitter:
         parts = [(Place(k, (), ()), total) for k, total in enumerate(totals)]
         return self.builder.assemble(node.shape, node.dtype, parts)
 
-    def assemble(self, node: Node) -> list[Node]:
+    def _split_assemble(self, node: Node) -> list[Node]:
         count = prod(node.shape[1:])
         zero = self.builder.full(0, (self.rows,), node.dtype)
         found = [zero] * count
@@ -200,7 +198,7 @@ class _Splitter:
                 found[k] = column
         return found
 
-    def update(self, node: Node) -> list[Node]:
+    def _split_update(self, node: Node) -> list[Node]:
         base, part, *index = node.inputs
         kind, place = node.attrs
         if index or place.shape[:1] != (self.rows,):
@@ -211,7 +209,7 @@ class _Splitter:
             found[k] = column if is_set else self.builder.elementwise("add", found[k], column)
         return found
 
-    def matmul(self, node: Node) -> list[Node]:
+    def _split_matmul(self, node: Node) -> list[Node]:
         a, b = node.inputs
         if len(node.shape) < 3:
             raise _RowsError
@@ -229,13 +227,3 @@ class _Splitter:
                     ]
                     found.append(self._combine("sum", terms))
         return found
-
-
-_SPLIT: dict[str, Callable[[Any, Node], list[Node]]] = {
-    "view": _Splitter.view,
-    "elementwise": _Splitter.elementwise,
-    "reduce": _Splitter.reduce,
-    "assemble": _Splitter.assemble,
-    "update": _Splitter.update,
-    "matmul": _Splitter.matmul,
-}

@@ -154,20 +154,15 @@ class GemmEmitter:
                 rest = b.udiv(rest, WORD(length))
             starts.append(place)
         column = b.mul(number, WORD(self.columns))
-        left = gemm.n % self.columns
-        is_last = b.icmp_unsigned("==", number, WORD(self.tiles - 1))
-        if self.tiles == 1:
-            self._columns(starts, column, left or self.columns, None)
-        elif not left:
-            self._columns(starts, column, self.columns, None)
-        elif self.packs:  # one code for both: the rest of a packed tile is computed and dropped
-            self._columns(starts, column, self.columns, is_last)
+        left, width, is_last = gemm.n % self.columns, self.columns, None
+        if left and self.tiles == 1:
+            width = left
+        elif left:
+            is_last = b.icmp_unsigned("==", number, WORD(self.tiles - 1))
+        if self.packs:  # one code for both: the rest of a packed tile is computed and dropped
+            self._columns(starts, column, width, is_last)
         else:
-            with b.if_else(is_last) as (then, otherwise):
-                with then:
-                    self._columns(starts, column, left, None)
-                with otherwise:
-                    self._columns(starts, column, self.columns, None)
+            self._either(is_last, width, lambda n: self._columns(starts, column, n, None))
 
     def _columns(self, starts: list[Any], column: Any, width: int, is_last: Any) -> None:
         """All rows of a tile of columns: blocks of the inner axis, then tiles of rows."""
