@@ -21,9 +21,10 @@ from pullback.interop.arguments import as_tensor, given, plain, raw, tensors_in
 from pullback.operators.creation import functions_ranges as ranges
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["average", "clip", "corrcoef", "cov", "ediff1d", "fix", "histogram", "histogram2d"]
-__all__ += ["histogram_bin_edges", "histogramdd", "interp", "nan_to_num", "nanpercentile"]
-__all__ += ["nanquantile", "percentile", "quantile", "real_if_close", "sort_complex", "unwrap"]
+__all__ = ["average", "bincount", "clip", "corrcoef", "cov", "ediff1d", "fix", "histogram"]
+__all__ += ["histogram2d", "histogram_bin_edges", "histogramdd", "interp", "nan_to_num"]
+__all__ += ["nanpercentile", "nanquantile", "percentile", "quantile", "real_if_close"]
+__all__ += ["sort_complex", "unwrap"]
 
 
 def average(
@@ -98,6 +99,14 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     given = [as_tensor(part) for part in (x, y) if part is not None]
     kind = np.result_type(*(part.dtype for part in given), np.float64) if dtype is None else dtype
     return reduction.corrcoef(*(typed(part, kind) for part in given), rowvar=rowvar)
+
+
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tensor:
+    """``numpy.bincount``, which adds weights in float64; complex ones, too."""
+    if weights is not None:
+        kind = complex if as_tensor(weights).dtype.kind == "c" else float
+        weights = typed(weights, kind)
+    return sorting.bincount(as_tensor(x), weights, minlength)
 
 
 def interp(

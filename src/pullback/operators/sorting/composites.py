@@ -215,7 +215,9 @@ def interp(
     inside = fp[0]
     if xp.size > 1:
         place = searchsorted(xp[1:-1], x, "right")
-        share = (x - xp[place]) / (xp[place + 1] - xp[place])
+        step = xp[place + 1] - xp[place]
+        flat = equal(step, 0)  # of equal points at the end, the last one has the value
+        share = where(flat, 1, x - xp[place]) / where(flat, 1, step)
         inside = fp[place] + (fp[place + 1] - fp[place]) * share
     return where(x < xp[0], left, where(x > xp[-1], right, inside))
 
