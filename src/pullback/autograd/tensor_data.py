@@ -36,8 +36,8 @@ from pullback.tensor.tensor import (
     meta_of,
     note_data,
     note_flag,
-    note_history,
     note_made,
+    note_property,
     note_read,
     register_alias,
     share_counter,
@@ -58,9 +58,10 @@ __all__ = ["DATA_METHODS", "detach", "detach_", "numpy"]
 def _version(self: Tensor) -> int:
     if not self._flags & TRACKED:
         raise InferenceError("Inference tensors do not track version counter.")
+    found = version(self)
     if TRACES:
-        note_history(self, "reads _version")
-    return version(self)
+        note_property(self, "_version", found)
+    return found
 
 
 def detach(self: Tensor) -> Tensor:

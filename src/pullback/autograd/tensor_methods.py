@@ -34,8 +34,8 @@ from pullback.tensor.tensor import (
     meta_of,
     note_flag,
     note_grad,
-    note_history,
     note_hook,
+    note_property,
 )
 
 __all__ = [
@@ -111,16 +111,25 @@ def _grad_fn(self: Tensor) -> Node | None:
     return None if isinstance(node, AccumulateGrad) else node
 
 
+def _get_requires_grad(self: Tensor) -> bool:
+    found = requires_grad(self)
+    if TRACES:
+        note_property(self, "requires_grad", found)
+    return found
+
+
 def _get_is_leaf(self: Tensor) -> bool:
-    if TRACES and self._flags & REQUIRES_GRAD:
-        note_history(self, "reads is_leaf")
-    return _is_leaf(self)
+    found = _is_leaf(self)
+    if TRACES:
+        note_property(self, "is_leaf", found)
+    return found
 
 
 def _get_grad_fn(self: Tensor) -> Node | None:
-    if TRACES and self._flags & REQUIRES_GRAD:
-        note_history(self, "reads grad_fn")
-    return _grad_fn(self)
+    found = _grad_fn(self)
+    if TRACES:
+        note_property(self, "grad_fn", found)
+    return found
 
 
 def _output_nr(self: Tensor) -> int:
@@ -265,7 +274,7 @@ def attach_methods() -> None:
     """Gives ``Tensor`` everything above, and what ``tensor_data`` has."""
     _backward.__name__ = "backward"
     members: dict[str, Any] = {
-        "requires_grad": property(requires_grad, _set_requires_grad, _del_requires_grad),
+        "requires_grad": property(_get_requires_grad, _set_requires_grad, _del_requires_grad),
         "is_leaf": property(_get_is_leaf),
         "grad_fn": property(_get_grad_fn),
         "output_nr": property(_output_nr),

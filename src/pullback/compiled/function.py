@@ -429,10 +429,14 @@ class CompiledFunction:
         if shares_written_memory(tracer, given.leaves):
             effects.undo_all()  # a graph for other arguments may be right for these in part
             return self._call_func(args, kwargs, given)
-        kept += [Watch("item", *note) for note in tracer.notes.values()]
+        # A note has the value that was read, perhaps after the function has changed it.
+        kept = merge_watches([Watch("item", *note) for note in tracer.notes.values()], kept)
         self._own_change = find_change(kept)
         self._changes_nothing &= self._own_change is None
         self._watches = merge_watches(self._watches, kept)
+        if self._own_change is not None and trace.gradients is not None and trace.gradients.results:
+            effects.undo_all()  # a derivative may call the function again, with another state
+            return self._call_func(args, kwargs, given)
         found = self._first_run(entry, given, tracer, trace, effects)
         if self._own_change is not None:
             self._drop_natives()

@@ -131,6 +131,11 @@ class Outside:
         ]
 
     @property
+    def sets_gradients(self) -> bool:
+        """Whether the program sets ``.grad`` of captured tensors."""
+        return bool(self._changes)
+
+    @property
     def captured(self) -> list[Tensor] | None:
         """The captured tensors, if nothing else outside is read or changed; else None."""
         tracer = self._tracer

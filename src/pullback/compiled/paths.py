@@ -247,8 +247,11 @@ def recorded_path(tracer: Tracer, trace: Trace, *, is_native: bool) -> tuple[Pat
     refusal = ""
     if tracer.random or tracer.writes:
         refusal = "draws random numbers" if tracer.random else "writes to memory from outside"
+    elif trace.outside.sets_gradients:
+        refusal = "sets .grad of a captured tensor"
     reason = halves.forward.reason
-    if refusal and halves.forward.native is None:  # its backward computes all again
+    is_again = tracer.random or tracer.writes or count > 1
+    if refusal and is_again and halves.forward.native is None:  # its backward computes all again
         reason = f"a result requires grad, and the function {refusal}"
     if trace.outside.replaced:
         reason = "a result requires grad, and the function sets data of a tensor from outside"

@@ -7,12 +7,19 @@ given back where the trace is undone.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from pullback.autograd.graph.views import requires_grad, view_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import TraceError
+from pullback.fx.refusals import refusal
+from pullback.fx.user_code import user_line
 from pullback.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pullback.fx.tracer import Tracer
 
 __all__ = ["Histories"]
 
@@ -32,6 +39,7 @@ class Histories:
 
     def __init__(self) -> None:
         self._found: dict[int, _History] = {}
+        self._properties: dict[tuple[int, str], Tensor] = {}  # that the program has read
 
     def note(self, tensor: Tensor) -> bool:
         """Notes the history of a tensor, and of the base of a view, before it is used.
@@ -48,6 +56,21 @@ class Histories:
         if view is not None:
             self.note(view.base)
         return required
+
+    def note_property(self, tracer: Tracer, tensor: Tensor, name: str, value: Any) -> None:
+        """Notes that a property of the history of a tensor from outside is read.
+
+        It is a condition for runs of the graph. Those of arguments are not traced.
+        """
+        if id(tensor) in tracer.arguments:
+            has_history = tensor._flags & REQUIRES_GRAD or name == "_version"
+            if name != "requires_grad" and has_history:  # which belongs to the signature
+                raise refusal(f"it reads {name} of an argument{user_line()}")
+            return
+        is_captured = isinstance(tensor._array, np.ndarray) and id(tensor) not in tracer.made_here
+        if is_captured and (id(tensor), name) not in self._properties:
+            self._properties[id(tensor), name] = tensor
+            tracer.conditions.append(lambda: bool(getattr(tensor, name) == value))
 
     def require_same(self, made: dict[int, Tensor]) -> None:
         """Refuses a recorded write, which gives a tensor another history; not to those `made`."""

@@ -39,7 +39,8 @@ class Replaced:
             return False
         if held is before and not _is_traced(tensor):
             return False  # `weight.data -= step` has written to the memory, and sets the same one
-        tracer.note_history(tensor, "sets data")
+        if id(tensor) in tracer.arguments:
+            raise refusal(f"it sets data of an argument{user_line()}")
         if id(tensor) in tracer.made_here or (_is_traced(tensor) and tensor not in self):
             return _is_traced(new)
         if (

@@ -351,10 +351,10 @@ class Tracer:
         if current_tracer() is self and isinstance(held, np.ndarray | TracedArray):
             raise refusal(f"a hook of a tensor is registered{user_line()}")
 
-    def note_history(self, tensor: Tensor, what: str) -> None:
-        """Refuses a function that reads or sets the history of an argument, which is not traced."""
-        if current_tracer() is self and id(tensor) in self.arguments:
-            raise refusal(f"it {what} of an argument{user_line()}")
+    def note_property(self, tensor: Tensor, name: str, value: Any) -> None:
+        """Notes a property of the history of a tensor from outside: it has to be the same."""
+        if current_tracer() is self and get_state().modes & TRACE:
+            self.histories.note_property(self, tensor, name, value)
 
     def note_flag(self, tensor: Tensor, value: bool) -> None:
         """Notes ``requires_grad`` of a tensor from outside: at the end it has to be the same."""

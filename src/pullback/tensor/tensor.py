@@ -87,10 +87,10 @@ __all__ = [
     "note_data",
     "note_flag",
     "note_grad",
-    "note_history",
     "note_hook",
     "note_literal",
     "note_made",
+    "note_property",
     "note_read",
     "numeric",
     "register_alias",
@@ -197,10 +197,10 @@ def note_hook(tensor: Tensor) -> None:
         trace.note_hook(tensor)
 
 
-def note_history(tensor: Tensor, what: str) -> None:
-    """Notes in the traces that are running that Python reads or sets the history of a tensor."""
+def note_property(tensor: Tensor, name: str, value: Any) -> None:
+    """Notes in the traces that are running that Python reads a property of a tensor's history."""
     for trace in list(TRACES):
-        trace.note_history(tensor, what)
+        trace.note_property(tensor, name, value)
 
 
 def note_data(tensor: Tensor, new: Tensor) -> bool:

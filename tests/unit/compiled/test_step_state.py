@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.errors import AutogradError
 
 pytest.importorskip("llvmlite", reason="pip install pullback[compile] runs these tests")
 
@@ -324,3 +325,75 @@ def test_a_returned_gradient_is_that_of_the_parameter(backend):
         found = compiled(pb.tensor([[1.0, 2.0]]))
         assert all(g is p.grad for g, p in zip(found, layer.parameters(), strict=True))
     assert compiled.stats["hits"] == 2
+
+
+def _toggle_history(w):
+    return w.mul_(pb.ones(2, requires_grad=True)) if w.is_leaf else w.detach_()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("read", "change"),
+    [
+        (lambda w: w.requires_grad, lambda w: w.requires_grad_(not w.requires_grad)),
+        (lambda w: w.is_leaf, _toggle_history),
+        (lambda w: w.grad_fn is None, _toggle_history),
+        (lambda w: w._version < 2, lambda w: w.mul_(2)),
+    ],
+)
+def test_a_property_of_a_tensor_that_the_graph_does_not_use_is_seen(read, change, backend):
+    w = pb.ones(2)
+    compiled = pb.compile(lambda x: x * 2 if read(w) else x * 3, backend=backend)
+    found = set()
+    for n in range(8):
+        expected = 2 if read(w) else 3
+        assert compiled(pb.ones(1)).item() == expected
+        found.add(expected)
+        if n % 2:
+            change(w)
+    assert found == {2, 3}
+    assert compiled.stats["hits"] > 2
+
+
+class Counting(pb.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = pb.nn.Parameter(pb.ones(2))
+        self.steps = 0
+
+    def forward(self, x):
+        return self.weight * x
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_step_that_changes_a_module_happens_once_in_each_call(backend):
+    net = Counting()
+
+    def step(x):
+        net.steps += 1
+        y = net(x)
+        return y.sum(), y * 2
+
+    compiled = pb.compile(step, backend=backend)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compile: step cannot be one graph")
+        for n in range(1, 12):
+            compiled(pb.ones(2))[n % 2].sum().backward()
+            assert net.steps == n
+    np.testing.assert_array_equal(net.weight.grad.numpy(), [17.0, 17.0])
+
+
+def test_a_derivative_does_not_run_an_inner_backward_pass_again():
+    w = pb.ones(2, requires_grad=True)
+
+    def step(x):
+        (w * x).sum().backward()
+        return (w * x).sum(), (w * x**2).sum()
+
+    compiled = pb.compile(step, backend="eager")
+    with pytest.warns(UserWarning, match=r"sets \.grad of a captured tensor"):
+        compiled(pb.ones(2))[0].backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [2.0, 2.0])
+    first, _ = pb.compile(step)(pb.ones(2))
+    with pytest.raises(AutogradError, match="calls the compiled function again"):
+        pb.autograd.grad(first, w, create_graph=True)
