@@ -27,8 +27,9 @@ PROGRAMS = {
     "compiled": 300,
     "numbers": 300,
     "loops": 100,
+    "calls": 100,
 }
-COMPILED = ("compiled", "numbers", "loops")
+COMPILED = ("compiled", "numbers", "loops", "calls")
 SEED = 20261118
 PARTS = 4  # tests for each kind, so that they run side by side
 

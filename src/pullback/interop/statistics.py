@@ -144,7 +144,7 @@ def unwrap(
     values, length = raw(tensor), np.asarray(plain(period))
     shifted = np.unwrap(values, plain(discont), axis, period=length.item())
     if not isinstance(period, Tensor):
-        return tensor + fresh(shifted - values)
+        return tensor + fresh(np.where(shifted == values, 0, shifted - values))
     turns = np.round((shifted - values) / length)
     return tensor + fresh(turns) * period
 

@@ -17,7 +17,7 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_products as products
 from pullback._generated import functions_shape as shape
 from pullback._generated import operators
-from pullback.interop.adapt import into
+from pullback.interop.adapt import into, typed
 from pullback.interop.arguments import (
     as_tensor,
     holds_gradient,
@@ -58,10 +58,8 @@ def _heaviside(x: Any, at_zero: Any) -> Tensor:
     """Steps have slope zero, so gradients are zero; the operator of this name has none at all."""
     if any(as_operand(given).dtype.kind == "c" for given in (x, at_zero)):
         raise TypeError("numpy.heaviside is not defined for complex numbers, which have no sign")
-    if isinstance(x, int | float) and not isinstance(x, np.generic):
-        x = pointwise._astype(as_operand(x), np.result_type(float(x), as_operand(at_zero).dtype))
-    # a Python float makes float64 of integers
-    x = pointwise.multiply(x, 1.0) if isinstance(at_zero, float) else _as_float(x)
+    kinds = kind_of(x), kind_of(at_zero), None
+    x, at_zero = map(typed, (x, at_zero), np.heaviside.resolve_dtypes(kinds))
     step = (pointwise.sign(x) + 1) / 2
     return pointwise._where(pointwise.equal(x, 0), at_zero, step)
 

@@ -487,13 +487,13 @@ CALLS = [
 # Functions whose results NumPy rounds in its own way: these are compared to some places.
 _INEXACT = """
     sum prod mean var std nansum nanprod nanmean nanvar nanstd cumsum cumprod nancumsum nancumprod
-    average trapezoid median percentile quantile nanquantile sqrt cbrt exp exp2 expm1 log log2
-    log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh power
-    float_power pow arctan2 hypot logaddexp logaddexp2 i0 sinc angle unwrap gradient convolve
-    correlate cov corrcoef cross polyval polyfit polymul polydiv polyint poly roots dot vdot inner
-    matmul vecdot matvec tensordot einsum kron trace norm linalg fft linspace logspace geomspace
-    interp histogram union1d intersect1d pad ipow itruediv divide true_divide reciprocal degrees
-    radians deg2rad rad2deg add multiply reduce accumulate reduceat vander round cumulative_sum
-    cumulative_prod apply_along_axis apply_over_axes polyder polyadd arange
+    nanmedian average trapezoid median percentile quantile nanquantile sqrt cbrt exp exp2 expm1
+    log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh
+    power float_power pow arctan2 hypot logaddexp logaddexp2 i0 sinc angle unwrap gradient
+    convolve correlate cov corrcoef cross polyval polyfit polymul polydiv polyint poly roots dot
+    vdot inner matmul vecdot matvec tensordot einsum kron trace norm linalg fft linspace logspace
+    geomspace interp histogram union1d intersect1d pad ipow itruediv divide true_divide reciprocal
+    degrees radians deg2rad rad2deg add multiply reduce accumulate reduceat vander round
+    cumulative_sum cumulative_prod apply_along_axis apply_over_axes polyder polyadd arange
 """
 INEXACT_WORDS = frozenset(_INEXACT.split())
