@@ -150,7 +150,8 @@ class _Planner:
             elif node.op == "take":
                 needed = [x for x in node.inputs[:1] if x.op != "const"]
             elif node.op == "matmul":
-                needed = [x for x in node.inputs if not _is_factor(x, uses_loops(node))]
+                is_loop = uses_loops(node)
+                needed = [x.inputs[0] if _is_factor(x, is_loop) else x for x in node.inputs]
             else:
                 needed = []
             found -= set(needed)
@@ -314,12 +315,12 @@ def _written(write: Node) -> set[Node]:
 
 
 def _is_factor(node: Node, any_strides: bool) -> bool:
-    """Whether a product can read a view as it is.
+    """Whether a product can read a value as a view of memory; all other factors are in memory.
 
     BLAS needs rows or columns one beside the other in memory, and prints a message for others.
     """
     if node.op != "view":
-        return True
+        return False
     base, place = node.inputs[0], node.place
     if base.op == "iota" or is_number(node) or place.step:
         return False
