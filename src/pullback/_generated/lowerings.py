@@ -67,7 +67,7 @@ LOWERINGS: dict[str, str] = {
     "fmod": "fmod(self, other)",
     "gcd": "gcd(self, other)",
     "ge": "greater_equal(self, other)",
-    "gelu": "0.5 * self * (1 + tanh(0.7978845608028654 * self * (1 + 0.044715 * self * self))) if approximate == 'tanh' else 0.5 * self * erfc(-self * 0.7071067811865476)",
+    "gelu": "0.5 * self * (1 + tanh(0.7978845608028654 * self * (1 + 0.044715 * self * self))) if approximate == 'tanh' else 0.5 * self * erfc(self * -0.7071067811865476)",
     "gt": "greater(self, other)",
     "hardshrink": "where((self >= -lambd) & (self <= lambd), 0, self)",
     "hardsigmoid": "minimum(maximum(self + 3, 0), 6) / 6",

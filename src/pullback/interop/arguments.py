@@ -31,6 +31,7 @@ __all__ = [
     "as_tensor",
     "carries_gradient",
     "common_dtype",
+    "entry",
     "given",
     "hold",
     "holds_gradient",
@@ -154,6 +155,16 @@ def kind_of(value: Any) -> Any:
             return held.dtype
     kind = value.__class__
     return kind if kind in (int, float, complex) else as_tensor(value).dtype
+
+
+def entry(value: Any, dtype: np.dtype[Any]) -> Tensor:
+    """A value for elements of a dtype; as in NumPy, an integer that does not fit raises."""
+    if isinstance(value, list | tuple):
+        return creation.asarray(value, dtype=dtype if dtype.kind in "iu" else None)
+    if dtype.kind in "iu" and kind_of(value) is int:
+        held = value._array if isinstance(value, Tensor) else value
+        return constant_tensor(np.asarray(held, dtype))
+    return as_tensor(value)
 
 
 def given(value: Any) -> bool:

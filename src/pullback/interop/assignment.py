@@ -13,7 +13,7 @@ import numpy as np
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
-from pullback.interop.arguments import as_tensor, holds_gradient, lost_in_array, plain, raw
+from pullback.interop.arguments import as_tensor, entry, holds_gradient, lost_in_array, plain, raw
 from pullback.tensor.methods.indexing import setitem
 from pullback.tensor.tensor import Tensor
 
@@ -66,7 +66,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """
     if not isinstance(a, Tensor):
         return _in_array(np.put, "numpy.put", a, ind, v, mode)
-    indexing.put_(a, ind, as_tensor(v), mode)
+    indexing.put_(a, ind, entry(v, a.dtype), mode)
     return None
 
 
@@ -81,7 +81,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
     """
     if not isinstance(arr, Tensor):
         return _in_array(np.put_along_axis, "numpy.put_along_axis", arr, indices, values, axis=axis)
-    indexing.put_along_axis_(arr, indices, as_tensor(values), axis)
+    indexing.put_along_axis_(arr, indices, entry(values, arr.dtype), axis)
     return None
 
 
@@ -96,7 +96,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """
     if not isinstance(a, Tensor):
         return _in_array(np.fill_diagonal, "numpy.fill_diagonal", a, val, wrap)
-    indexing.fill_diagonal_(a, as_tensor(val), wrap)
+    indexing.fill_diagonal_(a, entry(val, a.dtype), wrap)
     return None
 
 
@@ -112,7 +112,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     if not isinstance(arr, Tensor):
         return _in_array(np.place, "numpy.place", arr, mask, vals)
     places = np.flatnonzero(np.broadcast_to(plain(mask), arr.shape))
-    values = shape.reshape(as_tensor(vals), -1)
+    values = shape.reshape(entry(vals, arr.dtype), -1)
     if not values.size and places.size:
         raise ValueError("Cannot insert from an empty array!")
     return _put_flat(arr, places, values, np.arange(places.size))
@@ -133,7 +133,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     if flags.shape != a.shape:
         raise ValueError("putmask: mask and data must be the same size")
     places = np.flatnonzero(flags)
-    return _put_flat(a, places, shape.reshape(as_tensor(values), -1), places)
+    return _put_flat(a, places, shape.reshape(entry(values, a.dtype), -1), places)
 
 
 def _put_flat(target: Tensor, places: Any, values: Tensor, numbers: Any) -> None:

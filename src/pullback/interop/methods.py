@@ -20,7 +20,7 @@ from pullback._generated import functions_sorting as sorting
 from pullback._lazy import lazy_module
 from pullback.dispatch.modes import MAPPING, TAPE, TRANSFORM, get_state
 from pullback.errors import InplaceError
-from pullback.interop.arguments import raw
+from pullback.interop.arguments import entry, raw
 from pullback.interop.array_methods import ARRAY_METHODS
 from pullback.tensor.methods.indexing import setitem
 from pullback.tensor.tensor import Tensor
@@ -107,7 +107,7 @@ def _fill(self: Tensor, value: Any) -> None:
 
 def _put(self: Tensor, indices: Any, values: Any, mode: str = "raise") -> None:
     """Writes to elements by their number."""
-    indexing.put_(self, indices, values, mode)
+    indexing.put_(self, indices, entry(values, self.dtype), mode)
 
 
 def _resize(self: Tensor, *_: Any, **__: Any) -> None:  # noqa: ARG001 - a method

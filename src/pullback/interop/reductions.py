@@ -15,7 +15,7 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback.interop.adapt import into
-from pullback.interop.arguments import as_tensor, given
+from pullback.interop.arguments import as_tensor, entry, given
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["all", "any", "cumprod", "cumsum", "dtype_with", "max", "mean", "min", "prod", "sum"]
@@ -67,7 +67,7 @@ def _started(function: Callable[..., Any], made: Any, initial: Any) -> Any:
     """A sum or product that begins with `initial`, in the dtype of the result."""
     if not given(initial):
         return made
-    return function(made, pointwise._astype(as_tensor(initial), made.dtype))
+    return function(made, pointwise._astype(entry(initial, made.dtype), made.dtype))
 
 
 def sum(
@@ -130,11 +130,11 @@ def _extreme(
             )
         _check_mask(where)
         tensor = pointwise._where(
-            where, tensor, pointwise._astype(as_tensor(initial), tensor.dtype)
+            where, tensor, pointwise._astype(entry(initial, tensor.dtype), tensor.dtype)
         )
     if not given(initial):
         return into(out, reduce(tensor, axis, _kept(keepdims)), f"numpy.{name}")
-    start = pointwise._astype(as_tensor(initial), tensor.dtype)
+    start = pointwise._astype(entry(initial, tensor.dtype), tensor.dtype)
     axes = range(tensor.ndim) if axis is None or not tensor.ndim else np.atleast_1d(axis).tolist()
     if 0 in [tensor.shape[i] for i in axes]:
         lengths = reduction.sum(tensor, axis, _kept(keepdims)).shape

@@ -255,6 +255,8 @@ def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     """
     tensor, axis = _along(x, axis)
     n = tensor.shape[axis]
+    if values.__class__ is int and tensor.dtype.kind in "iu":
+        values = np.asarray(values, tensor.dtype)  # raises for one that does not fit
     new = _tensor(values)
     new = shape.reshape(new, (1,) * (tensor.ndim - new.ndim) + new.shape)
     obj = _values("insert", "obj", obj)

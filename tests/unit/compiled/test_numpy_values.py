@@ -146,6 +146,40 @@ def test_a_number_that_does_not_fit_raises_as_outside(make):
             compiled(F32, number)
 
 
+def written(function):
+    def program(x, n):
+        y = x.copy()
+        found = function(y, n)
+        return y if found is None else found
+
+    return program
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda y, n: y.__setitem__([0, 1], n),
+        lambda y, n: y.__setitem__(y > 1, n),
+        lambda y, n: np.put(y, [0, 1], n),
+        lambda y, n: y.put([0], n),
+        lambda y, n: np.putmask(y, y > 1, n),
+        lambda y, n: np.place(y, y > 1, [n]),
+        lambda y, n: np.insert(y, 0, n),
+        lambda y, n: np.array([n, 1], np.uint8) + y[:2],
+        lambda y, n: np.sum(y, initial=n),
+        lambda y, n: np.max(y, initial=n),
+    ],
+)
+def test_a_number_that_does_not_fit_is_not_written(function, backend):
+    program, x = written(function), np.array([1, 2, 3], np.uint8)
+    compiled = pb.compile(program, backend=backend)
+    for n in (2, 7):
+        assert compiled(x, n).tolist() == program(x, n).tolist()
+    with pytest.raises(OverflowError):
+        compiled(x, -1)
+
+
 @pytest.mark.parametrize("name", ["any", "all", "count_nonzero"])
 def test_operators_take_lists_of_axes(name):
     x = pb.asarray(MATRIX)
@@ -165,3 +199,27 @@ def test_gradients_through_functions_that_widen():
     for _ in range(2):
         np.testing.assert_allclose(compiled(MATRIX), want, rtol=1e-6)
         assert compiled(MATRIX).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda b, x: b[0].dot(x[0]),
+        lambda b, x: x @ b,
+        lambda b, x: b[0].astype(float) @ x,
+        lambda b, x: x @ b[0].astype(float)[:, None],
+        lambda b, x: b.astype(float).reshape(3, 100, 300) @ x,
+        lambda b, x: (x > 0.5).astype(float).reshape(1, 300, 300) @ x,
+        lambda b, x: np.arange(300) @ x + b[0].sum(),
+    ],
+)
+def test_truth_values_are_factors_of_large_products(product):
+    """They have no memory of their own where only loops read them; products need it."""
+    x = np.random.default_rng(0).normal(size=(300, 300))
+    compiled = pb.compile(product)
+    for _ in range(2):
+        found = compiled(x > 0, x)
+    expected = product(x > 0, x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert "no machine code" not in compiled.report()

@@ -389,6 +389,9 @@ def _index_put(x: Value, indices: Any, values: Any, accumulate: bool = False) ->
         if accumulate:
             raise CannotLower("a number that is added at positions")
         values = x.like(x.builder.full(values, (), x.dtype))
+    if values.number is int:
+        dtype = np.result_type(x.dtype, values.dtype) if accumulate else x.dtype
+        x.builder.require_range(values.node, dtype)
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if len(given) == 1 and given[0][1].dtype == bool:
         return _put_under_mask(x, *given[0], values, accumulate)
@@ -408,8 +411,6 @@ def _put_under_mask(x: Value, axis: int, mask: Value, values: Value, accumulate:
     if any(n not in (1, m) for n, m in zip(shape, x.shape, strict=True)):
         raise CannotLower("values of another shape")
     dtype = np.result_type(x.dtype, values.dtype) if accumulate else x.dtype
-    if values.number is int:
-        x.builder.require_range(values.node, dtype)
     part = cast(values, dtype).reshape(shape)
     test = mask.reshape((*(1,) * len(before), *mask.shape, *(1,) * len(after)))
     base = cast(x, dtype)

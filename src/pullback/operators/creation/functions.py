@@ -121,7 +121,7 @@ def asarray(
     5.0
     """
     check_device(device)
-    if isinstance(obj, list | tuple) and _holds_tensors(obj):
+    if isinstance(obj, list | tuple) and _holds_tensors(obj, dtype):
         if copy is False:
             raise ValueError("asarray: tensors in a list cannot be joined without a copy")
         obj, copy = _stacked(obj), None
@@ -143,10 +143,14 @@ def asarray(
     return pointwise.clone(obj) if copy else obj
 
 
-def _holds_tensors(data: Any) -> bool:
+def _holds_tensors(data: Any, dtype: DTypeLike | None) -> bool:
     if isinstance(data, list | tuple):
-        return any(map(_holds_tensors, data))
-    return isinstance(data, Tensor) or (bool(TRACES) and _is_traced_number(data, None))
+        return any(_holds_tensors(item, dtype) for item in data)
+    if isinstance(data, Tensor) or not TRACES:
+        return isinstance(data, Tensor)
+    kind = np.dtype(dtype)
+    is_narrow = kind.kind in "iu" and kind != np.int64  # a number may not fit, which raises
+    return _is_traced_number(data, dtype if is_narrow else None)
 
 
 def _is_traced_number(data: Any, dtype: DTypeLike | None) -> bool:
