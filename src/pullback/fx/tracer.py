@@ -36,7 +36,7 @@ from pullback.fx.dependencies import GradSlot, Guard, Note, Option, is_of_array
 from pullback.fx.graph import Graph
 from pullback.fx.histories import Histories
 from pullback.fx.loop_call import LoopCall
-from pullback.fx.node import Node, TensorMetadata
+from pullback.fx.node import Node, TensorMetadata, memory_of
 from pullback.fx.operator_arguments import (
     as_array_pair,
     integer_arguments,
@@ -215,10 +215,12 @@ class Tracer:
         key = _lift_key(array)
         found = self._lifted.get(key)
         origin = None if origin is None else self.source_of(origin)
-        if found is not None and self.settle_writes([found.node.target]):
+        # A write inside of vmap makes its own node that of the value.
+        name = None if found is None else memory_of(found.node).target
+        if name is not None and self.settle_writes([name]):
             found = None
         if found is not None:
-            self._note_twin(found.node.target, origin)
+            self._note_twin(name, origin)
         else:
             found = self._lifted[key] = self._capture(array)
             self._note_outside(array, found.node)

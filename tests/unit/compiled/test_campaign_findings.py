@@ -433,3 +433,19 @@ def test_numbers_in_the_place_of_arrays(backend):
         for ours, theirs in zip(compiled(x), function(x), strict=True):
             np.testing.assert_array_equal(ours, theirs)
     assert "opaque: outer" in compiled.explain(x)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_tangents_of_a_matrix_in_fortran_order(backend):
+    x = pb.asarray(np.asfortranarray(np.linspace(-1, 1, 6).reshape(2, 3)))
+
+    def loss(x):
+        return (pb.sin(x) * x * x[0]).sum()
+
+    for function in (pb.func.jacfwd(pb.func.jacrev(loss)), pb.func.jacfwd(lambda x: x)):
+        expected = function(x).numpy()
+        compiled = pb.compile(function, backend=backend, fullgraph=True)
+        for _ in range(3):
+            found = compiled(x)
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-13)
+            found.add_(1.0)
