@@ -84,6 +84,11 @@ PROGRAMS = {
     "order": (lambda x: (x[np.argsort(x)] ** 3).sum(), VECTOR),
     "two quantiles": (lambda x: np.quantile(x, 0.25) + np.quantile(x, 0.75), VECTOR),
     "median": (lambda x: np.abs(x - np.median(x)).sum(), VECTOR),
+    "two sorts": (lambda x: (np.sort(x) * np.sort(np.sin(x))).sum(), VECTOR),
+    "quantiles of two values": (
+        lambda x: np.quantile(x, 0.3) + np.quantile(np.sin(x), 0.8),
+        VECTOR,
+    ),
     "power spectrum": (lambda x: np.log1p(np.abs(np.fft.fft(x)) ** 2).sum(), VECTOR),
     "cumulative sum": (lambda x: (np.cumsum(np.exp(-x * x)) ** 2).sum(), VECTOR),
 }

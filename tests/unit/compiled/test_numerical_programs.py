@@ -275,3 +275,43 @@ def test_a_range_is_an_index():
         return (table[range(2)] ** 2).sum() + table[range(2), range(1, 3)].sum()
 
     _check(pb.grad(embedded), lambda rng: (rng.normal(size=(4, 3)),))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("dtype", ["d", "f", "l", "i", "?", "D", "B"])
+@pytest.mark.parametrize(("shape", "axis"), [((9,), 0), ((3, 4), 0), ((2, 3, 4), -2), ((1,), 0)])
+def test_running_results_are_numpys_to_the_last_bit(dtype, shape, axis):
+    values = np.random.default_rng(4).normal(size=shape) * 3
+    special = np.array([-0.0, np.nan, -np.inf, 0.0, 2.0, 2.0, np.inf, np.nan, 1.0])
+    given = [values.astype(dtype)]
+    if dtype in "df":
+        given += [np.resize(special, shape).astype(dtype), np.full(shape, -0.0, dtype)]
+    for x in given:
+        for function in (np.cumsum, np.cumprod):
+            compiled = pb.compile(lambda x, function=function: function(x, axis=axis))
+            compiled(x)
+            expected = function(x, axis=axis)
+            found = compiled(x)
+            assert found.dtype == expected.dtype
+            assert found.tobytes() == expected.tobytes() or np.isnan(expected).any()
+            np.testing.assert_array_equal(found, expected)
+        if dtype not in "?D":
+            for function in (pb.cummax, pb.cummin):
+                compiled = pb.compile(lambda x, function=function: tuple(function(x, axis)))
+                compiled(x)
+                for ours, theirs in zip(compiled(x), function(pb.asarray(x), axis), strict=True):
+                    np.testing.assert_array_equal(ours, theirs.numpy())
+
+
+def test_derivatives_of_running_results():
+    def f(x):
+        y = np.cumsum(np.sin(x), axis=1) * np.cumprod(x, axis=0)
+        top = np.maximum.accumulate(x.ravel()) - np.minimum.accumulate(x.ravel())
+        return (y * y).sum() + (top * np.arange(x.size)).sum()
+
+    x = np.random.default_rng(8).normal(size=(4, 5))
+    for function in (pb.grad(f), pb.hessian(f), pb.jacobian(lambda x: np.cumsum(x) ** 2)):
+        compiled = pb.compile(function)
+        compiled(x)
+        np.testing.assert_allclose(compiled(x), function(x), rtol=1e-11, atol=1e-11)
+    assert "opaque:" not in pb.compile(f).explain(x)

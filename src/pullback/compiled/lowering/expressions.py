@@ -30,6 +30,7 @@ __all__ = [
     "cast",
     "evaluate",
     "reduce",
+    "sum_dtype",
     "total",
     "where",
 ]
@@ -349,9 +350,13 @@ def total(
     combiner: str, x: Value, axis: Any = None, keepdims: Any = False, dtype: Any = None
 ) -> Value:
     """A sum or product: small integers are added as int64."""
-    if dtype is None:
-        dtype = {"b": np.int64, "i": np.int64, "u": np.uint64}.get(x.dtype.kind, x.dtype)
-    return reduce(combiner, cast(x, dtype), axis, keepdims)
+    return reduce(combiner, cast(x, sum_dtype(x.dtype) if dtype is None else dtype), axis, keepdims)
+
+
+def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a sum of elements."""
+    known = {"b": np.int64, "i": np.int64, "u": np.uint64}.get(dtype.kind)
+    return dtype if known is None else np.dtype(known)
 
 
 _sum = functools.partial(total, "sum")

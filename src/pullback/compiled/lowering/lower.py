@@ -598,4 +598,4 @@ def _number_dtype(kind: type) -> np.dtype[Any]:
 def lower(tracer: Tracer, outputs: list[Any]) -> Lowered:
     """The lowered form of a traced program with these results; raises ``CannotLower``."""
     lowered = _Lowering(tracer, outputs).run()
-    return lowered._replace(graph=prune_loops(lowered.graph)) if tracer.has_loops else lowered
+    return lowered._replace(graph=prune_loops(lowered.graph))

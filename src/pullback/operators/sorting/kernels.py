@@ -30,7 +30,6 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-_BLOCK = 1 << 14
 _LONG_LINE = 1000  # elements of which some are found sooner than all are sorted
 
 
@@ -71,7 +70,8 @@ def _order(x: Array, axis: int, stable: bool) -> Array:
         return np.argsort(x, axis=axis)
     if x.ndim == 1 and x.size >= _LONG_LINE and x.dtype.kind in "iuf":
         order = np.argsort(x)
-        parts = (x[order[n : n + _BLOCK + 1]] for n in range(0, x.size, _BLOCK))
+        step = x.size // 64
+        parts = (x[order[n : n + step + 1]] for n in range(0, x.size, step))
         # one after the other, so that no copy of all elements is made; NaN is sorted to the end
         if not np.isnan(x[order[-1]]) and all((p[1:] != p[:-1]).all() for p in parts):
             return order

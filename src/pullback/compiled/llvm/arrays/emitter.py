@@ -71,6 +71,7 @@ class _Held(NamedTuple):
     arena: Arena
     block: Block
     end: float
+    replaced: set[Node]  # values that may use it in the kernel after that
 
 
 class _Emitter:
@@ -124,6 +125,8 @@ class _Emitter:
             size = _nbytes(node) // ALIGNMENT * ALIGNMENT
             if node in self.buffers and size >= _LEAST_SPARE:
                 replaced = {base for own, base in self._find_replaced(begin) if own is node}
+                if self._is_replaceable(kernel):
+                    replaced.add(node.inputs[0])
                 arena = Arena()
                 arena.release(Block(arena.extend(size), size))
                 self.spares.append(_Spare(self.buffers[node].entry, begin, replaced, arena))
@@ -138,11 +141,11 @@ class _Emitter:
             is_free &= needed * _MOST_IN_SPARE >= spare.arena.size
             block = spare.arena.find(needed) if needed and is_free else None
             if block is not None:
-                self.held[key] = _Held(spare.arena, block, spare.begin - 1)
+                self.held[key] = _Held(spare.arena, block, spare.begin - 1, spare.replaced)
                 self.buffers[key] = Buffer(spare.entry, block.offset)
                 return
         block = self.arena.take(size)
-        self.held[key] = _Held(self.arena, block, math.inf)
+        self.held[key] = _Held(self.arena, block, math.inf, set())
         self.buffers[key] = Buffer(self.arena_entry, block.offset)
 
     def _release(self, key: Any) -> None:
@@ -152,23 +155,31 @@ class _Emitter:
 
     def _take_over(self, node: Node, base: Node) -> bool:
         """Gives a value the memory of another one that is not read later, if it may stay there."""
-        if node in self.buffers or self.plan.last_use.get(node, math.inf) > self.held[base].end:
+        held = self.held[base]
+        end = held.end + (node in held.replaced)
+        if node in self.buffers or self.plan.last_use.get(node, math.inf) > end:
             return False
         self.held[node] = self.held.pop(base)
         self.buffers[node] = self.buffers[base]
         return True
 
-    def _update_in_place(self, kernel: Kernel, number: int) -> bool:
-        """Gives a write the memory of the value that it changes, if nothing reads that later."""
+    def _is_replaceable(self, kernel: Kernel) -> bool:
+        """Whether a kernel is a write, and can be done in the memory of the value before it."""
         if kernel.kind not in ("update", "put"):
             return False
         node = kernel.nodes[0]
-        base = node.inputs[0]
-        is_last = base in self.held and self.plan.last_use[base] == number
-        others = [x for x in node.inputs[1:] if self._reads(x, base)]
-        if not is_last or others or base.size != node.size:
+        base, *others = node.inputs
+        return base.size == node.size and not any(self._reads(x, base) for x in others)
+
+    def _update_in_place(self, kernel: Kernel, number: int) -> bool:
+        """Gives a write the memory of the value that it changes, if nothing reads that later."""
+        if not self._is_replaceable(kernel):
             return False
-        return self._take_over(node, base)
+        node = kernel.nodes[0]
+        base = node.inputs[0]
+        if base not in self.held or self.plan.last_use[base] != number:
+            return False
+        return self.buffers.get(node) == self.buffers[base] or self._take_over(node, base)
 
     def _reuse_operands(self, number: int) -> None:
         """Gives results of a nest the memory of operands that nothing reads later.

@@ -190,7 +190,8 @@ class _Planner:
             size = sum(map(_bytes, made))
             if others.get(node):
                 is_index = node.dtype.kind in "iu" and node.function in _CHEAP_INDICES
-                fits = is_index and others[node] == {"element"} and 8 * size <= _bytes(node)
+                is_cheap = is_index or (own and node.function in _CHEAP)
+                fits = is_cheap and others[node] == {"element"} and 8 * size <= _bytes(node)
             else:
                 is_cheap = len(own) == 1 or node.function in _CHEAP
                 fits = is_cheap and (len(made) < 2 or 8 * size <= _bytes(node))
