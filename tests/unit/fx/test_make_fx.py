@@ -284,3 +284,26 @@ def test_buffers_that_a_graph_writes_to_get_no_history(wrap):
         np.testing.assert_allclose(buffer.numpy(), expected.numpy())
     for ours, theirs in zip(model.parameters(), same.parameters(), strict=True):
         np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), atol=1e-12)
+
+
+def test_a_graph_inside_of_a_graph():
+    def f(x):
+        module = make_fx(lambda y: (pb.sin(y) * y).add_(1))(x)
+        return module(x * 2) + make_fx(pb.func.grad(lambda y: (y**3).sum()))(x)(x)
+
+    x = pb.tensor([1.0, 2.0])
+    module = make_fx(f)(pb.ones(2))
+    assert "sin" in module.code
+    for found in (module(x), pb.compile(f, backend="eager", fullgraph=True)(x), f(x)):
+        expected = np.sin(2 * x.numpy()) * 2 * x.numpy() + 1 + 3 * x.numpy() ** 2
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-14)
+    with pytest.raises(TraceError, match="traced is used outside"):
+        make_fx(lambda x: make_fx(lambda y: y * x)(x)(x))(x)
+
+
+def test_a_captured_tensor_may_be_a_result():
+    w = pb.tensor([1.0, 2.0], requires_grad=True)
+    same, total = make_fx(lambda x: (w, (w * x).sum()))(pb.ones(2))(pb.ones(2))
+    assert same is w
+    total.backward()
+    assert w.grad.tolist() == [1.0, 1.0]

@@ -155,12 +155,15 @@ def _names(f: Callable[..., Any], spec: pytree.Spec) -> list[str]:
 
 def _input(tracer: Tracer, name: str, leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
-        if not isinstance(leaf._array, np.ndarray):
+        held: Any = leaf._array
+        if isinstance(held, TracedArray) and held.tracer is current_tracer():
+            held = held.value.copy()  # of a trace around this one, which gets the graph's calls
+        if not isinstance(held, np.ndarray):
             raise TraceError(
-                f"make_fx: {name} holds a {type(leaf._array).__name__}; trace with plain tensors, "
+                f"make_fx: {name} holds a {type(held).__name__}; trace with plain tensors, "
                 f"and call transforms inside of the traced function"
             )
-        made = wrap(tracer.input(name, leaf._array))
+        made = wrap(tracer.input(name, held))
         if leaf.requires_grad:
             made.requires_grad = True
         return made
@@ -177,5 +180,5 @@ def _node(tracer: Tracer, value: Any) -> Node | Any:
     if isinstance(held, TracedArray):
         return held.node
     if isinstance(held, np.ndarray):
-        return tracer.lift(held).node
+        return tracer.capture(value).node
     raise TraceError(f"make_fx: a result holds a {type(held).__name__}, which is no array")
