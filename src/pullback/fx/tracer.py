@@ -216,8 +216,8 @@ class Tracer:
         found = self._lifted.get(key)
         origin = None if origin is None else self.source_of(origin)
         # A write inside of vmap makes its own node that of the value.
-        name = None if found is None else memory_of(found.node).target
-        if name is not None and self.settle_writes([name]):
+        name = "" if found is None else memory_of(found.node).target
+        if found is not None and self.settle_writes([name]):
             found = None
         if found is not None:
             self._note_twin(name, origin)
