@@ -70,7 +70,7 @@ def emit_program(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
     for argument in function.args:
         argument.add_attribute("noalias")
     arena = Arena()
-    emitter = _Emitter(builder, function.args[-1], arena, choose_limit(graph))
+    emitter = _ProgramEmitter(builder, function.args[-1], arena, choose_limit(graph))
     for node, argument in zip(graph.inputs, function.args, strict=False):
         emitter.buffers[node.id] = _Buffer(argument, False)
     targets = function.args[len(graph.inputs) : -1]
@@ -81,7 +81,7 @@ def emit_program(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
     return function, arena.size
 
 
-class _Emitter:
+class _ProgramEmitter:
     """Emits the nodes of a graph at the place of a builder."""
 
     def __init__(self, builder: Any, memory: Any, arena: Arena, limit: int):
@@ -485,12 +485,12 @@ class _Carried(NamedTuple):
 class _RegisterCarry:
     """A small carried value: a phi node for each of its vectors."""
 
-    def __init__(self, owner: _Emitter, carried: _Carried):
+    def __init__(self, owner: _ProgramEmitter, carried: _Carried):
         self.b, self.carried = owner.b, carried
         self.value = owner.value(carried.first)  # in an iteration, from `begin` on
         self.following: list[Any] = []
 
-    def begin(self, inner: _Emitter, before: Any) -> None:
+    def begin(self, inner: _ProgramEmitter, before: Any) -> None:
         """Adds the phi nodes at the beginning of an iteration."""
         self.value = _phi(self.b, self.value, before)
         inner.values[self.carried.inside.id] = self.value
@@ -512,13 +512,13 @@ class _MemoryCarry:
     there is no copy then.
     """
 
-    def __init__(self, owner: _Emitter, carried: _Carried, takes_turns: bool):
+    def __init__(self, owner: _ProgramEmitter, carried: _Carried, takes_turns: bool):
         self.owner, self.carried, self.takes_turns = owner, carried, takes_turns
         self.blocks = [owner.take(carried.inside) for _ in range(1 + takes_turns)]
         self.places = [owner.address(block.offset) for block in self.blocks]
         owner.store_value(carried.first, self.places[0], 0)
 
-    def begin(self, inner: _Emitter, before: Any) -> None:
+    def begin(self, inner: _ProgramEmitter, before: Any) -> None:
         """Gives the body the memory of the value, and that of its next one."""
         if self.takes_turns:
             self.places = _phi(self.owner.b, self.places, before)
@@ -543,9 +543,9 @@ class _MemoryCarry:
 class _LoopEmitter:
     """Emits one loop; its items are the tuple that ``pick`` nodes read."""
 
-    def __init__(self, owner: _Emitter, node: Node, loop: Loop):
+    def __init__(self, owner: _ProgramEmitter, node: Node, loop: Loop):
         self.owner, self.b, self.node, self.loop = owner, owner.b, node, loop
-        self.inner = _Emitter(owner.b, owner.memory, owner.arena, owner.limit)
+        self.inner = _ProgramEmitter(owner.b, owner.memory, owner.arena, owner.limit)
         index, *inputs = loop.body.inputs
         self.index = index
         triples = zip(inputs, node.inputs, loop.body.outputs, strict=False)

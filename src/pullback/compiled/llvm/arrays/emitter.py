@@ -21,7 +21,6 @@ from pullback.compiled.llvm.arena import ALIGNMENT, Arena, Block
 from pullback.compiled.llvm.arrays.code import (
     POINTER,
     WORD,
-    Accumulator,
     Buffer,
     Code,
 )
@@ -30,6 +29,7 @@ from pullback.compiled.llvm.arrays.gemm import GemmEmitter, make_gemm, uses_loop
 from pullback.compiled.llvm.arrays.nest import LANES, Access, Moves, Nest, Store
 from pullback.compiled.llvm.arrays.plan import FUSED, Kernel, make_plan, squeeze
 from pullback.compiled.llvm.arrays.products import emit_matmul, find_blas, find_matrix
+from pullback.compiled.llvm.arrays.reductions import Accumulator
 from pullback.compiled.llvm.arrays.threads import Step, emit_steps
 from pullback.compiled.llvm.instructions import new_function
 from pullback.compiled.llvm.vector.elements import is_supported
@@ -74,7 +74,7 @@ class _Held(NamedTuple):
     replaced: set[Node]  # values that may use it in the kernel after that
 
 
-class _Emitter:
+class _ArrayEmitter:
     def __init__(self, graph: Graph, module: Any, name: str):
         self.graph = graph
         self.plan = make_plan(graph)
@@ -362,7 +362,7 @@ def emit_arrays(module: Any, name: str, graph: Graph) -> tuple[Any, int]:
     `can_emit` holds for all nodes. The outputs are those of the graph, then its checks. Returns the
     function and the bytes of its memory, which has to be aligned to 64.
     """
-    emitter = _Emitter(split_columns(graph), module, f"{name}_arrays")
+    emitter = _ArrayEmitter(split_columns(graph), module, f"{name}_arrays")
     emitter.run()
     builder = new_function(module, name, [POINTER] * (emitter.arena_entry + 1))
     pointers = builder.function.args

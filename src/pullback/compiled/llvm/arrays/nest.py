@@ -3,7 +3,8 @@
 The nodes of a kernel share a space, the shape that its loops run over. Neighbouring axes that all
 arrays run through as one are joined; the innermost loop moves by vectors, the outermost one is cut
 into chunks. Each node is computed once for each vector, in registers; operands from outside of the
-kernel are loaded at the strides of their views. ``_Sum`` is the state of one reduction meanwhile.
+kernel are loaded at the strides of their views. ``_Reduction`` is the state of one reduction
+meanwhile.
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any, NamedTuple
 
-from pullback.compiled.llvm.arrays.code import (
-    WORD,
+from pullback.compiled.llvm.arrays.code import WORD, Chunks, Code
+from pullback.compiled.llvm.arrays.plan import squeeze, strip
+from pullback.compiled.llvm.arrays.reductions import (
     Accumulator,
-    Chunks,
-    Code,
     combine,
     combine_lanes,
     neutral,
 )
-from pullback.compiled.llvm.arrays.plan import squeeze, strip
 from pullback.compiled.llvm.compiler import has_avx512
 from pullback.compiled.llvm.instructions import clamp
 from pullback.compiled.llvm.vector.elements import CALLED, compute, elementwise
@@ -208,8 +207,8 @@ class Nest:
             return
         self.code = code
         self.uniform: dict[Node, Any] = {}
-        self.sums = {
-            node: _Sum(self, node, self.lengths, self.axes[node]) for node in self.reductions
+        self.totals = {
+            node: _Reduction(self, node, self.lengths, self.axes[node]) for node in self.reductions
         }
         self._level(0, [])
 
@@ -225,14 +224,14 @@ class Nest:
 
     def _level(self, axis: int, indices: list[Any]) -> None:
         code = self.code
-        for total in self.sums.values():
+        for total in self.totals.values():
             total.begin(axis, indices)
         first, last = code.range_of(self.chunks if axis == 0 else None, self.lengths[axis])
         if axis < len(self.lengths) - 1:
             code.loop(first, last, 1, lambda i: self._level(axis + 1, [*indices, i]))
         else:
             self._vectors(first, last, indices)
-        for total in self.sums.values():
+        for total in self.totals.values():
             total.finish(axis, indices)
 
     def _vectors(self, first: Any, last: Any, indices: list[Any]) -> None:
@@ -288,7 +287,7 @@ class Nest:
         for node in self.nodes:
             if node.op == "reduce":
                 value = self.value(node.inputs[0], indices, width, memo)
-                self.sums[node].add(value, indices, width)
+                self.totals[node].add(value, indices, width)
             else:
                 memo[node] = self._compute(node, indices, width, memo)
         for store in self.stores:
@@ -343,7 +342,7 @@ class Nest:
 
     def scatter(self, code: Code, node: Node, positions: Node, values: Node) -> None:
         """Writes values to positions of a node's memory, one after the other."""
-        self.code, self.uniform, self.sums = code, {}, {}
+        self.code, self.uniform, self.totals = code, {}, {}
         self.stores = [Store(x, None, 0, c_strides(self.space)) for x in (positions, values)]
         self._find_loops()
         pointer, width = code.pointer(node), min(self.lanes, self.lengths[-1])
@@ -380,13 +379,11 @@ class Nest:
         return join(code.b, [code.load(pointer, node.dtype, lane, 1, 1) for lane in lanes])
 
 
-class _Sum:
+class _Reduction:
     """The state of one reduction inside of a nest.
 
     If the reduced axes are the last ones, the accumulator is a vector in registers, whose lanes are
-    joined when the axes end. Else results are accumulated in memory. Long sums of floating-point
-    numbers keep the rounding errors of their steps beside them, so that they are at least as exact
-    as a pairwise summation.
+    joined when the axes end. Else results are accumulated in memory.
     """
 
     def __init__(self, nest: Nest, node: Node, lengths: list[int], axes: tuple[int, ...]):
