@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pullback._cpython import get_frame
+from pullback.compiled.watch import FUNCTIONS_OF_TRACES
 from pullback.dispatch.modes import NUMBERS, TRANSFORM, get_state
 from pullback.fx.dependencies import is_of_arrays
 from pullback.fx.refusals import current_tracer, refusal
@@ -93,6 +94,7 @@ def _getattr(value: Any, name: str, *default: Any) -> Any:
 
 FUNCTIONS_OF_CLASSES = {"isinstance": _isinstance, "hasattr": _hasattr, "getattr": _getattr}
 """Functions in the place of Python's, which do not read ``__class__`` of a tensor."""
+FUNCTIONS_OF_TRACES.update(map(id, FUNCTIONS_OF_CLASSES.values()))
 
 
 def _hash_of(tensor: Tensor) -> int:

@@ -23,6 +23,7 @@ from pullback.tensor.memory import owner_of
 
 __all__ = [
     "EMPTY",
+    "FUNCTIONS_OF_TRACES",
     "OF_TENSOR",
     "PLAIN",
     "SETTABLE",
@@ -49,6 +50,9 @@ _MOST_ENTRIES = 64  # of a cache, that are compared
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 """Types whose values are compared by value, and hold nothing that can change."""
 
+
+FUNCTIONS_OF_TRACES: set[int] = set()
+"""The ids of functions that modules have in the place of Python's while a function is traced."""
 
 SETTABLE = frozenset(["cell", "item", "element", "slot", "class", "defaults", "context"])
 """Kinds of places that can hold another object for a time."""
@@ -84,6 +88,8 @@ class Watch(NamedTuple):
     def has_changed(self) -> bool:
         """Whether the place has another object or content than it had."""
         now = self.now()
+        if self.value is EMPTY and id(now) in FUNCTIONS_OF_TRACES:
+            return False  # another thread traces a function of this module
         if self.kind == "content":
             return bool(now.nbytes != self.value.nbytes or now.tobytes() != self.value.tobytes())
         if self.kind in ("items", "objects"):

@@ -244,6 +244,23 @@ def test_a_written_argument_that_is_an_array_whose_elements_are_constants(dtype,
         np.testing.assert_array_equal(held.a, plain.a)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_trace_does_not_disturb_functions_of_the_same_module(backend):
+    double = pb.compile(lambda x: x * 2 if isinstance(x, np.ndarray) else x, backend=backend)
+    found = [double(np.ones(3)), double(np.ones(3))]
+
+    def traced(x):
+        thread = threading.Thread(target=lambda: found.append(double(np.ones(3))))
+        thread.start()
+        thread.join()
+        return x * 3 if isinstance(x, np.ndarray) else x
+
+    np.testing.assert_array_equal(pb.compile(traced, backend=backend)(X), X * 3)
+    np.testing.assert_array_equal(found, np.full((3, 3), 2.0))
+    assert double.stats["changes"] == 0
+    assert "isinstance" not in globals()
+
+
 # --- arguments ------------------------------------------------------------------------------------
 
 
