@@ -105,4 +105,4 @@ class Snapshots:
 
 def _hash_of(array: NDArray[Any]) -> bytes:
     content = np.ascontiguousarray(array).view(np.uint8)
-    return hashlib.blake2b(content, digest_size=16).digest()
+    return hashlib.blake2b(content.data, digest_size=16).digest()

@@ -252,8 +252,10 @@ class Tracer:
 
     def _note_twin(self, name: str, tensor: Tensor | None) -> None:
         """Notes a second tensor from outside that has the memory of a captured value."""
+        if tensor is None or is_of_array(tensor):
+            return
         known = (self.origins.get(name), *(other for _, other in self.twins))
-        if not is_of_array(tensor) and all(tensor is not other for other in known):
+        if all(tensor is not other for other in known):
             self.twins.append((name, tensor))
 
     def has_lifted(self, array: NDArray[Any]) -> bool:
