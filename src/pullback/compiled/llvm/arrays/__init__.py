@@ -5,8 +5,8 @@ output comes out.
 ``columns.py`` turns programs on many short rows into programs on columns; ``plan.py`` groups nodes
 into kernels; ``nest.py`` writes the loops of a kernel of element-wise functions and reductions
 (``reductions.py``), ``gemm.py`` and ``products.py`` those of a matrix product, all by ``code.py``;
-``emitter.py`` gives values their memory, and ``threads.py`` runs the kernels one after the other, or
-in several threads.
+``emitter.py`` gives values their memory, and ``threads.py`` runs the kernels one after the other,
+or in several threads.
 """
 
 from __future__ import annotations

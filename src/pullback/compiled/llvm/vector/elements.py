@@ -20,6 +20,7 @@ from pullback.compiled.llvm.instructions import (
     new_function,
     number_in_lanes,
     shuffle,
+    splat,
     vector_type,
 )
 from pullback.compiled.llvm.vector import (
@@ -32,7 +33,13 @@ from pullback.compiled.llvm.vector import (
 )
 from pullback.compiled.llvm.vector.integers import Integers
 from pullback.compiled.llvm.vector.lanes import Lanes
-from pullback.compiled.llvm.vector.values import Complex, map_parts, part_dtype, scalar_type
+from pullback.compiled.llvm.vector.values import (
+    Complex,
+    map_parts,
+    part_dtype,
+    scalar_type,
+    take_lanes,
+)
 from pullback.compiled.lowering.ir import Node
 
 __all__ = [
@@ -192,18 +199,12 @@ def _call_parts(builder: Any, function: Any, operands: list[Any], lanes: int, wi
     parts = []
     for start in range(0, width, lanes):
         places = [min(lane, width - 1) for lane in range(start, start + lanes)]
-        parts.append(builder.call(function, [_fill_lanes(builder, x, places) for x in operands]))
-    joined = join_vectors(builder, parts)
-    if width == 1:
-        return builder.extract_element(joined, ir.IntType(32)(0))
-    return shuffle(builder, joined, joined, range(width))
-
-
-def _fill_lanes(builder: Any, x: Any, places: list[int]) -> Any:
-    if not isinstance(x.type, ir.VectorType):
-        empty = ir.Constant(ir.VectorType(x.type, len(places)), ir.Undefined)
-        x = builder.insert_element(empty, x, ir.IntType(32)(0))
-    return shuffle(builder, x, x, places)
+        if width == 1:
+            given = [splat(builder, x, lanes) for x in operands]
+        else:
+            given = [shuffle(builder, x, x, places) for x in operands]
+        parts.append(builder.call(function, given))
+    return take_lanes(builder, join_vectors(builder, parts), range(width))
 
 
 def _function_name(name: str, lanes: int) -> str:
