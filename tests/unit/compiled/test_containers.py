@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import OrderedDict, namedtuple
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,39 @@ Pair = namedtuple("Pair", "x y")
 X = np.arange(3.0)
 
 
+@dataclass(frozen=True)
+class Frozen:
+    """A dataclass without setters."""
+
+    x: Any
+    t: float = 0.5
+
+
+@dataclass(slots=True)
+class Slots:
+    """A dataclass without a dict."""
+
+    x: Any
+    inner: Any = None
+
+
+@dataclass
+class Checked:
+    """A dataclass that computes one of its fields."""
+
+    x: Any
+    _y: float = 0.0
+
+    def __post_init__(self):
+        if self.x is None:
+            raise ValueError(self.x)
+
+    @property
+    def doubled(self):
+        """A computed attribute."""
+        return self.x * 2
+
+
 class State(NamedTuple):
     """A named tuple with types."""
 
@@ -29,8 +63,15 @@ def _is_machine_code(compiled):
     return not hasattr(type(compiled).__call__, "__code__")  # a function of Python's otherwise
 
 
+def vars_of(instance):
+    """The fields of a dataclass."""
+    return {f.name: getattr(instance, f.name) for f in fields(instance)}
+
+
 def _same(found, expected):
     assert type(found) is type(expected)
+    if is_dataclass(expected):
+        found, expected = vars_of(found), vars_of(expected)
     if isinstance(expected, dict):
         assert list(found) == list(expected)
         found, expected = tuple(found.values()), tuple(expected.values())
@@ -62,6 +103,15 @@ PROGRAMS = {
     "several outputs": (
         pb.grad(lambda p, x: p["a"].sum() * x + (p["b"] ** 2).sum() + p["c"].sum() * x),
         ({"a": X, "b": np.ones((2, 2)), "c": np.ones(1)}, 2.0),
+    ),
+    "dataclass": (
+        lambda s, d: [Frozen(s.x * s.inner.t, d), Slots(s.inner.x + 1, (Checked(s.x * 1),))],
+        (Slots(X, Frozen(X * 2, 3.0)), 0.25),
+    ),
+    "properties of dataclasses": (lambda c: c.doubled * c._y, (Checked(X, 2.0),)),
+    "dataclass behind a call": (
+        lambda c: Checked(np.sort(c.x), c._y * 2) if c.x.size else c,
+        (Checked(X[::-1].copy(), 2.0),),
     ),
     "integer keys": (lambda d: {1: d[1] * d[2.5], (0, 1): d[1] + 1}, ({1: X, 2.5: 3},)),
 }
@@ -104,6 +154,19 @@ def test_another_structure_is_another_signature():
         np.testing.assert_array_equal(pair(given), given[0] - given[1])
 
 
+def test_changes_of_dataclasses():
+    compiled = pb.compile(lambda s: s.x * s.inner)
+    state = Slots(X, 2.0)
+    for value in (2.0, 3.0, 2, X, 4.0):
+        state.inner = value
+        np.testing.assert_array_equal(compiled(state), X * value)
+    del state.inner
+    with pytest.raises(AttributeError):
+        compiled(state)
+    state.inner = 5.0
+    np.testing.assert_array_equal(compiled(state), X * 5)
+
+
 def test_keywords_and_defaults():
     def function(x, scale=2.0, *, shift=1.0):
         return x * scale + shift
@@ -134,8 +197,10 @@ def test_keywords_and_defaults():
 
 
 def test_calls_keep_no_references():
-    compiled = pb.compile(lambda d: {"a": d["a"] + 1, "p": Pair(d["a"], d["b"] * 2.0)})
-    given = {"a": X.copy(), "b": 1234.5}
+    compiled = pb.compile(
+        lambda d: {"a": d["a"] + 1, "p": Pair(d["a"], d["b"] * 2.0), "f": Frozen(d["s"].x * 2)}
+    )
+    given = {"a": X.copy(), "b": 1234.5, "s": Slots(X.copy(), [])}
     for _ in range(3):
         compiled(given)
         compiled(d=given)
@@ -143,7 +208,8 @@ def test_calls_keep_no_references():
 
     def counts():
         gc.collect()
-        return sys.getrefcount(given["a"]), sys.getrefcount(key), sys.getrefcount(Pair)
+        held = given["a"], key, Pair, Frozen, given["s"].x, given["s"]
+        return [sys.getrefcount(x) for x in held]
 
     before, blocks = counts(), sys.getallocatedblocks()
     for _ in range(2000):

@@ -17,6 +17,8 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
+from dataclasses import is_dataclass
+from inspect import getattr_static, ismemberdescriptor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,8 +150,19 @@ def _can_check(watch: Watch) -> bool:
 
 
 def _is_plain(spec: pytree.Spec) -> bool:
-    known = spec.kind in (None, tuple, list, dict, type(None)) or _is_named_tuple(spec.kind)
-    return known and all(_is_plain(child) for child in spec.children)
+    kind = spec.kind
+    known = kind in (None, tuple, list, dict, type(None)) or _is_named_tuple(kind)
+    return (known or _has_fields(spec)) and all(_is_plain(child) for child in spec.children)
+
+
+def _has_fields(spec: pytree.Spec) -> bool:
+    """Whether a container is a dataclass whose instances hold their fields themselves."""
+    if not is_dataclass(spec.kind) or spec.kind.__getattribute__ is not object.__getattribute__:
+        return False
+    names, static = spec.context
+    found = [getattr_static(spec.kind, name, None) for name in names]
+    computed = [x for x in found if hasattr(type(x), "__get__") and not ismemberdescriptor(x)]
+    return not (static or computed)
 
 
 def _is_named_tuple(kind: type) -> bool:
@@ -338,17 +351,31 @@ class _Call(PythonFunction):
         found: list[Any] = []
         if spec.kind is dict:
             values = self._values_of(value, spec.context[0])
-            for child, item in zip(spec.children, values, strict=True):
-                found += self.unpack(child, item)
-            return found
+        elif is_dataclass(spec.kind):
+            values = [self._attribute(value, name) for name in spec.context[0]]
+        else:
+            values = self._items_of(value, spec)
+        for child, item in zip(spec.children, values, strict=True):
+            found += self.unpack(child, item)
+        return found
+
+    def _attribute(self, owner: Any, name: str) -> Any:
+        """An attribute that an object holds."""
+        found = self.call("PyObject_GetAttr", self.pointer, owner, self.symbols.object(name))
+        with self.b.if_then(self.equal(found, self.null), likely=False):
+            self.call("PyErr_Clear", ir.VoidType())
+            self.b.branch(self.miss)
+        self.decrease(found)
+        return found
+
+    def _items_of(self, value: Any, spec: pytree.Spec) -> list[Any]:
+        """The items of a tuple or list, whose length is checked."""
         self.require(self.field_is(value, _BODY, self.word(len(spec.children))))
-        items = value
-        start = _TUPLE_ITEMS
+        items, start = value, _TUPLE_ITEMS
         if spec.kind is list:
             items, start = self.field(value, _LIST_ITEMS, self.pointer), 0
-        for place, child in enumerate(spec.children):
-            found += self.unpack(child, self.field(items, start + 8 * place, self.pointer))
-        return found
+        places = range(len(spec.children))
+        return [self.field(items, start + 8 * place, self.pointer) for place in places]
 
     def input_pointer(self, leaf: Leaf, value: Any) -> Any:
         """The address of an argument's elements; type, dtype, shape and layout are checked."""
@@ -513,6 +540,14 @@ class _Call(PythonFunction):
         arguments = self.function.args[1:]
         b.ret(self.call("PyObject_Vectorcall", self.pointer, other, *arguments))
 
+    def _make_empty(self, kind: type) -> tuple[Any, str]:
+        """A dict or an instance without items or fields, and the function that adds one."""
+        if kind is dict:
+            return self.call("PyDict_New", self.pointer), "PyDict_SetItem"
+        given = self.symbols.object(object.__new__), self.symbols.object(kind)
+        made = self.call("PyObject_CallOneArg", self.pointer, *given)
+        return made, "PyObject_GenericSetAttr"  # also of frozen classes
+
     def build(self, spec: pytree.Spec, leaves: list[Any]) -> Any:
         """The result's containers around its leaves, which are used up."""
         if spec.kind is None:
@@ -520,10 +555,10 @@ class _Call(PythonFunction):
         if spec.kind is type(None):
             return self.increase(self.symbols.object(None))
         items = [self.build(child, leaves) for child in spec.children]
-        if spec.kind is dict:
-            made = self.call("PyDict_New", self.pointer)
+        if spec.kind is dict or is_dataclass(spec.kind):
+            made, write = self._make_empty(spec.kind)
             for key, item in zip(spec.context[0], items, strict=True):
-                self.call("PyDict_SetItem", self.int32, made, self.symbols.object(key), item)
+                self.call(write, self.int32, made, self.symbols.object(key), item)
                 self.call("Py_DecRef", ir.VoidType(), item)
             return made
         length = self.word(len(items))

@@ -7,6 +7,7 @@ variables, each of which is deleted after its last reader.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,9 @@ class _Writer:
             return leaves.pop(0)
         if spec.kind is type(None):
             return "None"
+        if is_dataclass(spec.kind):
+            listed = ", ".join(leaves.pop(0) for _ in range(spec.size))
+            return f"{self.object(pytree.unflatten)}({self.object(spec)}, [{listed}])"
         items = [self.build(child, leaves) for child in spec.children]
         if spec.kind is dict:
             pairs = zip(spec.context[0], items, strict=True)
