@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from types import FrameType
+from types import FrameType, GenericAlias
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from pullback.dispatch.modes import NUMBERS, TRANSFORM, get_state
 from pullback.fx.dependencies import is_of_arrays
 from pullback.fx.refusals import current_tracer, refusal
 from pullback.fx.traced_array import TracedArray
+from pullback.fx.traced_number import TracedNumber
 from pullback.fx.tracer import Tracer
 from pullback.interop.callers import ORIGINAL, USER, callers_of
 from pullback.interop.replaced import current_session
@@ -92,7 +93,38 @@ def _getattr(value: Any, name: str, *default: Any) -> Any:
     return getattr(value, name, *default)
 
 
-FUNCTIONS_OF_CLASSES = {"isinstance": _isinstance, "hasattr": _hasattr, "getattr": _getattr}
+class _OneArgument(type):
+    """The class of what stands for ``type``: a call with one argument gives a class."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        if cls is not _Type:
+            return super().__call__(*args, **options)
+        if len(args) != 1 or options:
+            return type(*args, **options)
+        (value,) = args
+        if type(value) is Tensor and _is_array(value):
+            return _kind_of(value)
+        return value.__class__ if type(value) is TracedNumber else type(value)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, type) if cls is _Type else super().__instancecheck__(value)
+
+    def __subclasscheck__(cls, kind: Any) -> bool:
+        return issubclass(kind, type) if cls is _Type else super().__subclasscheck__(kind)
+
+
+class _Type(type, metaclass=_OneArgument):
+    """``type`` for user code of a traced function."""
+
+    __class_getitem__ = classmethod(GenericAlias)
+
+
+FUNCTIONS_OF_CLASSES = {
+    "isinstance": _isinstance,
+    "hasattr": _hasattr,
+    "getattr": _getattr,
+    "type": _Type,
+}
 """Functions in the place of Python's, which do not read ``__class__`` of a tensor."""
 FUNCTIONS_OF_TRACES.update(map(id, FUNCTIONS_OF_CLASSES.values()))
 

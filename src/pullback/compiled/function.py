@@ -34,7 +34,7 @@ from pullback.compiled.lowering.expressions import CannotLower
 from pullback.compiled.outside import Effects, Outside
 from pullback.compiled.paths import FAILED, Path, Trace, generator_note, recorded_path
 from pullback.compiled.progress import show_progress
-from pullback.compiled.reach import ID_OF_OBJECT, TYPE_OF_ARRAY
+from pullback.compiled.reach import ID_OF_OBJECT
 from pullback.compiled.recorded import attach_freed, trace_gradients
 from pullback.compiled.report import (
     describe_kind,
@@ -402,7 +402,7 @@ class CompiledFunction:
         given = as_arrays(entry, given, effects.python)
         substitution = self._substitution(given, effects.python, attempt)
         try:
-            effects.python.require_seen(has_arrays=given.returns_arrays)
+            effects.python.require_seen()
             trace = run_outside_transforms(
                 lambda: self._record(tracer, given, effects, substitution)
             )
@@ -482,8 +482,7 @@ class CompiledFunction:
     ) -> Substitution:
         """The captured arrays that are inputs: none where tensors differ from arrays."""
         has_arrays = given.returns_arrays
-        is_possible = python.names.isdisjoint([ID_OF_OBJECT, TYPE_OF_ARRAY])
-        level = attempt.level if is_possible else NO_ARRAYS
+        level = NO_ARRAYS if ID_OF_OBJECT in python.names else attempt.level
         substitution = Substitution(python, self._changed_arrays, level, has_arrays=has_arrays)
         python.copy_large(substitution.arrays)
         return substitution

@@ -243,9 +243,8 @@ class Substitution:
                 if is_chosen and id(array) not in loose and id(array) not in self._tensors:
                     self._tensors[id(array)] = array, self._tensor_of(array)
         self._ids = {id(tensor) for _, tensor in self._tensors.values()}
-        if has_arrays or self._tensors:
-            names = [watch for watch in watches if _is_builtin(watch)]
-            self._new += [(watch, FUNCTIONS_OF_CLASSES[watch.name]) for watch in names]
+        names = [watch for watch in watches if _is_builtin(watch)]
+        self._new += [(watch, FUNCTIONS_OF_CLASSES[watch.name]) for watch in names]
         if not self._tensors:
             return
         counts: dict[int, int] = {}

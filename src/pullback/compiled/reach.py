@@ -47,7 +47,6 @@ from pullback.tensor.tensor import Tensor
 __all__ = [
     "IDENTITY",
     "ID_OF_OBJECT",
-    "TYPE_OF_ARRAY",
     "Reached",
     "find_watches",
     "has_traced_number",
@@ -58,9 +57,6 @@ IDENTITY = "x is y"
 """Among names: code compares objects by identity, other than with None and its like."""
 ID_OF_OBJECT = "id(x)"
 """Among names: code may call ``id``."""
-
-TYPE_OF_ARRAY = "type of array"
-"""Among names: code may contain ``type(x) is np.ndarray``."""
 
 _MOST = 10_000  # watches of one function
 _MOST_ITEMS = 256  # items of a list that are watched one by one
@@ -565,8 +561,6 @@ def _names_in(code: CodeType) -> frozenset[str]:
     found |= _marks_of(code)
     if found & _COMPUTED:
         found.add(_ALL)
-    if {"type", "ndarray"} <= found:
-        found.add(TYPE_OF_ARRAY)
     if "AttributeError" in found:
         found.update([_OPTIONAL + name for name in code.co_names])
     if not found.isdisjoint(_BY_NAME):

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.compiled.reach import TYPE_OF_ARRAY, Reached, find_watches, has_traced_number
+from pullback.compiled.reach import Reached, find_watches, has_traced_number
 from pullback.compiled.watch import (
     EMPTY,
     OF_TENSOR,
     Watch,
     find_change,
+    owners_of_arrays,
     read_class,
     restore_buffer,
 )
@@ -106,17 +107,11 @@ class SideEffects:
         contents = [watch for watch in self._before if watch.kind == "content"]
         return [watch.owner for watch in contents if watch.name != OF_TENSOR]
 
-    def require_seen(self, *, has_arrays: bool) -> None:
+    def require_seen(self) -> None:
         """Refuses a function that may read what cannot be compared in each call.
 
-        It may take elements of an iterator from outside, or reads too many places, or, where
-        tensors stand for arrays, compares their types.
+        It may take elements of an iterator from outside, or reads too many places.
         """
-        if has_arrays and TYPE_OF_ARRAY in self.names:
-            raise TraceError(
-                "type(x) may be compared with np.ndarray, which is another one in a trace; use "
-                "isinstance(x, np.ndarray)"
-            )
         if not self._is_whole:
             raise TraceError(
                 "it reaches too many objects from outside to compare them in each call; pass what "
@@ -147,7 +142,8 @@ class SideEffects:
                     f"it stores a tensor or number that it has computed outside of itself, as "
                     f"{place}; return it instead"
                 )
-        returned = {id(owner_of(x)) for x in results if isinstance(x, np.ndarray)} - self.outside
+        returned = {id(owner_of(x)) for x in results if isinstance(x, np.ndarray)}
+        returned -= self.outside | owners_of_arrays(self._before)
         stored = [w for w in after if returned and id(owner_of(w.value)) in returned]
         if stored:
             raise StoredError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import copy
 import functools
@@ -271,6 +272,9 @@ def test_a_trace_does_not_disturb_functions_of_the_same_module(backend):
         lambda x: x * 2 if isinstance(x, list | tuple | np.ndarray) else x,
         lambda x: x * 2 if isinstance(x[0], float) else x,
         lambda x: x * 2 if type(x) is np.ndarray else x,
+        lambda x: x * {np.ndarray: 2.0}.get(type(x), 3.0),
+        lambda x: x * 2 if type(x).__module__ == "numpy" else x,
+        lambda x: x * [*map(type, (x, x[0], x > 1))].index(np.float64),
         lambda x: x * {0.5: 2.0}.get(x[0], 7.0),
         lambda x: x * len(set(x.flat)),
         lambda x: x * 2 if hasattr(x, "detach") else x,
@@ -281,10 +285,32 @@ def test_a_trace_does_not_disturb_functions_of_the_same_module(backend):
 )
 def test_arguments_are_arrays_for_the_code_of_the_function(function):
     compiled = pb.compile(function, backend="eager")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "compile: .* type")
-        for x in (X, np.array([1.0, 1.0, 1.0])):
-            np.testing.assert_allclose(compiled(x), function(x))
+    for x in (X, np.array([1.0, 1.0, 1.0])):
+        np.testing.assert_allclose(compiled(x), function(x))
+
+
+def _with_classes(x, n):
+    class Named(type):
+        def __call__(cls, *args):
+            return super().__call__(*args)
+
+    class Held(metaclass=Named):
+        def __init__(self, value):
+            self.value = value
+
+    scale = {int: 2.0, float: 3.0}[type(n)] if type(n * 1) is type(n) else 9.0
+    made = type(Held(scale))(type("Empty", (), {"k": 5}).k)
+    return x * scale * made.value * isinstance(type(n), type) * issubclass(Named, type)
+
+
+@pytest.mark.parametrize("make", [np.array, pb.tensor], ids=["array", "tensor"])
+def test_types_of_numbers_are_those_of_the_call(make):
+    compiled = pb.compile(_with_classes, fullgraph=True, backend="eager")
+    for n in (1, 2, 2.5, 3, 1.5):
+        found = compiled(make([1.0, 2.0]), n)
+        np.testing.assert_allclose(np.asarray(found), np.array([1.0, 2.0]) * (10 + 5 * (n % 1 > 0)))
+    assert type is builtins.type
+    assert compiled.stats["traces"] == 2
 
 
 def test_copies_of_arguments_are_no_guards():
