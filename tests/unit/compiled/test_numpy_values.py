@@ -91,6 +91,8 @@ CASES = {
     "polymul": (lambda x: np.polymul(x, [0, 0, 1, 2]), SMALL),
     "product where": (lambda x, t: np.multiply(x, t, out=x * 1, where=x > 0), F32, 0.1),
     "power by an array": (lambda x: np.power(x, np.array([0.5] * 2)), np.array([-np.inf, -0.0])),
+    "argmax of a number": (lambda x: np.argmax(x, axis=0), np.array(2.5)),
+    "argmin of truth": (lambda x: np.argmin(x, axis=-1, keepdims=True), np.array(True)),
     "any of a new number": (lambda x: np.any(np.zeros_like(x[0, 0]), axis=-1), MATRIX),
     "all of new numbers": (lambda x: np.all(np.zeros_like(x), axis=(0, 1)), MATRIX),
     "zeros_like of columns": (square_of(lambda x: np.zeros_like(x.T)), MATRIX),

@@ -249,7 +249,8 @@ def _first_extreme(combiner: str, x: Value, axis: int | None, keepdims: bool) ->
     """The position of the first extreme element; NaN is one, as in NumPy."""
     x = cast(x, np.uint8) if x.dtype == bool else x
     shape = (1,) * len(x.shape)
-    if axis is None:
+    is_one_row = axis is None or not shape
+    if is_one_row:
         x = x.reshape((x.size,))
     at = (axis or 0) % len(x.shape)
     top = reduce(combiner, x, at, True)
@@ -257,7 +258,7 @@ def _first_extreme(combiner: str, x: Value, axis: int | None, keepdims: bool) ->
     length = x.shape[at]
     numbers = where(found, _along(x.builder, length, at, len(x.shape)), length)
     first = reduce("min", numbers, at, keepdims)
-    return first.reshape(shape) if keepdims and axis is None else first
+    return first.reshape(shape) if keepdims and is_one_row else first
 
 
 @_rule("full")
