@@ -115,6 +115,7 @@ def interp(
     """``numpy.interp``, which computes in float64, or complex128."""
     kind = complex if as_tensor(fp).dtype.kind == "c" else float
     ends = {"left": left, "right": right}
+    bounds: dict[str, Any]
     bounds = {name: None if end is None else typed(end, kind) for name, end in ends.items()}
     values = typed(fp, kind)
     return sorting.interp(typed(x, float), typed(xp, float), values, **bounds, period=period)
