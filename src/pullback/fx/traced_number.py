@@ -93,6 +93,12 @@ class TracedNumber:
         self.tracer.read_number(number, what)
         return number.value
 
+    def __copy__(self) -> TracedNumber:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> TracedNumber:
+        return self  # a number, as `dataclasses.asdict` and `copy.deepcopy` of a state copy it
+
     def __bool__(self) -> bool:
         return bool(self._read(self._step(bool, self), "bool()"))
 

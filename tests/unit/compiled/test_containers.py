@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import sys
 from collections import OrderedDict, namedtuple
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,6 +153,21 @@ def test_another_structure_is_another_signature():
     pair = pb.compile(lambda p: p[0] - p[1])
     for given in (Pair(X, 1.0), (X, 1.0), State(X, 3.0), [X, 1.0], Pair(X, 4.0)):
         np.testing.assert_array_equal(pair(given), given[0] - given[1])
+
+
+def test_copies_of_arguments():
+    def function(state, rate):
+        copied = copy.deepcopy(state)
+        fields_of = asdict(state)
+        return replace(state, x=copied.x * rate, t=fields_of["t"] + copy.copy(rate))
+
+    compiled = pb.compile(function)
+    state = expected = Frozen(X, 1.0)
+    for rate in (0.5, 2.0, 3.0):
+        state, expected = compiled(state, rate), function(expected, rate)
+        _same(state, expected)
+    assert compiled.stats["traces"] == 1
+    assert compiled.stats["eager"] == 0
 
 
 def test_changes_of_dataclasses():
