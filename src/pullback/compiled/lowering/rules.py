@@ -565,10 +565,12 @@ def _running(function: str, x: Value, axis: int | None, start: Any) -> Value:
 def _run(function: str, x: Value, axis: int | None, start: Any) -> tuple[Value, Value]:
     """The running results along an axis, and where the last element that is equal to one is."""
     x = x.reshape((prod(x.shape),)) if axis is None else x
-    axis = (axis or 0) % max(1, len(x.shape))
+    if not x.shape:
+        raise CannotLower("running results of a number")
+    axis = (axis or 0) % len(x.shape)
     order = [axis, *(a for a in range(len(x.shape)) if a != axis)]
     rows = x.permute(tuple(order))
-    if not 0 < x.node.size <= _MOST_RUNNING or prod(rows.shape[1:]) > _MOST_ROW or not x.shape:
+    if not 0 < x.node.size <= _MOST_RUNNING or prod(rows.shape[1:]) > _MOST_ROW:
         raise CannotLower("running results of many elements")
     builder, shape = x.builder, rows.shape[1:]
     firsts = [builder.full(start, shape, x.dtype), builder.full(0, shape, INT64)]
