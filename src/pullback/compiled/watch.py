@@ -191,7 +191,7 @@ def _read_slot(owner: Any, name: str) -> Any:
 
 
 def _read_cache(function: Any) -> tuple[Any, ...]:
-    """How often a function with ``lru_cache`` has computed, and its first entries.
+    """The number of computations of a function with ``lru_cache``, and its first entries.
 
     Entries are objects, or links of a list, that a function which was cleared has not got again.
     """

@@ -129,7 +129,7 @@ class TracedNumber:
         return func(*_read_all(args, func), **_read_all(kwargs, func))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        # In the dtype that is asked for: an integer that does not fit raises, as outside.
+        # In the dtype of the call: an integer that does not fit raises, as outside.
         return np.array(self._read(self, "numpy()"), dtype, copy=copy)
 
     def __format__(self, spec: str) -> str:

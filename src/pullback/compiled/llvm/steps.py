@@ -146,7 +146,7 @@ def _value(node: Node) -> str:
 
 
 def _as_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """What a kernel has returned as an array in C order; it has to have this shape and dtype."""
+    """Converts what a kernel has returned to an array in C order of this shape and dtype."""
     array = value._array if type(value) is Tensor else value
     if type(array) is not np.ndarray or not array.flags.c_contiguous:
         array = np.asarray(array, order="C")

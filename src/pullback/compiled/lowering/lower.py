@@ -439,7 +439,7 @@ class _Lowering:
         self.views[node] = self.views[target]
 
     def _lower_write(self, node: TracedNode, schema: Any, name: str) -> Any:
-        """What an in-place operator writes: a value, or a number."""
+        """Lowers what an in-place operator writes: a value, or a number."""
         rest = list(map_arg(node.args[1:], self._value))
         kwargs = map_arg(node.kwargs, self._value)
         if name == "copy_" and not isinstance(node.target, BatchedCall):
