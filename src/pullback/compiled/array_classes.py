@@ -116,7 +116,7 @@ class _OneArgument(type):
 class _Type(type, metaclass=_OneArgument):
     """``type`` for user code of a traced function."""
 
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: Any = classmethod(GenericAlias)
 
 
 FUNCTIONS_OF_CLASSES = {
