@@ -47,7 +47,9 @@ _CONVERSIONS = frozenset(
     """)
 )
 _OF_ELEMENTS = frozenset({np.array, np.asarray, np.asanyarray, np.full, np.full_like})
-_WEAK = frozenset({np.where, np.clip, np.select, np.result_type, np.can_cast, np.isscalar})
+_WEAK = frozenset(
+    {np.where, np.clip, np.select, np.result_type, np.can_cast, np.isscalar, np.real, np.imag}
+)
 """Functions for which a Python number is another argument than an array without axes."""
 _ndarray = np.ndarray
 _LISTS = frozenset({list, tuple, dict})

@@ -43,6 +43,7 @@ CASES = {
     "clip by NaN": (lambda x, t: np.clip(x, t, 1.0), ZEROS, np.nan),
     "outer of a scalar": (lambda x, n: np.subtract.outer(x, n), np.uint64(3), 3),
     "outer of a number": (lambda x, t: np.hypot.outer(x, t), F32, 2.0),
+    "real part of a number": (lambda x, t: x * np.real(t) + np.imag(t), F32, 2.5),
     "bincount of float32": (lambda x: np.bincount(INTS % 2, x), F32),
     "bincount of integers": (lambda n: np.bincount(INTS % 2, n), SMALL),
     "interp at equal last points": (lambda x, t: np.interp(x, t, x), INTS, np.minimum(INTS, 1)),
