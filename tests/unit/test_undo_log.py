@@ -224,3 +224,27 @@ def test_rows_of_batches_are_rebuilt() -> None:
     for derivative in (func.grad, func.hessian):
         found = func.vmap(derivative(pb.differentiable(f)))(rows)
         np.testing.assert_allclose(found.numpy(), func.vmap(derivative(pure))(rows).numpy())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: np.clip(y, -x, x) * x,
+        lambda x, y: np.clip(y, -0.3, 0.7) * y,
+        lambda x, y: np.where(y > 0, y * x, x**2),
+        lambda x, y: pb.lerp(y, x, y * x),
+    ],
+    ids=["clip", "clip by numbers", "where", "lerp"],
+)
+def test_second_derivatives_of_operators_of_three_operands_after_a_write(function):
+    def value(v, writes):
+        x, y = np.copy(v[:3]), np.copy(v[3:])
+        found = function(x, y)
+        if writes:
+            y *= 2
+            x += y
+        return (found**2).sum()
+
+    v = np.array([0.5, 1.5, -0.3, 0.2, 0.4, 0.9])
+    expected = pb.hessian(lambda v: value(v, False))(v)
+    np.testing.assert_allclose(pb.hessian(lambda v: value(v, True))(v), expected)

@@ -221,6 +221,7 @@ class Node:
     _saves_results: ClassVar[tuple[str, ...]] = ()  # those that hold the only result
     # The inputs in the order of the edges, where one may be saved as a bare array.
     _inputs: ClassVar[tuple[str, ...]] = ()
+    _edge_names: ClassVar[tuple[str, ...]] = ()  # all of them, if none is a list of tensors
     _arity: ClassVar[int] = 0  # how many edges have a slot of their own; if none, see ``_edges``
     _outputs: ClassVar[int] = 1
     _is_plain: ClassVar[bool] = False  # whether ``run`` needs nothing but the gradient

@@ -89,10 +89,10 @@ def _rebuild(node: Node, value: Any, held: Any, counter: Any, version: int) -> t
 
 def _saved_edge(node: Any, value: Tensor, expected: int) -> Edge:
     """The edge that a node has for an input that it saved."""
-    for place, name in enumerate(node._inputs):
+    for name, edge in zip(node._edge_names, node._edges, strict=False):
         held = getattr(node, name, None)
         if held is value or held is value._array:
-            return node._edges[place]  # type: ignore[no-any-return]
+            return edge  # type: ignore[no-any-return]
     for name in node._saves_tensors:
         held = getattr(node, name, None)
         if type(held) is tuple and len(held) == len(node._edges):  # the only input is a list

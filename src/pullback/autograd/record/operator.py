@@ -417,6 +417,7 @@ def _make_class(spec: OperatorSpec) -> type[OperatorNode]:
         "_saves_tensors": tuple(name for name in saved if name in tensors),
         "_saves_results": tuple(spec.saved_outputs) if spec.returns == "tensor" else (),
         "_inputs": spec.inputs,
+        "_edge_names": () if spec.has_lists else tuple(a.name for a in spec.differentiable),
         "_is_single": spec.returns == "tensor",
         "_is_exact": runs and "exact" in spec.traits,
         "_is_alike": runs and "alike" in spec.traits,
