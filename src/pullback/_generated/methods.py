@@ -43,7 +43,6 @@ Tensor.chunk = functions_shape.chunk
 Tensor.clamp_ = functions_pointwise.clamp_
 Tensor.clip = functions_pointwise.clip
 Tensor.clone = functions_pointwise.clone
-Tensor.conj = functions_pointwise.conj
 Tensor.copy_ = functions_indexing.copy_
 Tensor.copysign_ = functions_pointwise.copysign_
 Tensor.cos_ = functions_pointwise.cos_

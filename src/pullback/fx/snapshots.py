@@ -65,9 +65,9 @@ class Snapshots:
             and owner.nbytes > LARGE_ARRAY_BYTES
             and not any(owner is other for other in self.compared)
         ):
+            size = f"{LARGE_ARRAY_BYTES >> 20} MB{user_line()}"
             raise refusal(
-                f"NumPy reads a captured array of more than {LARGE_ARRAY_BYTES >> 20} MB"
-                f"{user_line()}; pass it as an argument"
+                f"NumPy reads a captured array of more than {size}; pass it as an argument"
             )
 
     def find_changed(

@@ -7,7 +7,7 @@ go to the function with NumPy's signature.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,10 +16,16 @@ from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_products as products
 from pullback._generated import functions_reduction as reduction
-from pullback.interop import assembly, reductions
+from pullback._lazy import lazy_module
+from pullback.interop import reductions
 from pullback.interop.adapt import into
 from pullback.interop.arguments import as_tensor
 from pullback.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pullback.interop import assembly
+else:
+    assembly = lazy_module("pullback.interop.assembly")
 
 __all__ = ["ARRAY_METHODS"]
 

@@ -97,7 +97,11 @@ def fmin(x: Any, y: Any) -> Any:
 def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
     """Elements moved into a range; if the bounds are the wrong way round the upper one wins."""
     _check_order("clip", x, min, max)
-    return np.array(x) if min is None and max is None else np.clip(x, min, max)
+    if min is None and max is None:
+        return np.array(x)
+    if not hasattr(x, "dtype"):  # np.clip would make float64 of a number of Python
+        x = np.asarray(x, np.result_type(x, *(bound for bound in (min, max) if bound is not None)))
+    return np.clip(x, min, max)
 
 
 def _check_order(name: str, *operands: Any) -> None:
