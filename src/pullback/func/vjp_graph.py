@@ -240,7 +240,7 @@ class VjpGraph:
         for place in range(len(self.aliases)):
             made = task.xp.to_tensor(captured.get(place))
             results.append(self._zeros(place) if made is None else made)
-        return results
+        return _own_in_trace(results, roots) if get_state().modes & TRACE else results
 
     def _run_on_dual_arrays(self, roots: list[RootCotangent], keep: bool) -> list[Tensor] | None:
         """The same in forward mode, if it can be done on arrays and tangents that are arrays."""
@@ -288,6 +288,24 @@ class VjpGraph:
             seen.add(id(owner))
             results.append(fresh(array))
         return results
+
+
+def _own_in_trace(results: list[Tensor], roots: list[RootCotangent]) -> list[Tensor]:
+    """The same for tensors of a traced program, by copies that the trace records."""
+    seen = {_memory_of(seed) for _, _, seed in roots if seed is not None}
+    owned = []
+    for result in results:
+        made = result.clone() if _memory_of(result) in seen else result
+        seen.add(_memory_of(made))
+        owned.append(made)
+    return owned
+
+
+def _memory_of(tensor: Tensor) -> int:
+    """The id of the array that owns a tensor's memory; of its payload if that has none."""
+    held = tensor._array
+    memory = held.memory if isinstance(held, Payload) else held
+    return id(held if memory is None else owner_of(memory))
 
 
 def _repeats(array: NDArray[Any]) -> bool:

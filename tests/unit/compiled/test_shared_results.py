@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -170,3 +172,37 @@ def test_ravel_copies_what_is_no_row_of_memory(make, index, order):
     for found in ([*f(y), y], [*pb.compile(f, fullgraph=True)(z), z]):
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_array_equal(np.asarray(a), b)
+
+
+GRADIENTS = {
+    "equal": lambda x, y: (x + y).sum(),
+    "transposed": lambda x, y: ((x + y.T) * 2.0).sum(),
+    "zero": lambda x, y: (x.detach() * y.detach()).sum() + 0.0 * x[0, 0],
+}
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_that_are_equal_have_memory_of_their_own(name: str, backend: str) -> None:
+    x, y = pb.ones((3, 3)), pb.ones((3, 3))
+    gradient = pb.func.grad(GRADIENTS[name], argnums=(0, 1))
+    compiled = pb.compile(gradient, backend=backend)
+    for _ in range(3):
+        found, expected = compiled(x, y), gradient(x, y)
+        assert not np.shares_memory(found[0].numpy(), found[1].numpy())
+        np.testing.assert_array_equal(found[0].numpy(), expected[0].numpy())
+        np.testing.assert_array_equal(found[1].numpy(), expected[1].numpy())
+        found[0].mul_(5.0)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "eager"])
+def test_pulled_back_cotangents_are_no_arguments(backend: str) -> None:
+    def pull(x: Any, y: Any, cotangent: Any) -> Any:
+        return pb.func.vjp(lambda a, b: a + b.T, x, y)[1](cotangent)
+
+    compiled = pb.compile(pull, backend=backend)
+    x, y, cotangent = pb.ones((2, 2)), pb.ones((2, 2)), pb.tensor([[1.0, 2.0], [3.0, 4.0]])
+    for _ in range(3):
+        found = [tensor.numpy() for tensor in compiled(x, y, cotangent)]
+        assert not any(np.shares_memory(array, cotangent.numpy()) for array in found)
+        assert found[1].tolist() == [[1.0, 3.0], [2.0, 4.0]]
