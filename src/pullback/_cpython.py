@@ -14,6 +14,7 @@ runs a part of the suite so.
 | `is_shared_access` | where ``opcheck`` switches threads | none: threads switch at lines only |
 | `read_instructions`, `stack_effect` | compiled functions compare the globals that code reads, and the arrays on whose elements it may branch | None: all names of the code count as globals, and all arrays are compared |
 | `find_referrers` | the living tensor of a saved array | none is found, and a new tensor of the same memory and version counter is made |
+| `find_cached` | the results that a function with ``lru_cache`` has kept, which compiled functions compare | none: they compare how many it has computed |
 | `SWITCHES_AT_CALLS` | a small backward pass locks its root without a call | one atomic call, ``dict.setdefault`` |
 | `find_objects` | tensors that escaped from a transform | all tracked objects at once |
 | `numpy_settings` | NumPy's error state, set without a call of ``np.errstate`` | NumPy's public functions |
@@ -29,7 +30,7 @@ from __future__ import annotations
 import dis
 import os
 import sys
-from collections.abc import Callable, Container, Set
+from collections.abc import Callable, Container, Iterable, Set
 from dis import Instruction
 from functools import lru_cache, wraps
 from opcode import opmap
@@ -48,6 +49,7 @@ __all__ = [
     "Instruction",
     "called_name",
     "count_references",
+    "find_cached",
     "find_objects",
     "find_referrers",
     "find_views",
@@ -362,6 +364,17 @@ def _get_referrers(value: Any) -> list[Any]:
 def find_referrers(value: Any) -> list[Any]:
     """The objects that refer to a value; without `IS_TESTED`, none."""
     return _get_referrers(value) if IS_TESTED else []
+
+
+def find_cached(function: Any) -> Iterable[Any]:
+    """The results that a function with ``lru_cache`` has kept, or links of a list of them."""
+    import gc  # used by few programs
+
+    if not IS_TESTED:
+        return ()
+    own = vars(function)
+    tables = [x for x in gc.get_referents(function) if type(x) is dict and x is not own]
+    return tables[0].values() if tables else ()
 
 
 def find_objects(generation: int) -> list[Any]:

@@ -224,6 +224,20 @@ assert _cpython.find_referrers(y) == []
     _run("-c", script, plain=True)
 
 
+def test_results_in_a_cache_are_found_but_for_the_fallback():
+    script = """
+import functools
+from pullback import _cpython
+@functools.lru_cache(maxsize={size})
+def f(n):
+    return [n]
+kept = f(1)
+assert any(x is kept for x in _cpython.find_cached(f)) is {is_found}
+"""
+    _run("-c", script.format(size=None, is_found=_cpython.IS_TESTED), plain=False)
+    _run("-c", script.format(size=None, is_found=False), plain=True)
+
+
 def test_numbers_that_an_array_may_swallow_raise_with_the_fallback():
     script = """
 import numpy as np

@@ -8,7 +8,6 @@ are found by ``reach.py``.
 
 from __future__ import annotations
 
-import gc
 import operator
 from array import array as buffer_array
 from collections.abc import Callable, Iterable
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback._cpython import find_cached
 from pullback.errors import AutogradError
 from pullback.tensor.memory import owner_of
 
@@ -195,10 +195,7 @@ def _read_cache(function: Any) -> tuple[Any, ...]:
 
     Entries are objects, or links of a list, that a function which was cleared has not got again.
     """
-    own = vars(function)
-    tables = [x for x in gc.get_referents(function) if type(x) is dict and x is not own]
-    entries = islice(tables[0].values(), _MOST_ENTRIES) if tables else ()
-    return function.cache_info().misses, *entries
+    return function.cache_info().misses, *islice(find_cached(function), _MOST_ENTRIES)
 
 
 def _layout(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
