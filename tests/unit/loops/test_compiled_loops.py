@@ -548,8 +548,8 @@ def test_checkpoints(budget: str, reverse: bool) -> None:
         return (last**2).sum() + (ys * pb.arange(29)).sum()
 
     check(pb.value_and_grad(f), X)
-    if budget == "100B":  # loops of second derivatives need more: step by step
-        check(pb.hessian(f), X, is_loop=False)
+    if budget == "100B":  # a Hessian takes long
+        check(pb.hessian(f), X)
 
 
 @needs_llvm
