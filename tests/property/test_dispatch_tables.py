@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -207,6 +208,18 @@ def kernel_of(key: str) -> Callable[..., str]:
 
 def fallback_of(key: str) -> Callable[..., str]:
     return lambda keyset, op, *args: f"fallback {key} gets {' '.join(k.name for k in keyset)}"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _only_default_fallbacks() -> Iterator[None]:
+    """Tests that ran before may have loaded another fallback, such as that of dask arrays."""
+    loaded = registry._fallbacks
+    others = [kernel for key, kernel in loaded.items() if key.name not in DEFAULT_FALLBACKS]
+    for kernel in others:
+        registry._remove_fallback(kernel.key)
+    yield
+    for kernel in others:
+        registry.register_fallback(kernel)
 
 
 @contextmanager
