@@ -205,9 +205,9 @@ _INDEXING = """
     np.searchsorted({a}, [1, 2])
     np.digitize({a}, [0, 1, 2])
     np.digitize({a}, [2, 1, 0], right=True)
-    np.bincount({a})
-    np.bincount({a}, weights={b})
-    np.bincount({a}, minlength=5)
+    np.bincount({a} % 50)
+    np.bincount({a} % 50, weights={b})
+    np.bincount({a} % 50, minlength=5)
     np.histogram({a}, bins=3)[0]
     np.histogram({a}, bins=3)[1]
     np.histogram({a}, [0, 1, 2], density=True)[0]
